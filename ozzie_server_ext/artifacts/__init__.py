@@ -1,1 +1,1 @@
-"""What tasks made: kept, listed, opened."""
+"""Artifacts: storing, listing and opening what tasks made."""

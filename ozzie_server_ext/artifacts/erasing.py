@@ -1,4 +1,4 @@
-"""Erasing the contents of artifacts: by which rules, by whom, and in which order of fact and file."""
+"""Erasing the contents of artifacts: by retention rules or by a person. The event is recorded before the file goes."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Sequence
@@ -22,20 +22,20 @@ from ozzie_server_ext.store.log import EventLog
 
 
 class Worth(IntEnum):
-    """How much is lost with a content, the least first."""
+    """How much is lost with a content, least first."""
 
     OLD = 1
-    """There is a newer version."""
+    """A superseded version."""
     RESULT = 2
-    """What a call gave back at length, or what was shown to somebody who was asked: its beginning stands in the log."""
+    """A long tool result, or the proof of an approval: its beginning is in the log."""
     OLDER_UNDO = 3
-    """What a call replaced, and a later call too: an earlier state of a file."""
+    """An earlier state of a file, replaced by a call and changed again since."""
     CURRENT = 4
-    """The newest version of all else, such as the state of a file before its last change."""
+    """The newest version of anything else, such as a file's state before its last change."""
 
 
 def worth_of(artifact: Artifact) -> Worth:
-    """Superseded before current ones, and what undoes a change behind what can be made again."""
+    """Rank superseded versions below current ones, and repeatable results below what undoes a change."""
     is_old = artifact.superseded_by is not None
     if REPLACED_BY in artifact.meta:
         return Worth.OLDER_UNDO if is_old else Worth.CURRENT
@@ -45,17 +45,17 @@ def worth_of(artifact: Artifact) -> Worth:
 
 
 def is_too_old(artifact: Artifact, now: datetime, days: int) -> bool:
-    """Whether a content goes for its age. One that undoes a change of a file never does, nor the newest version of
-    anything but a result; an old version is kept for `days` from when it was replaced. Notes stay in all versions: an
-    old one may be the newest of a session that was forked then."""
+    """Whether a content is erased for its age. Undo states never are, nor newest versions other than results; an old
+    version is kept for `days` after it was replaced. Notes keep all versions: an old one may be the newest of a session
+    forked then."""
     if worth_of(artifact) > Worth.RESULT or artifact.kind == "markdown":
         return False
     return now - (artifact.superseded_at or artifact.ts) > timedelta(days=days)
 
 
 @dataclass(frozen=True, slots=True)
-class Content:
-    """One content, with the artifacts that have it: their ids, and whether all of them may be erased now."""
+class StoredContent:
+    """One content: its size, its artifacts' ids, and whether all of them may be erased now."""
 
     size: int
     artifacts: tuple[ArtifactId, ...]
@@ -63,16 +63,16 @@ class Content:
     may_go: bool
 
 
-class Contents:
-    """All contents that are there, noted artifact by artifact. What several artifacts have is there once."""
+class StoredContents:
+    """All existing contents, noted artifact by artifact. Artifacts with the same content share one."""
 
     def __init__(self) -> None:
-        self._by_hash: dict[str, Content] = {}
+        self._by_hash: dict[str, StoredContent] = {}
 
     def note(self, artifact: Artifact, *, may_go: bool) -> None:
         there = self._by_hash.get(artifact.hash)
         order = (worth_of(artifact), artifact.position)
-        self._by_hash[artifact.hash] = Content(
+        self._by_hash[artifact.hash] = StoredContent(
             size=artifact.size,
             artifacts=(*(there.artifacts if there else ()), artifact.artifact_id),
             order=max(there.order, order) if there else order,
@@ -80,7 +80,7 @@ class Contents:
         )
 
     def beyond(self, most_bytes: int) -> Iterable[tuple[ArtifactId, ...]]:
-        """The artifacts of each content that has to go, so that there are at most `most_bytes` together."""
+        """Yield the artifacts of each content to erase, so that at most `most_bytes` remain."""
         too_many = sum(content.size for content in self._by_hash.values()) - most_bytes
         for content in sorted(self._by_hash.values(), key=lambda content: content.order):
             if too_many <= 0:
@@ -93,11 +93,11 @@ class Contents:
 log = logger(__name__)
 
 _PAGE = 200
-"""Blobs that are looked up at a time."""
+"""Rows per query."""
 
 
 class Eraser:
-    """Takes contents away. A log has one of these."""
+    """Erases contents. There is one for each log."""
 
     def __init__(self, event_log: EventLog, blobs: BlobStore, artifacts: ArtifactStore) -> None:
         self._log = event_log
@@ -106,8 +106,8 @@ class Eraser:
         self._erasing = asyncio.Lock()
 
     async def erase(self, artifact_id: ArtifactId, by: str) -> None:
-        """What the person `by` wants gone. Raises NotFound; Gone where it is; Conflict where a task that has not ended
-        made it; InputError where it is kept elsewhere; and as `EventLog.append`."""
+        """Erase a content at the request of the person `by`. Raises NotFound; Gone if it is erased; Conflict if a task
+        that has not ended made it; InputError if it is stored elsewhere; and as `EventLog.append`."""
         async with self._erasing:
             artifact = await self._artifacts.get(artifact_id)
             expect_there(artifact)
@@ -123,8 +123,8 @@ class Eraser:
         await self._remove(blob_of(artifact.storage_ref))
 
     async def erase_all(self, artifact_ids: Sequence[ArtifactId], *, why: ErasedWhy, bound: int) -> None:
-        """What the settings want gone, in one append; those that are gone or in use meanwhile stay as they are. Raises
-        as `EventLog.append`."""
+        """Erase what the settings want gone, in one append; contents that are gone or in use by now stay as they are.
+        Raises as `EventLog.append`."""
         async with self._erasing:
             found = [await self._artifacts.get(artifact_id) for artifact_id in artifact_ids]
             used = await self.in_use(found)
@@ -136,7 +136,7 @@ class Eraser:
             await self._remove(ref)
 
     async def in_use(self, artifacts: Sequence[Artifact]) -> set[ArtifactId]:
-        """Those of them that a task made which has not ended, or that an approval shows which waits for an answer."""
+        """Return those made by a task that has not ended, or shown by an approval that waits for an answer."""
         task_ids: list[Json] = [*{artifact.task_id for artifact in artifacts if artifact.task_id is not None}]
         rows = await self._log.rows("tasks", where={"task_id": task_ids}) if task_ids else []
         running = {str(row["task_id"]) for row in rows if row["status"] not in FINAL}
@@ -147,8 +147,7 @@ class Eraser:
         return {each.artifact_id for each in artifacts if each.task_id in running or each.artifact_id in shown}
 
     async def remove_left(self) -> None:
-        """Take away the files that a fact has let go of and that are there: a gateway may have died in between, or the
-        disk may have failed."""
+        """Remove erased files that still exist, as after a crash or a disk error."""
         after: Json = None
         while page := await self._log.rows("blobs", where={"needed": 0}, after=after, limit=_PAGE):
             for ref in await self._blobs.there([BlobRef(str(row["ref"])) for row in page]):
@@ -171,10 +170,10 @@ class Eraser:
         await self._log.append(ARTIFACTS_STREAM, drafts)
 
     async def _remove(self, ref: BlobRef) -> None:
-        """Nobody is told where this fails: the fact stands, and it is tried again."""
+        """Remove a file. A failure is only logged: the event stands, and removal is retried."""
 
         async def is_needed() -> bool:
-            await self._log.expect_owned()  # another gateway may have put it
+            await self._log.expect_owned()  # another gateway may have stored it
             rows = await self._log.rows("blobs", where={"ref": ref}, limit=1)
             return not rows or int(str(rows[0]["needed"])) > 0
 
@@ -186,18 +185,16 @@ class Eraser:
 
 EVERY = timedelta(hours=1)
 LOOK_S = 60.0
-"""So often it looks whether it is time: a timer stands still while a machine sleeps."""
+"""How often it checks whether a sweep is due: timers stand still while a machine sleeps."""
 SURE_S = 10.0
-"""Settings count that were the same for so long: what is erased stays so, and a file that an editor is replacing is not
-there for a moment, or ends in the middle of a number."""
-"""Artifacts that are looked at in one step."""
+"""Settings apply only if unchanged for this long: erasing is final, and a file that an editor is saving may be missing
+or cut in the middle of a number."""
 _AT_ONCE = 20
-"""Contents that are erased in one append: nobody who writes meanwhile waits for long."""
+"""Contents erased in one append, so that other writers don't wait long."""
 
 
 class Sweep:
-    """Sweeps at the start, and then every hour of the clock. `wanted` tells the settings of the moment; None where
-    nobody knows them, and then nothing is erased."""
+    """Erases contents at the start and every hour. `wanted` returns the settings; None if unknown: erase nothing."""
 
     def __init__(
         self,
@@ -216,13 +213,12 @@ class Sweep:
         self._work = asyncio.create_task(self._run(), name="artifacts are swept")
 
     def stop(self) -> None:
-        """At once: while somebody waited for its end, turns would get on in a gateway that stops. What is being erased
-        is recorded or is not; a file that is left goes with the next start."""
+        """Stop at once, so that no turn proceeds meanwhile. A leftover file is removed at the next start."""
         if self._work is not None:
             self._work.cancel()
 
     async def ended(self) -> None:
-        """Return once a sweep that was stopped uses the log no more."""
+        """Return once a stopped sweep no longer uses the log."""
         if self._work is not None:
             await asyncio.wait([self._work])
 
@@ -234,19 +230,19 @@ class Sweep:
                 try:
                     await self.sweep()
                 except Exception:
-                    log.exception("artifacts can't be swept")
+                    log.exception("sweeping artifacts failed")
                 swept_at = now
             await asyncio.sleep(LOOK_S)
 
     async def sweep(self) -> None:
-        """Erase what is due, step by step, each of them small. Raises as `EventLog.append` and `EventLog.rows`."""
+        """Erase what is due, in small steps. Raises as `EventLog.append` and `EventLog.rows`."""
         await self._eraser.remove_left()
         wanted = await self._wanted()
         if wanted is None or not (wanted.keep_days or wanted.max_bytes):
             return
         await asyncio.sleep(SURE_S)
         if await self._wanted() != wanted:
-            log.info("the settings for artifacts have just changed: nothing is erased before the next sweep")
+            log.info("the settings for artifacts have just changed; nothing is erased before the next sweep")
             return
         if wanted.keep_days:
             await self._erase_old(wanted.keep_days)
@@ -265,7 +261,7 @@ class Sweep:
             after = page[-1].position
 
     async def _erase_beyond(self, most_bytes: int) -> None:
-        contents, after = Contents(), 0
+        contents, after = StoredContents(), 0
         while page := await self._artifacts.oldest(after=after, limit=_PAGE):
             used = await self._eraser.in_use(page)
             for each in page:

@@ -1,4 +1,4 @@
-"""Keeping artifacts, listing them, opening them."""
+"""Storing, listing and opening artifacts."""
 
 import asyncio
 from collections.abc import AsyncGenerator, Mapping, Sequence
@@ -30,7 +30,7 @@ from ozzie_server_ext.store.tables import Row
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Kept:
-    """Content that is durable, and that no event names yet."""
+    """Durable content that no event names yet."""
 
     artifact_id: ArtifactId
     kind: ArtifactKind
@@ -43,8 +43,8 @@ class Kept:
 
 
 class ArtifactStore:
-    """The artifacts of every session. A log has one of these, made before anything is put into `blobs`: it numbers the
-    versions, and tells `blobs` what the log names."""
+    """The artifacts of all sessions. Each log has one, made before anything is put into `blobs`: it numbers the
+    versions and tells `blobs` which files the log names."""
 
     def __init__(self, log: EventLog, blobs: BlobStore, ids: IdSource) -> None:
         self._log = log
@@ -63,8 +63,8 @@ class ArtifactStore:
         call_id: CallId | None = None,
         meta: JsonObject | None = None,
     ) -> Kept:
-        """Make the content durable, so that a fact may name it. Raises InputError for a name that is none, Unavailable
-        where nothing can be written."""
+        """Make the content durable, so that an event may name it. Raises InputError for an invalid name, Unavailable if
+        nothing can be written."""
         if not name or len(name) > MAX_NAME or not name.isprintable():
             raise InputError(f"An artifact's name is one line of at most {MAX_NAME} characters.")
         return Kept(
@@ -79,21 +79,20 @@ class ArtifactStore:
         )
 
     async def record(self, recorder: Recorder, kept: Kept, *facts: EventBody) -> None:
-        """Record the artifact and, in the same append and behind it, the facts that go with it. Under a name that its
-        session has, it is the next version. Raises as `EventLog.append`."""
+        """Record the artifact, as the next version of its name, and then the events. Raises as `EventLog.append`."""
         await self.record_all(recorder, [kept], *facts)
 
     async def record_all(self, recorder: Recorder, together: Sequence[Kept], *facts: EventBody) -> None:
-        """As `record`, for several that have names of their own, or none: then nothing is waited for."""
+        """As `record`, for several artifacts with different names, or none: then there is no lock."""
         if not together:
             await recorder.append(*facts)
             return
-        async with self._numbering:  # from reading the newest versions until the next ones are recorded
+        async with self._numbering:  # no other version may be recorded between reading the newest and appending
             made = [fact for kept in together for fact in await self._numbered(recorder.session_id, kept)]
             await recorder.append(*made, *facts)
 
     async def _numbered(self, session_id: SessionId, kept: Kept) -> tuple[EventBody, ...]:
-        """That it was made, and which version it replaces."""
+        """Return the events that create it and supersede its predecessor."""
         newest = await self._log.rows("artifact_names", where={"session_id": session_id, "name": kept.name}, limit=1)
         created = ArtifactCreated(
             artifact_id=kept.artifact_id,
@@ -119,9 +118,9 @@ class ArtifactStore:
         task_id: TaskId | None = None,
         kinds: tuple[ArtifactKind, ...] = (),
     ) -> list[Artifact]:
-        """The newest first. `after`: the artifact that a page ended with; without `kinds`, those of any."""
-        asked: Mapping[str, Json] = {"session_id": session_id, "task_id": task_id, "kind": list(kinds)}
-        where = {name: value for name, value in asked.items() if value}
+        """Return artifacts, newest first. `after` is the last one of the previous page; empty `kinds` means all."""
+        requested: Mapping[str, Json] = {"session_id": session_id, "task_id": task_id, "kind": list(kinds)}
+        where = {name: value for name, value in requested.items() if value}
         rows = await self._log.rows("artifacts", where=where, descending=True, after=after, limit=limit)
         return [_artifact(row) for row in rows]
 
@@ -133,8 +132,8 @@ class ArtifactStore:
         return _artifact(rows[0])
 
     async def content(self, artifact: Artifact) -> bytes:
-        """Raises Gone where it was erased, NotFound where it is lost, DamagedStore where it is not what was kept,
-        InputError where it is kept elsewhere."""
+        """Return the content. Raises Gone if it was erased, NotFound if lost, DamagedStore if altered, InputError if
+        stored elsewhere."""
         expect_there(artifact)
         try:
             return await self._blobs.get(blob_of(artifact.storage_ref))
@@ -143,8 +142,7 @@ class ArtifactStore:
             raise
 
     async def oldest(self, *, after: int, limit: int) -> Sequence[Artifact]:
-        """Those whose content was not erased, the oldest first. `after`: the position of the one that a page ended
-        with."""
+        """Return artifacts with a content, oldest first, from the position `after` on."""
         rows = await self._log.rows("artifacts", where={"erased_at": ""}, order_by="position", after=after, limit=limit)
         return [_artifact(row) for row in rows]
 
@@ -154,13 +152,12 @@ class ArtifactStore:
                 self._blobs.named(ref)
 
     def of(self, session_id: SessionId) -> "SessionArtifacts":
-        """Those that a session may read."""
+        """Return the artifacts that a session may read."""
         return SessionArtifacts(self, self._log, session_id)
 
 
 class SessionArtifacts:
-    """The artifacts of one session, and of those that it was forked from, as they were at that moment: its conversation
-    names them."""
+    """The artifacts of one session and, as they were then, of the sessions it was forked from."""
 
     def __init__(self, store: ArtifactStore, log: EventLog, session_id: SessionId) -> None:
         self._store = store
@@ -168,16 +165,14 @@ class SessionArtifacts:
         self._session_id = session_id
 
     async def open(self, artifact_id: ArtifactId) -> tuple[Artifact, bytes]:
-        """An artifact with its content. Raises NotFound, also for one of another session, and Gone and others as
-        `ArtifactStore.content`."""
+        """Return an artifact and its content. Raises NotFound for another session's, and as `ArtifactStore.content`."""
         artifact = await self._store.get(artifact_id)
         if not await self._may_read(artifact):
             raise _missing(artifact_id)
         return artifact, await self._store.content(artifact)
 
     async def under(self, beginning: str, kind: ArtifactKind) -> Sequence[Artifact]:
-        """The newest version of each name that begins so, also where its content was erased. A fork's own goes before
-        its parent's."""
+        """Return the newest version of each name with this beginning, erased ones too; a fork's before its parent's."""
         found: dict[str, Artifact] = {}
         async for session_id, until in self._lineage():
             rows = await self._log.rows("artifacts", where={"session_id": session_id, "kind": kind})
@@ -194,8 +189,8 @@ class SessionArtifacts:
         return False
 
     async def _lineage(self) -> AsyncGenerator[tuple[SessionId, int | None]]:
-        """The session and those that it was forked from, each with the position up to which it is read; None: to its
-        end. A parent is older than its forks, so this ends."""
+        """Yield the session and its ancestors, each with the position up to which it is read (None: to its end).
+        Parents are older than forks, so this ends."""
         session_id, until = self._session_id, None
         while session_id:
             yield session_id, until
@@ -204,7 +199,6 @@ class SessionArtifacts:
 
 
 def _artifact(row: Row) -> Artifact:
-    """A row of the table `artifacts`."""
     text = {name: str(value) for name, value in row.items()}
     return Artifact(
         artifact_id=ArtifactId(text["artifact_id"]),
@@ -239,7 +233,7 @@ def _erasure(row: Mapping[str, str]) -> Erasure:
 
 
 def expect_there(artifact: Artifact) -> None:
-    """Raises Gone where the content was erased."""
+    """Raises Gone if the content was erased."""
     if artifact.erased is not None:
         raise Gone(f'"{artifact.name}" has no content any more. {artifact.erased.told}')
 

@@ -1,1 +1,1 @@
-"""Running commands apart from the gateway: the port, and the sandbox of the operating system behind it."""
+"""Running commands apart from the gateway: the port, and the sandbox that implements it."""

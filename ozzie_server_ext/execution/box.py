@@ -1,61 +1,148 @@
-"""How one job is closed in: the arguments of bubblewrap, and the little script that is its first step inside.
+"""The sandbox of one job: what it uses of this machine, the arguments of bubblewrap, and the script that runs inside.
 
-Nothing of the machine is mounted to be written to, so a job can't change anything outside by any path trick: what it
-leaves is taken out of its box afterwards (`copies`). It has no network but its own loopback, sees no process but its
-own, no home, no socket and no file of a running gateway, and it holds no privilege that it could use or win.
+Nothing of the machine is mounted writable, so no path trick can change anything outside; the job's results are taken
+out afterwards (`sandbox_files`). A job has no network but its own loopback, sees no foreign process, no home, no socket
+and no file of a running gateway, and has no privileges and no way to gain any.
 """
 
 import fcntl
 import math
 import os
 import shlex
+import shutil
+import site
 import stat
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from types import TracebackType
 
-from ozzie_server_ext.domain.errors import InputError
-from ozzie_server_ext.execution.host import Interpreter, Programs, system_mounts, time_zone
+from ozzie_server_ext.domain.errors import InputError, Unavailable
 from ozzie_server_ext.execution.runner import MIB, JobLimits, JobSpec
+from ozzie_server_ext.execution.seccomp import machine
+
+_SEARCHED = "/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin"
+_INSIDE = ("sh", "tar", "nice")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Programs:
+    """Absolute paths. `inside` are the programs run in the sandbox, by name; `setpriv` is set only for root."""
+
+    bwrap: str
+    setpriv: str
+    inside: dict[str, str]
+
+
+def find_programs(*, root: bool) -> Programs:
+    """Find the programs. Raises Unavailable with a hint about what to install."""
+    if sys.platform != "linux" or machine() is None:
+        raise Unavailable(
+            "Commands can't run here: the sandbox needs Linux on x86_64 or aarch64.",
+            hint="Everything else works; you can still run code in a notebook with its own kernel.",
+            code="sandbox.unavailable",
+        )
+    bwrap = shutil.which("bwrap", path=_SEARCHED)
+    if bwrap is None:
+        raise Unavailable(
+            "Commands can't run here: the program that keeps them apart from your files, bubblewrap, is not installed.",
+            hint="On Debian and Ubuntu: apt-get install bubblewrap. Then run the cell again.",
+            code="sandbox.unavailable",
+        )
+    wanted = (*_INSIDE, "setpriv") if root else _INSIDE
+    found = {name: shutil.which(name, path=_SEARCHED) for name in wanted}
+    if missing := [name for name, path in found.items() if path is None]:
+        raise Unavailable(
+            f"Commands can't run here: {', '.join(missing)} can't be found in {_SEARCHED.replace(':', ', ')}.",
+            hint="They belong to the packages coreutils, util-linux, tar and dash of your system.",
+            code="sandbox.unavailable",
+        )
+    paths = {name: path for name, path in found.items() if path is not None}
+    return Programs(bwrap=bwrap, setpriv=paths.pop("setpriv", ""), inside=paths)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Interpreter:
+    """The Python of the user's notebooks: `executable`, and the folders with its library and packages."""
+
+    executable: str
+    folders: tuple[Path, ...]
+    user_base: str = ""
+
+
+def own_interpreter() -> Interpreter:
+    """Return this process's Python, so that a job can import what a notebook can."""
+    folders = {Path(sys.prefix), Path(sys.base_prefix), Path(sys.exec_prefix), Path(sys.base_exec_prefix)}
+    user_base = ""
+    if site.ENABLE_USER_SITE and site.USER_SITE and os.path.isdir(site.USER_SITE):
+        folders.add(Path(site.USER_SITE))
+        user_base = site.USER_BASE or ""
+    return Interpreter(executable=sys.executable, folders=_outermost(folders), user_base=user_base)
+
+
+def _outermost(folders: set[Path]) -> tuple[Path, ...]:
+    """Drop folders below others, and those below `/usr`, which every job sees."""
+    seen: list[Path] = [Path("/usr")]
+    for folder in sorted(folders, key=lambda path: len(path.parts)):
+        if not any(folder.is_relative_to(above) for above in seen):
+            seen.append(folder)
+    return tuple(seen[1:])
+
+
+_TOP = ("/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32")
+_SETTINGS = ("/etc/alternatives", "/etc/fonts", "/etc/ld.so.cache")
+"""What programs need to find each other, fonts and libraries. Each slows a job's start a little."""
+_ZONES = "/usr/share/zoneinfo/"
+
+
+def system_mounts() -> Sequence[str]:
+    """Return bubblewrap's arguments for the read-only system folders."""
+    arguments = ["--ro-bind", "/usr", "/usr"]
+    for top in _TOP:
+        if os.path.islink(top):
+            arguments += ["--symlink", os.readlink(top), top]
+        elif os.path.isdir(top):
+            arguments += ["--ro-bind", top, top]
+    for path in _SETTINGS:
+        arguments += ["--ro-bind-try", path, path]
+    return arguments
+
+
+def time_zone() -> str:
+    """Return this machine's time zone for TZ, or ""."""
+    path = os.path.realpath("/etc/localtime")
+    return path.removeprefix(_ZONES) if path.startswith(_ZONES) else ""
+
 
 _F_ADD_SEALS, _F_SEAL_SEAL, _F_SEAL_SHRINK, _F_SEAL_GROW = 1033, 1, 2, 4
 
 
-class Handed:
-    """Descriptors that live for as long as one job. They are closed here when it has ended."""
+class JobDescriptors:
+    """Descriptors that live as long as one job."""
 
     def __init__(self) -> None:
         self._open: list[int] = []
-
-    def __enter__(self) -> "Handed":
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
     @property
     def all(self) -> tuple[int, ...]:
         return tuple(self._open)
 
-    def take(self, descriptor: int) -> int:
-        """Have it closed here, too."""
+    def add(self, descriptor: int) -> int:
+        """Take over a descriptor, to be closed here."""
         self._open.append(descriptor)
         return descriptor
 
-    def text(self, content: bytes) -> int:
-        """Something to read, from its beginning."""
-        descriptor = self.take(os.memfd_create("ozzie-given", os.MFD_CLOEXEC))
+    def readable(self, content: bytes) -> int:
+        """Return a descriptor that reads `content` from its beginning."""
+        descriptor = self.add(os.memfd_create("ozzie-given", os.MFD_CLOEXEC))
         with open(descriptor, "wb", closefd=False) as file:
             file.write(content)
         os.lseek(descriptor, 0, os.SEEK_SET)
         return descriptor
 
-    def page(self, size: int) -> int:
-        """Something to write to, of `size` bytes that are zero; it can become no larger and no smaller."""
-        descriptor = self.take(os.memfd_create("ozzie-told", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING))
+    def writable(self, size: int) -> int:
+        """Return a descriptor of `size` zero bytes to write to; the size is sealed."""
+        descriptor = self.add(os.memfd_create("ozzie-told", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING))
         os.ftruncate(descriptor, size)
         fcntl.fcntl(descriptor, _F_ADD_SEALS, _F_SEAL_SEAL | _F_SEAL_SHRINK | _F_SEAL_GROW)
         return descriptor
@@ -63,11 +150,6 @@ class Handed:
     def close(self) -> None:
         while self._open:
             os.close(self._open.pop())
-
-
-def read_page(descriptor: int, most: int = 4096) -> bytes:
-    """The beginning of a page, up to its first zero."""
-    return os.pread(descriptor, most, 0).partition(b"\0")[0]
 
 
 PROJECT = "/project"
@@ -78,15 +160,15 @@ _NICE = 10
 _MOST_OPEN = 1024
 MAX_TOP = 1000
 _TAR_ROOM = 16 * MIB
-"""For the names and paddings of an archive, beside its contents."""
+"""For the names and padding of an archive, beside its contents."""
 STATUS_BYTES = 64
 
-# As root: an own user for each job, so that no limit and no keyring is shared. No system gives anybody these numbers.
+# As root, each job has its own user, so that limits and keyrings are not shared. No system assigns these numbers.
 _FIRST_UID = 2_000_000_000
 _UIDS = 100_000
 
-# Shells have two letters for the limit of processes. A page must keep its size, so `1<>` and not `>`. What is left of
-# the job is killed before its files are looked at: all but the sandbox's first process and this script.
+# Shells have two letters for the limit of processes. `1<>`, unlike `>`, keeps the size of the memory file. What is left
+# of the job is killed before its files are collected: all but the sandbox's first process and this script.
 _SCRIPT = r"""
 status=$1 where=$2 copied=$3 folder=$4 out=$5 changed=$6; shift 6
 data=$1 size=$2 open=$3 cpu=$4 processes=$5; shift 5
@@ -109,10 +191,10 @@ echo "begun $code $?" 1<>"/proc/self/fd/$status"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Box:
-    """What it takes to start a job: the command, what it is handed, and the pages that it tells something on."""
+    """Everything needed to start a job: the command, its descriptors, and the files through which it reports."""
 
     argv: list[str]
-    handed: Handed
+    descriptors: JobDescriptors
     status: int
     out: int
     changed: int | None
@@ -121,8 +203,7 @@ class Box:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Walls:
-    """What all jobs of a runner have in common; `is_root` says whether root starts them, `private` are folders that
-    none may see."""
+    """What all jobs of a runner share. `is_root`: root starts them; `private` folders are hidden from all."""
 
     programs: Programs
     interpreter: Interpreter
@@ -137,28 +218,28 @@ def box(
     project: int,
     archive: bytes | None,
     number: int,
-    handed: Handed,
+    descriptors: JobDescriptors,
     top: Path | None = None,
 ) -> Box:
-    """The box of the `number`-th job. `project` is the project's folder, open; `archive` what is in the copied one;
-    `top` an empty folder in which the entries of the project's top are mounted, if it is to be seen who lists them."""
+    """Build the sandbox of the `number`-th job. `project` is the open project folder; `archive` is the content of the
+    copied folder; `top`, if listing is watched, is an empty folder where the project's top entries are mounted."""
     programs, limits = walls.programs, spec.limits
     uid = _FIRST_UID + number % _UIDS if walls.is_root else os.getuid()
-    status = handed.page(STATUS_BYTES)
-    out = handed.page(limits.disk + _TAR_ROOM)
-    changed = handed.page(limits.disk + _TAR_ROOM) if archive is not None else None
-    copied = handed.text(archive) if archive is not None else None
+    status = descriptors.writable(STATUS_BYTES)
+    out = descriptors.writable(limits.disk + _TAR_ROOM)
+    changed = descriptors.writable(limits.disk + _TAR_ROOM) if archive is not None else None
+    copied = descriptors.readable(archive) if archive is not None else None
     target = f"{PROJECT}/{spec.copied}".rstrip("/") if archive is not None else ""
 
     argv = [programs.bwrap, *_namespaces(walls), "--die-with-parent", "--new-session"]
-    argv += ["--seccomp", str(handed.text(walls.seccomp)), "--hostname", "ozzie"]
-    argv += [*_folders("/etc", _JOB), *system_mounts(), *_users(uid, handed)]
+    argv += ["--seccomp", str(descriptors.readable(walls.seccomp)), "--hostname", "ozzie"]
+    argv += [*_folders("/etc", _JOB), *system_mounts(), *_users(uid, descriptors)]
     argv += ["--proc", "/proc", "--dev", "/dev", *_scratch("/dev/shm", limits), "--remount-ro", "/dev"]
     argv += [*_scratch("/tmp", limits), *_folders(OUT, _HOME, mode="1777")]
-    argv += _interpreter(walls.interpreter)  # which may lie below /tmp
+    argv += _interpreter(walls.interpreter)  # possibly below /tmp
     argv += _project(spec.project, project, target, walls, limits, top)
     for name, content in spec.files.items():
-        argv += ["--perms", "0444", "--ro-bind-data", str(handed.text(content)), f"{_JOB}/{name}"]
+        argv += ["--perms", "0444", "--ro-bind-data", str(descriptors.readable(content)), f"{_JOB}/{name}"]
     argv += ["--remount-ro", PROJECT] if top is not None and target != PROJECT else []
     argv += ["--chdir", "/", "--remount-ro", "/", *_environment(walls)]
     argv += ["--", *_inside(walls, uid), programs.inside["sh"], "-c", _SCRIPT, "sh"]
@@ -167,7 +248,7 @@ def box(
     argv += spec.argv
     return Box(
         argv=argv,
-        handed=handed,
+        descriptors=descriptors,
         status=status,
         out=out,
         changed=changed,
@@ -176,8 +257,8 @@ def box(
 
 
 def _namespaces(walls: Walls) -> list[str]:
-    """Root needs no user namespace to make the others, and would be root outside in one; everybody else is himself in
-    it, and can make no further one."""
+    """Root needs no user namespace to make the others, and would be root outside in one. Everybody else keeps their
+    identity in it and can't make another."""
     spaces = ["--unshare-pid", "--unshare-net", "--unshare-ipc", "--unshare-uts", "--unshare-cgroup-try"]
     if walls.is_root:
         kept = ("CAP_SETUID", "CAP_SETGID", "CAP_SETPCAP")  # until the job's own user is set, see `_inside`
@@ -186,7 +267,7 @@ def _namespaces(walls: Walls) -> list[str]:
 
 
 def _inside(walls: Walls, uid: int) -> list[str]:
-    """What is left of privileges is given up, and everything of the user's goes first."""
+    """Drop the remaining privileges, the user's own first."""
     argv: list[str] = []
     if walls.is_root:
         argv += [walls.programs.setpriv, f"--reuid={uid}", f"--regid={uid}", "--clear-groups"]
@@ -195,7 +276,7 @@ def _inside(walls: Walls, uid: int) -> list[str]:
 
 
 def _limits(limits: JobLimits) -> list[str]:
-    """For `ulimit`, which counts memory in KiB and files in blocks of 512 bytes."""
+    """The limits for `ulimit`, which counts memory in KiB and files in blocks of 512 bytes."""
     figures = (limits.memory // 1024, (limits.disk + _TAR_ROOM) // 512, _MOST_OPEN, math.ceil(limits.cpu_s))
     return [str(figure) for figure in (*figures, limits.processes)]
 
@@ -209,19 +290,19 @@ def _interpreter(interpreter: Interpreter) -> list[str]:
 
 
 def _folders(*paths: str, mode: str = "0755") -> list[str]:
-    """Folders that everybody may go through. Those that bubblewrap makes on its way are its own user's alone."""
+    """Make folders that everybody may enter: those that bubblewrap makes implicitly are private to its user."""
     return [word for path in paths for word in ("--perms", mode, "--dir", path)]
 
 
-def _users(uid: int, handed: Handed) -> list[str]:
-    """Programs ask for the name and the home of who runs them, and for their own host."""
+def _users(uid: int, descriptors: JobDescriptors) -> list[str]:
+    """Provide the user's name and home and the host's name, which programs ask for."""
     arguments: list[str] = []
     for path, line in (
         ("/etc/passwd", f"ozzie:x:{uid}:{uid}::{_HOME}:/bin/sh"),
         ("/etc/group", f"ozzie:x:{uid}:"),
         ("/etc/hosts", "127.0.0.1 localhost"),
     ):
-        arguments += ["--perms", "0444", "--ro-bind-data", str(handed.text(f"{line}\n".encode())), path]
+        arguments += ["--perms", "0444", "--ro-bind-data", str(descriptors.readable(f"{line}\n".encode())), path]
     return arguments
 
 
@@ -230,9 +311,8 @@ def _scratch(path: str, limits: JobLimits) -> list[str]:
 
 
 def _project(project: Path, opened: int, copied: str, walls: Walls, limits: JobLimits, top: Path | None) -> list[str]:
-    """What is at the project's top, each by itself, but for what is hidden: so nothing that appears or is replaced
-    there while the job runs shows up in it, and the rights of the project's own folder do not matter. Raises InputError
-    where that is too much, or where the job could read nothing of it."""
+    """Mount each visible entry of the project's top by itself: so files that appear or are replaced there meanwhile
+    stay out, and the folder's own rights do not matter. Raises InputError for too many or no readable entries."""
     if copied == PROJECT:
         return _scratch(PROJECT, limits)
     arguments = _folders(PROJECT) if top is None else ["--bind", str(top), PROJECT]
@@ -240,8 +320,7 @@ def _project(project: Path, opened: int, copied: str, walls: Walls, limits: JobL
         shown = sorted((entry for entry in entries if not entry.name.startswith(".")), key=lambda entry: entry.name)
     if len(shown) > MAX_TOP:
         raise InputError(
-            f"There are more than {MAX_TOP:,} files and folders at the project's top, which is more than a command is "
-            "shown.",
+            f"The project's top has more than {MAX_TOP:,} files and folders, which is too many for a command.",
             hint="Put them into folders.",
         )
     if walls.is_root:
@@ -260,7 +339,7 @@ def _project(project: Path, opened: int, copied: str, walls: Walls, limits: JobL
 
 
 def _private_in(project: Path, walls: Walls) -> Iterator[Path]:
-    """Yield the private folders that a job would see, by their paths in the project: not what is hidden at its top."""
+    """Yield the private folders that a job would see, relative to the project."""
     root = project.resolve()
     for folder in map(Path.resolve, walls.private):
         below = folder.relative_to(root).parts if folder.is_relative_to(root) and folder.is_dir() else ()
@@ -269,17 +348,17 @@ def _private_in(project: Path, walls: Walls) -> Iterator[Path]:
 
 
 def _expect_readable(project: Path, shown: Sequence[os.DirEntry[str]]) -> None:
-    """As root, a job is another user. Raises InputError where that may read none of the project's files and folders."""
+    """As root, a job is another user. Raises InputError if that user may read nothing in the project."""
     modes = [entry.stat(follow_symlinks=False).st_mode for entry in shown if not entry.is_symlink()]
     if modes and not any(mode & stat.S_IROTH and (stat.S_ISREG(mode) or mode & stat.S_IXOTH) for mode in modes):
         raise InputError(
-            "Commands run as another user here, who may read nothing of what is in the project.",
+            "Commands run as another user here, who may read nothing in the project.",
             hint=f"Run chmod -R o+rX {shlex.quote(str(project))}, or Jupyter as an ordinary user.",
         )
 
 
 def _environment(walls: Walls) -> list[str]:
-    """Nothing of the gateway's own."""
+    """The environment: nothing of the gateway's own."""
     beside = os.path.dirname(walls.interpreter.executable)
     variables: Mapping[str, str] = {
         "PATH": f"{beside}:/usr/local/bin:/usr/bin:/bin",

@@ -1,4 +1,4 @@
-"""Jobs in the operating system's own sandbox, made by bubblewrap: the backend that needs no service."""
+"""Jobs in a bubblewrap sandbox of the operating system: the backend that needs no service."""
 
 import asyncio
 import contextlib
@@ -16,34 +16,33 @@ from tempfile import TemporaryDirectory
 
 from ozzie_server_ext.domain.clock import IdSource
 from ozzie_server_ext.domain.errors import Conflict, InputError, NotFound, OzzieError, Unavailable
-from ozzie_server_ext.execution.box import Box, Handed, Walls, box, read_page
-from ozzie_server_ext.execution.host import find_programs, own_interpreter
+from ozzie_server_ext.execution.box import STATUS_BYTES, Box, JobDescriptors, Walls, box, find_programs, own_interpreter
 from ozzie_server_ext.execution.opened_files import OpenedFiles
 from ozzie_server_ext.execution.runner import (
     MIB,
     Collected,
+    FileState,
     JobLimits,
     JobSpec,
     JobState,
     JobStatus,
     LogPiece,
     Opened,
-    Was,
 )
 from ozzie_server_ext.execution.sandbox_files import Copy, collected, copy_of, open_folder
 from ozzie_server_ext.execution.sandbox_init import FirstProcess, usage
 from ozzie_server_ext.execution.seccomp import machine, program
 from ozzie_server_ext.observability.logs import logger
 
-_MOST_SAID = 300
+_MOST_REASON = 300
 
 
 class Job:
-    """Of `before`, see `Collected`. `news` is set when there is something new, and is another one then."""
+    """One job. `before`: see `Collected`. `news` is set on each change and then replaced."""
 
     def __init__(self, spec: JobSpec) -> None:
         self.spec = spec
-        self.before: Mapping[str, Was] = {}
+        self.before: Mapping[str, FileState] = {}
         self.status = JobStatus(state=JobState.QUEUED)
         self.printed = bytearray()
         self.collected = Collected()
@@ -58,98 +57,97 @@ class Job:
 
     @property
     def is_cut(self) -> bool:
-        """Whether we wanted its end."""
+        """Whether the job is to end early."""
         return self._cut is not None
 
     def begin(self, kill: Callable[[], None]) -> None:
         self._kill = kill
         self._began = time.monotonic()
-        self._now(replace(self.status, state=JobState.RUNNING))
+        self._set_status(replace(self.status, state=JobState.RUNNING))
 
     def print(self, data: bytes) -> None:
-        """Of more than it may print, the beginning is kept, and the job is ended."""
+        """Keep the output up to the limit; then end the job."""
         most = self.spec.limits.output
         room = most - len(self.printed)
         self.printed += data[:room]
         if len(data) > room:
             self.cut(JobState.CUT, f"It was ended: it printed more than {most / MIB:g} MiB.")
-        self._now(replace(self.status, printed=len(self.printed)))
+        self._set_status(replace(self.status, printed=len(self.printed)))
 
     def cut(self, state: JobState, reason: str) -> None:
-        """End it, for that reason; the first one counts."""
+        """End the job for that reason; the first one counts."""
         if self._cut is None and not self.status.state.is_final:
             self._cut = state, reason
             self.kill()
 
-    def time_is_up(self) -> None:
-        """Its command is asked to end, and what it left is taken out."""
+    def time_out(self) -> None:
+        """Mark the job as timed out. Its command is asked to end, and its files are still collected."""
         if self._cut is None and not self.status.state.is_final:
             self._cut = JobState.TIMED_OUT, f"It was ended after {self.spec.limits.wall_s:g} s."
 
     def kill(self) -> None:
-        """End it at once, with all that it started."""
+        """End it at once, with everything it started."""
         if self._kill is not None:
             self._kill()
 
-    def told(self, *, code: int | None) -> None:
-        """That its command was begun, and what it ended with, as the sandbox says."""
+    def record_exit(self, *, code: int | None) -> None:
+        """Record that the command began, and its exit code, as the sandbox reports."""
         self._has_begun, self._code = True, code
 
     def end(self) -> None:
-        """What came first is what counts."""
         if self.status.state.is_final:
             return
         took = time.monotonic() - self._began if self._began else 0.0
-        state, reason, code = self._how()
-        self._now(JobStatus(state=state, exit_code=code, reason=reason, printed=len(self.printed), wall_s=took))
+        state, reason, code = self._outcome()
+        self._set_status(JobStatus(state=state, exit_code=code, reason=reason, printed=len(self.printed), wall_s=took))
 
-    def _how(self) -> tuple[JobState, str, int | None]:
+    def _outcome(self) -> tuple[JobState, str, int | None]:
         if self._cut is not None:
             return *self._cut, None
         if not self._has_begun:
-            said = self.printed.decode(errors="replace").strip()[-_MOST_SAID:] or "no reason was given"
-            return JobState.FAILED, f"The sandbox could not be set up: {said}", None
+            detail = self.printed.decode(errors="replace").strip()[-_MOST_REASON:] or "no reason was given"
+            return JobState.FAILED, f"The sandbox could not be set up: {detail}", None
         if self._code is None:
-            return JobState.FAILED, "It ended everything in its sandbox, also what takes out its files.", None
+            return JobState.FAILED, "It ended everything in its sandbox, including the collection of its files.", None
         return (JobState.FAILED if self._code else JobState.SUCCEEDED), "", self._code
 
-    def _now(self, status: JobStatus) -> None:
+    def _set_status(self, status: JobStatus) -> None:
         self.status = status
-        told, self.news = self.news, asyncio.Event()
-        told.set()
+        news, self.news = self.news, asyncio.Event()
+        news.set()
 
 
 log = logger(__name__)
 
 AT_ONCE = 4
 MOST = 64
-"""Jobs that run or wait."""
+"""Jobs running or waiting."""
 KEPT = 8
-"""Ended jobs whose output and files can still be asked for."""
-_SAID = re.compile(rb"begun\s(?:(?P<code>\d{1,3}) (?P<packed>\d{1,3})\s)?")
-"""What the script in the box tells. It lies open to the job, too."""
+"""Ended jobs whose output and files are kept."""
+_REPORT = re.compile(rb"begun\s(?:(?P<code>\d{1,3}) (?P<packed>\d{1,3})\s)?")
+"""The report of the sandbox's script. The job can write it too."""
 _PROBE = ": <folder/file; cd folder; : <."
 _PROBED = Opened(files=frozenset({"folder/file"}), folders=frozenset({"folder"}))
-"""What a first job opens, if it is seen what jobs open."""
+"""What the probe job opens, if opening files can be watched."""
 _LOOK_S = 0.1
 _PATIENCE_S = 2.0
-"""How long a command whose time is up may take to end by itself."""
+"""How long a timed-out command may take to end by itself."""
 _GRACE_S = 5.0
-"""How long the files of an ended command may take to be taken out, and a box to go."""
+"""How long collecting the files of an ended command may take, and its sandbox to go."""
 _POLL_S = 0.005
 _CHUNK = 64 * 1024
 
 
 class BubblewrapRunner:
-    """See `JobRunner`. To be used from the thread of one loop, which has to be the one that outlives the jobs: the
-    system ends them when the thread that started them ends."""
+    """See `JobRunner`. Use it only from the thread of one event loop that outlives the jobs: the system ends them with
+    the thread that started them."""
 
     def __init__(self, ids: IdSource, private: tuple[Path, ...] = ()) -> None:
-        """`private` are folders that no job may see, also where they lie in its project."""
+        """`private` folders are hidden from all jobs, even within the project."""
         self._ids = ids
         self._private = private
         self._jobs: OrderedDict[str, Job] = OrderedDict()
-        self._places = asyncio.Semaphore(AT_ONCE)
+        self._slots = asyncio.Semaphore(AT_ONCE)
         self._walls: Walls | None = None
         self._sees_opens = False
         self._probing = asyncio.Lock()
@@ -157,7 +155,7 @@ class BubblewrapRunner:
         self._is_closed = False
 
     async def ready(self) -> None:
-        """Find out whether commands can be run here, by running one. Raises Unavailable."""
+        """Check that commands can run here, by running one. Raises Unavailable."""
         async with self._probing:
             if self._walls is not None:
                 return
@@ -214,25 +212,20 @@ class BubblewrapRunner:
         job.cut(JobState.CANCELLED, "It was stopped.")
         if job.work is None:
             return
-        if job.status.state is JobState.QUEUED and not job.work.cancelling():  # who waits for its making is told once
+        if job.status.state is JobState.QUEUED and not job.work.cancelling():  # cancel a job in preparation only once
             job.work.cancel()
         await asyncio.wait({job.work})
-        job.end()  # where its work had not even begun
+        job.end()  # if its work had not even begun
 
     async def collect_artifacts(self, job_id: str) -> Collected:
-        job = self._job(job_id)
-        if not job.status.state.is_final:
-            raise Conflict(f"The job is {job.status.state.value}; what it made is collected when it has ended.")
-        return job.collected
+        return self._ended_job(job_id).collected
 
     async def opened(self, job_id: str) -> Opened | None:
-        job = self._job(job_id)
-        if not job.status.state.is_final:
-            raise Conflict(f"The job is {job.status.state.value}; what it opened is known when it has ended.")
+        job = self._ended_job(job_id)
         return job.opened if self._sees_opens else None
 
     async def close(self) -> None:
-        """End all jobs, and begin no others."""
+        """End all jobs and accept no more."""
         self._is_closed = True
         for job_id in list(self._jobs):
             await self.cancel(job_id)
@@ -242,6 +235,12 @@ class BubblewrapRunner:
             raise NotFound("There is no such job, or it ended long ago.")
         return job
 
+    def _ended_job(self, job_id: str) -> Job:
+        job = self._job(job_id)
+        if not job.status.state.is_final:
+            raise Conflict(f"The job is {job.status.state.value}; its results are known when it has ended.")
+        return job
+
     def _forget(self) -> None:
         ended = [job_id for job_id, job in self._jobs.items() if job.status.state.is_final]
         for job_id in ended[:-KEPT]:
@@ -249,7 +248,7 @@ class BubblewrapRunner:
 
     async def _take_turn(self, job: Job) -> None:
         try:
-            async with self._places:
+            async with self._slots:
                 assert self._walls is not None
                 await self._run(job, self._walls)
         except asyncio.CancelledError:
@@ -259,17 +258,19 @@ class BubblewrapRunner:
             job.end()
 
     async def _run(self, job: Job, walls: Walls) -> None:
-        """Run a job to its end, and take out what it left. What goes wrong is the job's end."""
-        handed, opened, loop = Handed(), OpenedFiles(), asyncio.get_running_loop()
+        """Run a job to its end and collect its files. Errors become the job's outcome."""
+        descriptors, opened, loop = JobDescriptors(), OpenedFiles(), asyncio.get_running_loop()
         self._next += 1
         try:
-            # To its end also where it is told to stop meanwhile: what is handed to the box is closed behind it.
-            making = asyncio.ensure_future(asyncio.to_thread(_closed_in, job.spec, walls, self._next, handed, opened))
+            # Always finish the preparation, even if cancelled: its descriptors must be known to be closed.
+            making = asyncio.ensure_future(
+                asyncio.to_thread(_prepare_box, job.spec, walls, self._next, descriptors, opened)
+            )
             try:
                 box, job.before = await asyncio.shield(making)
             except asyncio.CancelledError:
                 await asyncio.wait({making})
-                making.exception()  # nobody else asks for it
+                making.exception()  # mark as retrieved
                 raise
             if not job.is_cut:
                 await self._carry_out(job, box, opened)
@@ -282,9 +283,8 @@ class BubblewrapRunner:
             job.cut(JobState.FAILED, "Ozzie made a mistake of its own; logs/app has the details.")
         finally:
             opened.unfollow()
-            # Both begin before anything is waited for, and go on where this is told to stop. The first takes a moment
-            # where much was written.
-            closing, removing = (loop.run_in_executor(None, each.close) for each in (handed, opened))
+            # Both start before any waiting and go on if this is cancelled. The first takes a moment after much output.
+            closing, removing = (loop.run_in_executor(None, each.close) for each in (descriptors, opened))
             await asyncio.shield(closing)
             job.end()
             await asyncio.shield(removing)
@@ -300,7 +300,7 @@ class BubblewrapRunner:
             stderr=subprocess.STDOUT,
             env={},
             cwd="/",
-            pass_fds=box.handed.all,
+            pass_fds=box.descriptors.all,
             start_new_session=True,
         )
         first = FirstProcess(process.pid)
@@ -310,14 +310,14 @@ class BubblewrapRunner:
             await _follow(process, job)
         finally:
             watching.cancel()
-            first.end()  # where this is left early
+            first.end()  # if this is left early
             if await asyncio.shield(_ended(process, first)):
                 job.opened = opened.end()
-        await asyncio.to_thread(_look, job, box)
+        await asyncio.to_thread(_collect, job, box)
 
 
 async def _follow(process: "subprocess.Popen[bytes]", job: Job) -> None:
-    """Until nobody in the box can print any more, and it has ended."""
+    """Read the output until nothing in the sandbox can print any more and bubblewrap has ended."""
     assert process.stdout is not None
     reader = asyncio.StreamReader(limit=_CHUNK)
     loop = asyncio.get_running_loop()
@@ -330,26 +330,26 @@ async def _follow(process: "subprocess.Popen[bytes]", job: Job) -> None:
 
 
 async def _ended(process: "subprocess.Popen[bytes]", first: FirstProcess) -> bool:
-    """Wait until bubblewrap has ended, and with it all that was in the box. False where it does not end."""
+    """Wait for bubblewrap and everything in the sandbox to end; return False if it does not."""
     for _ in range(int(_GRACE_S / _POLL_S)):
         if process.poll() is not None and first.is_gone:
             first.close()
             return True
         await asyncio.sleep(_POLL_S)
-    log.error("the sandbox %s does not end", process.pid)
+    log.error("sandbox %s does not end", process.pid)
     process.kill()
     first.close()
     return False
 
 
 async def _watch(job: Job, box: Box, first: FirstProcess) -> None:
-    """End the job where it uses too much, or more time than it has."""
+    """End the job if it exceeds a limit."""
     loop = asyncio.get_running_loop()
     end = loop.time() + job.spec.limits.wall_s
     while not first.look():  # noqa: ASYNC110 - ends with the job at the latest
         await asyncio.sleep(_POLL_S)
     await _look_until(end, job, box, first)
-    job.time_is_up()
+    job.time_out()
     await asyncio.to_thread(first.signal_command, signal.SIGTERM)
     await _look_until(loop.time() + _PATIENCE_S, job, box, first)
     await asyncio.to_thread(first.signal_command, signal.SIGKILL)
@@ -366,14 +366,14 @@ async def _look_until(end: float, job: Job, box: Box, first: FirstProcess) -> No
         used = await asyncio.to_thread(usage, first.pid, limits.memory, box.writable)
         if used.memory > limits.memory:
             job.cut(JobState.CUT, f"It was ended: it took more than {limits.memory // MIB} MiB of memory.")
-            job.kill()  # also one whose time is up
+            job.kill()  # even if its time is up already
         elif used.files > limits.files:
             job.cut(JobState.CUT, f"It was ended: it made more than {limits.files:,} files.")
             job.kill()
 
 
 def _prepare(project: Path) -> None:
-    """Put there what the first job opens. As root, a job is another user, who may read it all the same."""
+    """Create what the probe job opens, readable for all: as root, a job is another user."""
     project.chmod(0o755)
     (project / "folder").mkdir()
     (project / "folder").chmod(0o755)
@@ -391,20 +391,20 @@ def _walls(private: tuple[Path, ...]) -> Walls:
     )
 
 
-def _closed_in(
-    spec: JobSpec, walls: Walls, number: int, handed: Handed, opened: OpenedFiles
-) -> tuple[Box, Mapping[str, Was]]:
-    """The box of a job, and what was in the folder that is copied. Raises InputError and OSError."""
+def _prepare_box(
+    spec: JobSpec, walls: Walls, number: int, descriptors: JobDescriptors, opened: OpenedFiles
+) -> tuple[Box, Mapping[str, FileState]]:
+    """Build a job's sandbox; return it and the state of the copied folder. Raises InputError and OSError."""
     try:
         project = os.open(spec.project, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     except OSError as error:
         raise InputError(f"The project's folder can't be opened: {error.strerror}.") from None
-    try:  # not among what is handed on: it leads out
+    try:  # not among the job's descriptors: it leads out of the sandbox
         copy = None if spec.copied is None else _copied(project, spec.copied)
         archive = None if copy is None else copy.archive
         # After the copying, which opens files itself.
         opened.watch(spec.project, [Path("/usr"), *walls.interpreter.folders])
-        made = box(spec, walls, project, archive, number, handed, opened.top)
+        made = box(spec, walls, project, archive, number, descriptors, opened.top)
         return made, {} if copy is None else copy.contents
     finally:
         os.close(project)
@@ -418,11 +418,10 @@ def _copied(project: int, path: str) -> Copy:
         os.close(folder)
 
 
-def _look(job: Job, box: Box) -> None:
-    """What the job told of its end, and what it left."""
-    said = _SAID.fullmatch(read_page(box.status))
-    if said is None:
+def _collect(job: Job, box: Box) -> None:
+    report = _REPORT.fullmatch(os.pread(box.status, STATUS_BYTES, 0).partition(b"\0")[0])
+    if report is None:
         return
-    job.told(code=int(said["code"]) if said["code"] else None)
-    if said["code"]:
-        job.collected = collected(box.out, box.changed, job.before, whole=said["packed"] == b"0")
+    job.record_exit(code=int(report["code"]) if report["code"] else None)
+    if report["code"]:
+        job.collected = collected(box.out, box.changed, job.before, whole=report["packed"] == b"0")

@@ -1,4 +1,4 @@
-"""One command on the user's own machine, outside the sandbox: resolved to a program and files, run, watched."""
+"""Host commands: resolving a command on the user's own machine, outside the sandbox, running and watching it."""
 
 import asyncio
 import contextlib
@@ -27,25 +27,25 @@ from ozzie_server_ext.protocol.jsontext import canonical_bytes, loads_object, re
 from ozzie_server_ext.render.text import spelled
 
 MOST_FILES = 32
-"""Of those that the words name; a list that is longer is not read to its end."""
+"""Files named by a command's words; further ones are ignored."""
 MAX_HASHED = 32 << 20
-"""In bytes. Of a larger file, its size and the moments of its last changes have to do."""
+"""Bytes. A larger file is identified by its size and times only."""
 _LONGEST_PATH = 4096
-_MADE_UP = ("/proc/", "/sys/", "/dev/")
-"""What the system makes up while it is read is never the same twice."""
+_VIRTUAL = ("/proc/", "/sys/", "/dev/")
+"""Generated while being read, so never the same twice."""
 _BINARY = b"\x7fELF"
 
 
 class NoProgram(InputError):
-    """What is to be run is not there, or is nothing that can be run."""
+    """The program does not exist or can't be run."""
 
     code = "host.no_program"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NamedFile:
-    """A file by all that makes it another one when it changes. `path` is as it was found, `real` without links on the
-    way; `sha256` is empty for one that can't be read, or is larger than MAX_HASHED."""
+    """The identity of a file: any change of it makes another one. `path` is as found, `real` without links; `sha256` is
+    empty for an unreadable file or one larger than MAX_HASHED."""
 
     path: str
     real: str
@@ -61,19 +61,17 @@ class NamedFile:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Program:
-    """`file.path` is what the system is given to run, absolute or relative to the command's folder. A binary is run by
-    the descriptor of what was looked at; a script by its path, since its interpreter opens it once more."""
+    """A resolved program. `file.path` is what the system runs, absolute or relative to the command's folder. A binary
+    is run by the descriptor that was examined; a script by its path, since its interpreter opens it again."""
 
     file: NamedFile
     is_binary: bool
 
 
 def open_program(word: str, folder: int, searched: str) -> tuple[int, Program]:
-    """An open descriptor of the program that `word` names, and what it is; the caller closes it. A word without a slash
-    is looked for in the folders of `searched`, those of them that are absolute: a folder of the project is to offer no
-    program by a common name. Any other word is a path, relative to the open `folder`.
-
-    Raises NoProgram.
+    """Open the program that `word` names; return its descriptor, for the caller to close, and its description. A word
+    without a slash is looked up in the absolute folders of `searched`, so that a folder of the project can't offer a
+    program by a common name. Any other word is a path relative to the open `folder`. Raises NoProgram.
     """
     if "/" in word:
         return _open(word, folder)
@@ -85,7 +83,7 @@ def open_program(word: str, folder: int, searched: str) -> tuple[int, Program]:
 
 
 def files_named(words: Sequence[str], folder: int) -> tuple[NamedFile, ...]:
-    """The plain files that words name, as they are or relative to the open `folder`: a script, a list, a picture."""
+    """Return the plain files that words name, absolute or relative to the open `folder`: a script, list or picture."""
     found: list[NamedFile] = []
     for word in words:
         if len(found) == MOST_FILES:
@@ -95,8 +93,8 @@ def files_named(words: Sequence[str], folder: int) -> tuple[NamedFile, ...]:
         with suppress(OSError, ValueError):  # ValueError: a zero byte
             descriptor = os.open(word, os.O_PATH | os.O_CLOEXEC, dir_fd=folder)
             try:
-                if stat.S_ISREG(os.fstat(descriptor).st_mode) and not _real(descriptor).startswith(_MADE_UP):
-                    found.append(_look(descriptor, word)[0])
+                if stat.S_ISREG(os.fstat(descriptor).st_mode) and not _real(descriptor).startswith(_VIRTUAL):
+                    found.append(_describe(descriptor, word)[0])
             finally:
                 os.close(descriptor)
     return tuple(found)
@@ -110,19 +108,19 @@ def _open(path: str, folder: int) -> tuple[int, Program]:
         raise NoProgram(f"The program {spelled(path)} can't be run: {why}.") from None
     try:
         if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-            raise NoProgram(f"{spelled(path)} is no program: it is no plain file.")
+            raise NoProgram(f"{spelled(path)} is not a program: it is not a plain file.")
         if not os.access(f"/proc/self/fd/{descriptor}", os.X_OK):
-            raise NoProgram(f"{spelled(path)} is no program: you may not run it.")
-        file, begin = _look(descriptor, path)
+            raise NoProgram(f"{spelled(path)} is not a program: you may not run it.")
+        file, begin = _describe(descriptor, path)
     except BaseException:
         os.close(descriptor)
         raise
-    # One that can't be read can be no script: its interpreter could not read it either.
+    # An unreadable file can't be a script: its interpreter could not read it either.
     return descriptor, Program(file=file, is_binary=begin is None or begin.startswith(_BINARY))
 
 
-def _look(descriptor: int, path: str) -> tuple[NamedFile, bytes | None]:
-    """What an open plain file is, and its first bytes; None where it can't be read."""
+def _describe(descriptor: int, path: str) -> tuple[NamedFile, bytes | None]:
+    """Return the identity of an open plain file and its first bytes; None if it can't be read."""
     digest, begin = "", None
     with suppress(PermissionError):
         reading = os.open(f"/proc/self/fd/{descriptor}", os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
@@ -154,46 +152,39 @@ log = logger(__name__)
 
 MAX_PRINTED = 4 * MIB
 PATIENCE_S = 2.0
-"""How long a command that is to end may take to end by itself."""
+"""How long a command may take to end when asked to."""
 _PROGRAM = "ozzie_server_ext.programs.host_command"
 _LAST_WORDS_S = 0.5
-"""How long what was printed last may take to come. Somebody may hold the other end of the pipe for ever."""
+"""How long to wait for the last output: something may keep the pipe open forever."""
 _KILLED_S = 5.0
 _GO = b"g"
 _CHUNK = 64 * 1024
-_MAX_TOLD = 4096
+_MAX_REPORT = 4096
 
 
 class Children(Protocol):
-    """Remembers child processes, so that a gateway that comes after this one waits until they are gone."""
+    """Remembers child processes, so that the next gateway waits until they are gone."""
 
     async def started(self, mark: ProcessMark) -> None:
-        """Durable when it returns, if it can be."""
-        ...
+        """Record the process, durably if possible."""
 
     def lost(self, pid: int, reason: str) -> None:
-        """That it has ended, and how."""
-        ...
+        """Record that it has ended, and how."""
 
 
-class NoChildren:
-    """Where none comes after."""
-
-    async def started(self, mark: ProcessMark) -> None: ...
-
-    def lost(self, pid: int, reason: str) -> None: ...
+class NoChildren(Children):
+    """For programs without a successor."""
 
 
 class NotStarted(OzzieError):
-    """The command was not begun: nothing was done."""
+    """The command did not begin: nothing was done."""
 
     code = "host.not_started"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HostSpec:
-    """A command: its words, the program that is run by them, open as `descriptor`, the open folder that it starts in,
-    and all that it sees of an environment."""
+    """A command: its words, the open program, the open folder to start in, and its complete environment."""
 
     argv: Sequence[str]
     program: Program
@@ -205,8 +196,8 @@ class HostSpec:
 
 
 class HostCommand:
-    """To be used once, from the thread of a loop that outlives it: the system ends the command with the thread that
-    started it. `children` are told of it before it begins; `show` is told what it prints, as it comes."""
+    """A command to run once, from the thread of an event loop that outlives it: the system ends it with that thread.
+    `children` learns of it before it begins; `show` gets its output as it comes."""
 
     def __init__(self, spec: HostSpec, children: Children, show: Callable[[bytes], None] = lambda data: None) -> None:
         self.printed = bytearray()
@@ -218,15 +209,15 @@ class HostCommand:
         self._unwanted = asyncio.Event()
 
     async def run(self) -> JobStatus:
-        """Run it to its end; when this returns, nothing of its group is left. Raises NotStarted, and Unavailable where
-        that can't be promised.
+        """Run the command; when this returns, nothing of its process group is left. Raises NotStarted, and Unavailable
+        if that can't be guaranteed.
 
-        Where the caller is cancelled, it is ended, and what became of it is still returned: something may have been
-        done. Who has to stop then asks their own task for it (`cancelling()`).
+        If the caller is cancelled, the command is ended and its status is still returned: something may have been done.
+        A caller that has to stop checks `cancelling()`.
         """
         if sys.platform != "linux":
             raise Unavailable(
-                "Commands can't be run on this machine by Ozzie: it ends them reliably on Linux only.",
+                "Ozzie can't run commands on this machine: it can end them reliably only on Linux.",
                 code="host.unavailable",
             )
         work = asyncio.create_task(self._run(), name="a command on this machine")
@@ -238,7 +229,7 @@ class HostCommand:
         return work.result()
 
     def end(self, state: JobState, reason: str) -> None:
-        """End it, for that reason; the first one counts."""
+        """End it for that reason; the first one counts."""
         if self._cut is None:
             self._cut = state, reason
             self._unwanted.set()
@@ -250,69 +241,69 @@ class HostCommand:
             with contextlib.closing(theirs):
                 process = _spawn(self._spec, theirs)
             ours.setblocking(False)
-            told = await self._watched(process, ours)
+            report = await self._watched(process, ours)
         if not self._has_begun:
             raise NotStarted("It was ended before it was begun.")
-        if self._cut is None and "errno" in told:
-            raise _not_started(int(str(told["errno"])))
-        state, reason, code = self._how(told)
+        if self._cut is None and "errno" in report:
+            raise _not_started(int(str(report["errno"])))
+        state, reason, code = self._outcome(report)
         took = time.monotonic() - began
         return JobStatus(state=state, exit_code=code, reason=reason, printed=len(self.printed), wall_s=took)
 
-    def _how(self, told: JsonObject) -> tuple[JobState, str, int | None]:
+    def _outcome(self, report: JsonObject) -> tuple[JobState, str, int | None]:
         if self._cut is not None:
             return *self._cut, None
-        code = told.get("code")
+        code = report.get("code")
         if not isinstance(code, int):
-            return JobState.FAILED, "It ended everything in its process group, also what watches over it.", None
+            return JobState.FAILED, "It ended everything in its process group, including its supervisor.", None
         return (JobState.FAILED if code else JobState.SUCCEEDED), "", code
 
     async def _watched(self, process: "subprocess.Popen[bytes]", ours: socket.socket) -> JsonObject:
-        """What was told of its end, once nothing of its group is left; nothing where it could not be told."""
+        """Return the supervisor's report once nothing of the process group is left; {} if there is none."""
         loop = asyncio.get_running_loop()
         ended = asyncio.Event()
         held = os.pidfd_open(process.pid)
-        loop.add_reader(held, ended.set)  # not process.poll(): its number is to stay its own until its group is gone
+        loop.add_reader(held, ended.set)  # not process.poll(): its number must stay reserved until its group is gone
         reading = asyncio.create_task(self._read(process))
         try:
             await self._begin(process, ours)
             await self._ended(process, ended)
             _signal(process, signal.SIGKILL)
             await asyncio.wait({reading}, timeout=_LAST_WORDS_S)
-            return _told(ours)
+            return _report(ours)
         finally:
             _signal(process, signal.SIGKILL)
             loop.remove_reader(held)
             os.close(held)
             reading.cancel()
             await asyncio.wait({reading})
-            if process.poll() is None:  # the system holds it up; so it is not to hold us up
+            if process.poll() is None:  # the system delays its end; don't wait for it
                 loop.run_in_executor(None, process.wait)
             self._children.lost(process.pid, self._cut[1] if self._cut else "It ended by itself.")
 
     async def _begin(self, process: "subprocess.Popen[bytes]", ours: socket.socket) -> None:
-        """Let it begin, once it is known for what it is, and unless it is not wanted any more."""
+        """Let it begin once it is recorded, unless it has been ended already."""
         await self._children.started(mark_of(process.pid))
         if not self._unwanted.is_set():
-            with contextlib.suppress(OSError):  # where it has ended meanwhile
+            with contextlib.suppress(OSError):  # if it has ended meanwhile
                 ours.send(_GO)
                 self._has_begun = True
 
     async def _ended(self, process: "subprocess.Popen[bytes]", ended: asyncio.Event) -> None:
-        """Until it has ended by itself, or was made to."""
-        if not await _first(self._spec.wall_s, ended, self._unwanted):
+        """Wait until it has ended by itself or by force."""
+        if not await _wait_any(self._spec.wall_s, ended, self._unwanted):
             self.end(JobState.TIMED_OUT, f"It was ended after {self._spec.wall_s:g} s.")
         if ended.is_set():
             return
         _signal(process, signal.SIGTERM)
-        _signal(process, signal.SIGCONT)  # it may sleep
-        if not await _first(PATIENCE_S, ended):
+        _signal(process, signal.SIGCONT)  # it may be stopped
+        if not await _wait_any(PATIENCE_S, ended):
             _signal(process, signal.SIGKILL)
-            if not await _first(_KILLED_S, ended):
+            if not await _wait_any(_KILLED_S, ended):
                 log.error("process %d does not end though it was killed", process.pid)
 
     async def _read(self, process: "subprocess.Popen[bytes]") -> None:
-        """Keep what it prints. Of more than it may, the beginning is kept, and it is ended."""
+        """Keep the output up to the limit; then end the command."""
         assert process.stdout is not None
         reader = asyncio.StreamReader(limit=_CHUNK)
         loop = asyncio.get_running_loop()
@@ -329,42 +320,42 @@ class HostCommand:
 
 
 def _spawn(spec: HostSpec, control: socket.socket) -> "subprocess.Popen[bytes]":
-    """Raises NotStarted."""
+    """Start the supervisor. Raises NotStarted."""
     task: JsonObject = {
-        "argv": [_told_bytes(word) for word in spec.argv],
-        "env": {_told_bytes(name): _told_bytes(value) for name, value in spec.env.items()},
-        "path": _told_bytes(spec.program.file.path),
+        "argv": [_latin1(word) for word in spec.argv],
+        "env": {_latin1(name): _latin1(value) for name, value in spec.env.items()},
+        "path": _latin1(spec.program.file.path),
         "is_binary": spec.program.is_binary,
     }
     descriptors = (control.fileno(), spec.folder, spec.descriptor)
     numbers = (control.fileno(), os.getpid(), spec.folder, spec.descriptor)
     try:
-        with TemporaryFile() as asked:  # not among the words: those of every process can be read by all users
-            asked.write(canonical_bytes(task))
-            asked.seek(0)
+        with TemporaryFile() as request:  # not as arguments: all users can read those of every process
+            request.write(canonical_bytes(task))
+            request.seek(0)
             return subprocess.Popen(
                 [sys.executable, "-P", "-m", _PROGRAM, *map(str, numbers)],
-                stdin=asked,
+                stdin=request,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.STDOUT,
                 env=child_environment(os.environ),
                 # A relative path must not mean a file of the user's project.
                 cwd="/",
                 pass_fds=descriptors,
-                # Its own group, to be ended as a whole, and no terminal.
+                # A group of its own, to be ended as a whole, and no terminal.
                 start_new_session=True,
             )
     except OSError as error:
         raise NotStarted(f"It could not be started: {error.strerror}.") from None
 
 
-def _told_bytes(text: str) -> str:
-    """As the system has it, a character for each byte: not all that it has is text."""
+def _latin1(text: str) -> str:
+    """Return the system's bytes as one character each: not all of them are text."""
     return os.fsencode(text).decode("latin-1")
 
 
-async def _first(seconds: float, *events: asyncio.Event) -> bool:
-    """Whether one of them came in that time."""
+async def _wait_any(seconds: float, *events: asyncio.Event) -> bool:
+    """Return whether one of the events came in time."""
     waiting = {asyncio.ensure_future(event.wait()) for event in events}
     try:
         done, _ = await asyncio.wait(waiting, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
@@ -375,28 +366,27 @@ async def _first(seconds: float, *events: asyncio.Event) -> bool:
 
 
 def _signal(process: "subprocess.Popen[bytes]", number: signal.Signals) -> None:
-    """To all of its group. It is not reaped yet, so the number is no other group's."""
+    """Signal the whole group. The process is not reaped yet, so no other group has its number."""
     if process.returncode is None:
-        with contextlib.suppress(ProcessLookupError, PermissionError):  # what runs as somebody else by now is left
+        with contextlib.suppress(ProcessLookupError, PermissionError):  # processes of another user are left alone
             os.killpg(process.pid, number)
 
 
-def _told(ours: socket.socket) -> JsonObject:
-    """It has ended, so all that it said is there."""
+def _report(ours: socket.socket) -> JsonObject:
+    """Read the report of the supervisor, which has ended."""
     try:
-        return loads_object(ours.recv(_MAX_TOLD))
+        return loads_object(ours.recv(_MAX_REPORT))
     except (OSError, OzzieError):
         return {}
 
 
+_START_ERRORS = {
+    errno.ESTALE: "another program has just taken its place",
+    errno.ENOEXEC: "it is neither a binary of this machine nor a script that begins with #!. Name what runs it first",
+    errno.ENOENT: "it, or the interpreter that its first line names, is not there",
+}
+
+
 def _not_started(number: int) -> NotStarted:
-    match number:
-        case errno.ESTALE:
-            why = "another program has come into its place in this moment"
-        case errno.ENOEXEC:
-            why = "it is neither a binary of this machine nor a script that begins with #!. Name what runs it first"
-        case errno.ENOENT:
-            why = "it, or the interpreter that its first line names, is not there"
-        case _:
-            why = os.strerror(number)
+    why = _START_ERRORS.get(number) or os.strerror(number)
     return NotStarted(f"It could not be started, and nothing was done: {why}.", code="host.not_started")

@@ -1,11 +1,11 @@
-"""Watch which files and folders of a project a job opens, as the kernel tells (inotify).
+"""Watching which files and folders of a project a job opens (inotify).
 
-To read a file, a program has to open it; to list a folder, too. The sandbox mounts the project's own files, so the
-kernel reports what is opened there to whoever watches the folders here. It reports other programs' opens as well: that
-adds files, and never hides one.
+A program has to open a file to read it, and a folder to list it. The sandbox mounts the project's own files, so the
+kernel reports each opening to watchers outside. Openings by other programs are reported too: they add files but never
+hide one.
 
-Anything that could hide one makes the answer unknown: too many folders, a file system that may open files without
-reporting it, mounts within the project, folders that are made, moved or removed meanwhile, and too many events.
+Whatever could hide an opening makes the answer unknown: too many folders, a file system that may not report openings,
+mounts within the project, folders created, moved or removed meanwhile, and too many events.
 """
 
 import asyncio
@@ -22,9 +22,9 @@ from pathlib import Path
 from ozzie_server_ext.execution.runner import Opened
 
 MAX_FOLDERS = 100
-"""Folders that are watched: each adds some 9 µs to a job's start, which takes 8 ms."""
+"""Watched folders: each adds some 9 µs to a job's start, which takes 8 ms."""
 MAX_EVENTS = 200_000
-"""Events of one job. A command that opens files without end is not followed for ever."""
+"""Events of one job; then watching stops."""
 _CHUNK = 64 * 1024
 
 _OPEN, _MOVED_FROM, _MOVED_TO, _CREATE, _DELETE = 0x20, 0x40, 0x80, 0x100, 0x200
@@ -34,12 +34,12 @@ _WATCHED = _OPEN | _MOVED_FROM | _MOVED_TO | _CREATE | _DELETE | _DELETE_SELF | 
 _LOST = _DELETE_SELF | _MOVE_SELF | _UNMOUNT | _OVERFLOW | _IGNORED
 _EVENT = struct.Struct("iIII")
 
-# ext2 to 4, XFS, Btrfs, F2FS, tmpfs, overlayfs: what is opened there is opened through this machine's own cache.
+# ext2 to 4, XFS, Btrfs, F2FS, tmpfs, overlayfs: files there are opened through this machine's own cache.
 _FILE_SYSTEMS = frozenset({0xEF53, 0x58465342, 0x9123683E, 0xF2F52010, 0x01021994, 0x794C7630})
 
 
 class OpenedFiles:
-    """What one job opens. `watch` comes before the job begins, `close` when nobody asks any more."""
+    """The files that one job opens. Call `watch` before the job begins and `close` at the end."""
 
     def __init__(self) -> None:
         self._descriptor = -1
@@ -53,12 +53,11 @@ class OpenedFiles:
         self._files: set[str] = set()
         self._listed: set[str] = set()
         self.top: Path | None = None
-        """An empty folder in which the project's entries are mounted, so that it is seen whether their names are
-        listed; None where nothing is watched."""
+        """An empty folder with the project's entries as mounts, to see whether they are listed; None if not watched."""
 
     def watch(self, project: Path, shown: Sequence[Path]) -> None:
-        """Begin to watch, if it can be done completely. To be called in a thread. `shown` is what a job sees beside the
-        project: of one that lies in there, it would see what is hidden, too."""
+        """Begin to watch, if it can be complete; to be called in a thread. `shown` are folders that a job sees besides
+        the project: if the project lay in one, the job would see its hidden files."""
         with suppress(OSError):
             self._descriptor = _checked(_libc().inotify_init1(os.O_NONBLOCK | os.O_CLOEXEC))
             self._root = root = project.resolve()
@@ -71,19 +70,19 @@ class OpenedFiles:
                 self._top = self._add(str(top))
                 self._is_watched = True
                 self._take_all()
-                # That was opened by the looks into the folders. Folders that came meanwhile have made it unknown.
+                # Drop the openings by this search. Folders that came meanwhile have made the answer unknown.
                 self._files.clear()
                 self._listed.clear()
 
     def _watch_all(self, root: Path) -> bool:
-        """Watch all folders that the sandbox shows: none that is hidden at the top. False for too many."""
+        """Watch all folders that the sandbox shows, so none hidden at the top. Return False for too many."""
         _expect_watchable(root)
         left = [""]
         while left:
             path = left.pop()
             if len(self._folders) == MAX_FOLDERS:
                 return False
-            # Before it is looked into: of what comes later, there is an event.
+            # Watch before listing: later changes are reported.
             at = f"{root}/{path}"
             self._folders[self._add(at)] = path
             with os.scandir(at) as entries:
@@ -96,29 +95,29 @@ class OpenedFiles:
         return _checked(_libc().inotify_add_watch(self._descriptor, os.fsencode(folder), _WATCHED))
 
     def follow(self, loop: asyncio.AbstractEventLoop) -> None:
-        """Take events as they come, from now on: only so many wait."""
+        """Take events as they come from now on: the kernel's queue is limited."""
         if self._is_watched and self._is_whole:
             self._loop = loop
             loop.add_reader(self._descriptor, self._read)
 
     def unfollow(self) -> None:
-        """Take no more. To be called from the loop's thread."""
+        """Stop taking events. Call it from the event loop's thread."""
         if self._loop is not None:
             self._loop.remove_reader(self._descriptor)
             self._loop = None
 
     def end(self) -> Opened | None:
-        """Return what was opened since; None where that was not watched. To be called once the job has ended."""
+        """Return what was opened, None if that was not watched. Call it once the job has ended."""
         self.unfollow()
         self._take_all()
         if not self._is_watched:
             return None
-        # What is mounted meanwhile shows up in the sandbox as well.
+        # A new mount shows up in the sandbox too.
         is_whole = self._is_whole and not _has_mounts(self._root)
         return Opened(files=frozenset(self._files), folders=frozenset(self._listed), is_whole=is_whole)
 
     def close(self) -> None:
-        """To be called in a thread, when nothing is followed any more."""
+        """Close everything, in a thread, after `unfollow`."""
         if self._descriptor >= 0:
             os.close(self._descriptor)
             self._descriptor = -1
@@ -132,7 +131,7 @@ class OpenedFiles:
                 return
 
     def _read(self) -> bool:
-        """Take some of the events that wait; False where none does."""
+        """Take some of the waiting events; return False if there are none."""
         try:
             data = os.read(self._descriptor, _CHUNK)
         except BlockingIOError:
@@ -142,7 +141,7 @@ class OpenedFiles:
                 self._events += 1
                 self._take(watch, mask, name)
         except Exception:
-            self._is_whole = False  # these events do not come again
+            self._is_whole = False  # these events are lost
             raise
         if self._events > MAX_EVENTS:
             self._is_whole = False
@@ -157,15 +156,15 @@ class OpenedFiles:
                 self._listed.add("")
             elif mask & _LOST:
                 self._is_whole = False
-            return  # else it is the sandbox that makes the places for the mounts
+            return  # otherwise it is the sandbox creating mount points
         folder = self._folders.get(watch)
         if folder is None or mask & _LOST or (is_folder and mask & ~(_OPEN | _ISDIR)):
             self._is_whole = False
         elif not mask & _OPEN:
-            return  # a file that comes or goes
+            return  # a file is created or removed
         elif not is_folder:
             self._files.add(f"{folder}/{name}" if folder else name)
-        elif folder and not name:  # at the top, the sandbox has a folder of its own
+        elif folder and not name:  # for the top, the sandbox has a folder of its own
             self._listed.add(folder)
 
 
@@ -184,7 +183,7 @@ def _libc() -> ctypes.CDLL:
 
 
 def _checked(result: int) -> int:
-    """Raises OSError: where there are no watches left, too."""
+    """Raises OSError, for example if no watches are left."""
     if result < 0:
         number = ctypes.get_errno()
         raise OSError(number, os.strerror(number))
@@ -192,7 +191,7 @@ def _checked(result: int) -> int:
 
 
 class _StatFs(ctypes.Structure):
-    """Only the first field is read. The rest leaves room, on each machine."""
+    """Only the first field is read; the rest reserves space for every architecture."""
 
     _fields_ = (("kind", ctypes.c_long), ("rest", ctypes.c_char * 504))
 
@@ -206,7 +205,7 @@ def _expect_watchable(folder: Path) -> None:
 
 
 def _has_mounts(root: Path) -> bool:
-    """Tell whether anything is mounted below: what is opened there is told to nobody who watches its folder."""
+    """Whether anything is mounted below `root`: openings there are not reported to watchers of its folder."""
     below = f"{root}/".replace("//", "/")
     lines = Path("/proc/self/mountinfo").read_text(errors="surrogateescape").splitlines()
     return any(_unescaped(line.split(" ")[4]).startswith(below) for line in lines)

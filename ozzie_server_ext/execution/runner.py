@@ -1,4 +1,4 @@
-"""The port behind which commands run apart from the gateway, and what goes through it."""
+"""The port for commands that run apart from the gateway, and its data types."""
 
 from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -12,7 +12,7 @@ MIB = 1024 * 1024
 
 
 class JobState(StrEnum):
-    """What a job can be in, and how it can end. The last three are ours: we ended it."""
+    """The states of a job. The last three mean that Ozzie ended it."""
 
     QUEUED = "queued"
     RUNNING = "running"
@@ -29,9 +29,8 @@ class JobState(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobLimits:
-    """What a job may use up. Sizes are in bytes. `wall_s` is measured from its first step, `cpu_s` for each of its
-    processes; `memory` is that of all of them together; `disk` is that of each place where it may write, and `files`
-    the number of files in all of them; `output` is what it may print."""
+    """The limits of a job; sizes in bytes. `wall_s` counts from its first step, `cpu_s` per process; `memory` is for
+    all processes together, `disk` for each writable place, `files` for all of these; `output` limits what it prints."""
 
     wall_s: float = 120.0
     cpu_s: float = 300.0
@@ -44,11 +43,11 @@ class JobLimits:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobSpec:
-    """A command and what it is given.
+    """A command and its inputs.
 
-    `argv` is run as it is, by no shell. It sees `project` at `/project`, read-only and without what is hidden at its
-    top, and starts in `folder` of it. Of a folder that is named as `copied`, it gets a copy that it may change. It may
-    write to `/tmp`; what it leaves in `/tmp/out` (the variable OUT) is collected. `files` stand in `/job`, read-only.
+    `argv` is run directly, without a shell. It sees `project` at `/project`, read-only and without hidden files at its
+    top, and starts in its `folder`. Of the folder `copied` it gets a writable copy. It may write to `/tmp`; files that
+    it leaves in `/tmp/out` (the variable OUT) are collected. `files` are in `/job`, read-only.
     """
 
     argv: Sequence[str]
@@ -61,8 +60,8 @@ class JobSpec:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobStatus:
-    """`exit_code` is what the command ended with, 128 and the signal where one ended it; None where it did not come to
-    its end. `reason` is a sentence about what we ended it for; empty where it ended by itself."""
+    """`exit_code` is the command's, or 128 plus the signal that ended it; None if it did not finish. `reason` is a
+    sentence on why Ozzie ended it; empty if it ended by itself."""
 
     state: JobState
     exit_code: int | None = None
@@ -73,7 +72,7 @@ class JobStatus:
 
 @dataclass(frozen=True, slots=True)
 class LogPiece:
-    """A piece of what a job printed, standard output and errors as they came; `cursor` is where the next one begins."""
+    """A piece of a job's output, standard output and errors together; the next one begins at `cursor`."""
 
     data: bytes
     cursor: int
@@ -81,7 +80,7 @@ class LogPiece:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobFile:
-    """A file that a job left behind; `path` is relative to `/tmp/out`, or to the folder that was copied."""
+    """A file that a job left; `path` is relative to `/tmp/out` or to the copied folder."""
 
     path: str
     content: bytes
@@ -89,8 +88,8 @@ class JobFile:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Was:
-    """What a file of the copied folder was when the job began; `sha256` of its content, hexadecimal."""
+class FileState:
+    """The state of a file of the copied folder when the job began; `sha256` of its content, hexadecimal."""
 
     sha256: str
     executable: bool
@@ -98,24 +97,22 @@ class Was:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Collected:
-    """What is left of a job. Of the folder that was copied, `changed` are the files that are new or different, and
-    `deleted` the paths of those that are gone; `before` is what both were, but for new ones. `incomplete` is a sentence
-    about why that is not all that was changed; empty where it is. `left_out` are names that can't be taken along, each
-    with the reason."""
+    """The results of a job. In the copied folder, `changed` are the new or different files and `deleted` the paths of
+    removed ones; `before` is their previous state, except for new ones. `incomplete` is a sentence on why not all
+    changes are known, or empty. `left_out` are names that can't be collected, each with the reason."""
 
     out: tuple[JobFile, ...] = ()
     changed: tuple[JobFile, ...] = ()
     deleted: tuple[str, ...] = ()
-    before: Mapping[str, Was] = field(default_factory=dict)
+    before: Mapping[str, FileState] = field(default_factory=dict)
     incomplete: str = ""
     left_out: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Opened:
-    """What of its project a job opened, or may have opened: paths of files, and of folders, whose names it then knows.
-    They are relative to the project, which is "" itself; a folder that it got as a copy is not watched. If anything was
-    missed while it ran, it may have opened more (not `is_whole`)."""
+    """The files of its project that a job opened or may have opened, and the folders that it listed; the project itself
+    is "". The copied folder is not watched. If `is_whole` is false, it may have opened more."""
 
     files: frozenset[str] = frozenset()
     folders: frozenset[str] = frozenset()
@@ -123,41 +120,37 @@ class Opened:
 
 
 class JobRunner(Protocol):
-    """Runs commands apart from the gateway. A job belongs to the runner's process: when that ends, its jobs do."""
+    """Runs commands apart from the gateway. Jobs end with the runner's process."""
 
     async def start(self, spec: JobSpec) -> str:
-        """Begin with a job, or let it wait for its turn; its id.
+        """Start a job or queue it; return its id.
 
-        Raises InputError for a folder that can't be offered, Unavailable where no command can be run; the hint says
-        what is missing.
+        Raises InputError for an unusable folder, Unavailable with a hint if commands can't run.
         """
         ...
 
     async def status(self, job_id: str) -> JobStatus:
-        """Raises NotFound, also for a job that ended long ago."""
+        """Return the status. Raises NotFound, also for a job that ended long ago."""
         ...
 
     def stream_logs(self, job_id: str, cursor: int = 0) -> AsyncIterator[LogPiece]:
-        """What the job prints, from `cursor` on; it ends when the job has. Raises NotFound."""
+        """Yield the job's output from `cursor` on, until it has ended. Raises NotFound."""
         ...
 
     async def cancel(self, job_id: str) -> None:
-        """End a job and all that it started; it has ended when this returns. One that has ended stays as it is.
-        Raises NotFound."""
-        ...
+        """End a job and everything it started, and wait for that. An ended job stays as it is. Raises NotFound."""
 
     async def collect_artifacts(self, job_id: str) -> Collected:
-        """What an ended job left behind: nothing where it was cancelled. Raises NotFound, or Conflict while it runs."""
+        """Return what an ended job left: nothing if it was cancelled. Raises NotFound, or Conflict while it runs."""
         ...
 
     async def opened(self, job_id: str) -> Opened | None:
-        """Return what an ended job opened, however it ended; None where that can't be watched. Raises NotFound, or
-        Conflict while it runs."""
+        """Return what an ended job opened; None if unknown. Raises NotFound, or Conflict while it runs."""
         ...
 
 
 class NoJobs:
-    """Where no commands are run."""
+    """Runs no commands."""
 
     async def start(self, spec: JobSpec) -> str:
         raise Unavailable("Commands can't be run here.", code="sandbox.unavailable")

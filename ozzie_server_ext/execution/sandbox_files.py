@@ -1,4 +1,4 @@
-"""What of a project is copied into a sandbox, and what is collected from it at the end."""
+"""The files that go into a sandbox as a copy, and those that are collected from it at the end."""
 
 import errno
 import hashlib
@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import PurePosixPath
 
 from ozzie_server_ext.domain.errors import InputError
-from ozzie_server_ext.execution.runner import MIB, Collected, JobFile, Was
+from ozzie_server_ext.execution.runner import MIB, Collected, FileState, JobFile
 from ozzie_server_ext.render.text import visible_label
 
 _BLOCK = 512
@@ -21,12 +21,12 @@ _FILE_TYPES, _FOLDER_TYPE = (b"0", b"\0"), b"5"
 
 
 class BrokenArchive(Exception):
-    """It is cut off, or none that we had made. The message says what is wrong."""
+    """The archive is cut off, or not one that the sandbox would make. The message says what is wrong."""
 
 
 @dataclass(frozen=True, slots=True)
 class Member:
-    """A thing in an archive: a plain file's content lies at `offset`, `size` bytes of it; `mode` has its rights."""
+    """A member of an archive: a plain file's content is `size` bytes at `offset`; `mode` has its permissions."""
 
     name: bytes
     is_file: bool
@@ -37,7 +37,7 @@ class Member:
 
 
 def members(descriptor: int, most: int) -> Iterator[Member]:
-    """What is in the archive in an open file, in its order; no more than `most` members. Raises BrokenArchive."""
+    """Yield the members of the archive in an open file, at most `most`. Raises BrokenArchive."""
     at, name = 0, b""
     end = os.fstat(descriptor).st_size
     for _ in range(2 * most):
@@ -64,7 +64,7 @@ def members(descriptor: int, most: int) -> Iterator[Member]:
 
 
 def _number(field: bytes) -> int:
-    """Octal digits, as the format has them. Larger numbers are written otherwise, and are beyond us."""
+    """Parse octal digits, as the format has them. Larger numbers have another encoding, which is refused."""
     digits = field.strip(b" \0")
     if not digits or len(digits) > 11 or any(digit not in b"01234567" for digit in digits):
         raise BrokenArchive("it is damaged")
@@ -74,30 +74,29 @@ def _number(field: bytes) -> int:
 MAX_COPIED = 64 * MIB
 MAX_COPIED_FILES = 10_000
 MAX_DEPTH = 64
-"""Folders in folders; what lies deeper is not copied."""
+"""Nested folders that are copied."""
 
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
 
 class TooMuch(InputError):
-    """More than can be copied. The message says how much may be."""
+    """The folder is too large to be copied. The message names the limit."""
 
     code = "sandbox.too_large"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Copy:
-    """A folder's plain files as a tar archive, and what they were, by their paths in it. A name that is no UTF-8 has
-    surrogates in the place of its bytes, as the system's names have in Python."""
+    """A folder's plain files as a tar archive, and their states by path. Names that are not UTF-8 have surrogate
+    escapes, as in Python's file functions."""
 
     archive: bytes
-    contents: Mapping[str, Was]
+    contents: Mapping[str, FileState]
 
 
 def open_folder(root: int, path: str) -> int:
-    """An open descriptor of the folder `path` below the folder that is open as `root`, through no link; the caller
-    closes it. Raises InputError."""
+    """Open the folder `path` below the open `root` without following links, for the caller. Raises InputError."""
     descriptor = os.dup(root)
     for part in PurePosixPath(path).parts:
         try:
@@ -113,9 +112,8 @@ def open_folder(root: int, path: str) -> int:
 
 
 def copy_of(folder: int) -> Copy:
-    """The plain files of an open folder and of all below it. What is hidden is left out, as links are and what can't
-    be read. Raises TooMuch."""
-    contents: dict[str, Was] = {}
+    """Copy the readable plain files of an open folder and below, except hidden ones. Raises TooMuch."""
+    contents: dict[str, FileState] = {}
     total = 0
     buffer = io.BytesIO()
     with tarfile.open(fileobj=buffer, mode="w", format=tarfile.PAX_FORMAT) as archive:
@@ -128,10 +126,10 @@ def copy_of(folder: int) -> Copy:
             total += len(content)
             if total > MAX_COPIED or len(contents) == MAX_COPIED_FILES:
                 raise TooMuch(
-                    f"The folder has more than {MAX_COPIED // MIB} MiB or {MAX_COPIED_FILES} files, which is more than "
-                    "a command gets a copy of. Name a smaller folder."
+                    f"The folder has more than {MAX_COPIED // MIB} MiB or {MAX_COPIED_FILES} files, which is too much "
+                    "to copy for a command. Name a smaller folder."
                 )
-            was = Was(sha256=hashlib.sha256(content).hexdigest(), executable=bool(info.st_mode & stat.S_IXUSR))
+            was = FileState(sha256=hashlib.sha256(content).hexdigest(), executable=bool(info.st_mode & stat.S_IXUSR))
             contents[path] = was
             member = tarfile.TarInfo(path)
             member.size = len(content)
@@ -142,7 +140,7 @@ def copy_of(folder: int) -> Copy:
 
 
 def _entries(folder: int) -> Iterator[tuple[str, os.stat_result, bytes | None]]:
-    """Each folder, and each plain file with its content."""
+    """Yield each folder, and each plain file with its content."""
     left = MAX_COPIED
     for at, folders, names, opened in os.fwalk(".", dir_fd=folder, follow_symlinks=False):
         folders[:] = sorted(name for name in folders if not name.startswith(".")) if at.count("/") < MAX_DEPTH else []
@@ -165,54 +163,52 @@ def _entries(folder: int) -> Iterator[tuple[str, os.stat_result, bytes | None]]:
 
 
 MAX_TAKEN = 32 * MIB
-"""In bytes, of what a job leaves: secrets are looked for in all of it."""
+"""Bytes that a job may leave: all of them are searched for secrets."""
 MAX_TAKEN_FILES = 2000
 MAX_CHANGED = 8 * MIB
-"""In bytes, of the files of a copy that are new or different: a person is to look at them."""
+"""Bytes of the new or different files of a copy: a person has to look at them."""
 MAX_CHANGED_FILES = 200
-"""Also counted are those that are gone."""
+"""Deleted files count too."""
 MAX_MEMBERS = 120_000
-"""In an archive: more than a job may make files."""
+"""Members of an archive: more than a job may make files."""
 MAX_TOLD = 20
-"""How many names of what can't be taken along are told; of more, their number."""
-_TOLD = 80
-"""In characters, of the name of what is left out."""
+"""Names of left-out files that are listed; of the rest only the number."""
+_LONGEST_NAME = 80
+"""Characters shown of a left-out file's name."""
 _PIECE = 1 * MIB
 _UNUSABLE = "its name can't be used"
 
 
-class _TooMuch(Exception):
-    """More was changed than is taken out. The message is a sentence about it."""
+class _Incomplete(Exception):
+    """The changes can't be taken out. The message is a sentence about why."""
 
 
-def collected(out: int, copied: int | None, before: Mapping[str, Was], *, whole: bool) -> Collected:
-    """What a job left in two archives that were made in its sandbox, in open files: nothing of them is to be trusted.
-    What is not in the copy any more was deleted. Where the copy could not be taken out `whole`, or too much of it was
-    changed, nothing of that is told: half of a change is another one."""
+def collected(out: int, copied: int | None, before: Mapping[str, FileState], *, whole: bool) -> Collected:
+    """Collect a job's files from two open archives made in its sandbox, which are not to be trusted. Files missing from
+    the copy were deleted. Report no changes if the copy is not `whole` or too large: a partial set misleads."""
     left_out = _LeftOut()
     made = _left(out, left_out)
     if copied is None:
-        return Collected(out=made, left_out=left_out.told)
+        return Collected(out=made, left_out=left_out.lines)
     changes = _Changes(copied, before, left_out)
     try:
         if not whole:
-            raise _TooMuch(
+            raise _Incomplete(
                 "The changed folder could not be taken out whole: it has too much in it, or files that can't be read."
             )
         changes.read()
-    except _TooMuch as error:
-        return Collected(out=made, incomplete=str(error), left_out=left_out.told)
+    except _Incomplete as error:
+        return Collected(out=made, incomplete=str(error), left_out=left_out.lines)
     except BrokenArchive as error:
-        said = f"The changed folder could not be read whole: {error}."
-        return Collected(out=made, incomplete=said, left_out=left_out.told)
+        reason = f"The changed folder could not be read whole: {error}."
+        return Collected(out=made, incomplete=reason, left_out=left_out.lines)
     changed, deleted = tuple(changes.files[path] for path in sorted(changes.files)), changes.deleted
     were = {path: before[path] for path in (*changes.files, *deleted) if path in before}
-    return Collected(out=made, changed=changed, deleted=deleted, before=were, left_out=left_out.told)
+    return Collected(out=made, changed=changed, deleted=deleted, before=were, left_out=left_out.lines)
 
 
 def _left(archive: int, left_out: "_LeftOut") -> tuple[JobFile, ...]:
-    """The plain files of an archive, up to a number of files and bytes. Of two under one name the later one counts, as
-    unpacking would have it."""
+    """Return the plain files of an archive, within the limits. The later of two with one name counts."""
     room, files = MAX_TAKEN, MAX_TAKEN_FILES
     found: dict[str, JobFile] = {}
     try:
@@ -227,7 +223,7 @@ def _left(archive: int, left_out: "_LeftOut") -> tuple[JobFile, ...]:
             files -= 1
             found[path] = _file(archive, member, path)
     except BrokenArchive as error:
-        left_out.say(f"the rest of the output ({error})")
+        left_out.add_line(f"the rest of the output ({error})")
     return tuple(found[path] for path in sorted(found))
 
 
@@ -242,9 +238,9 @@ def _refusal(member: Member, path: str, room: int, files: int) -> str:
 
 
 class _Changes:
-    """Holds the archive of a copy against what was copied."""
+    """Compares the archive of a copy with what was copied."""
 
-    def __init__(self, archive: int, before: Mapping[str, Was], left_out: "_LeftOut") -> None:
+    def __init__(self, archive: int, before: Mapping[str, FileState], left_out: "_LeftOut") -> None:
         self._archive = archive
         self._before = before
         self._left_out = left_out
@@ -253,7 +249,7 @@ class _Changes:
         self.deleted: tuple[str, ...] = ()
 
     def read(self) -> None:
-        """Raises BrokenArchive, _TooMuch."""
+        """Raises BrokenArchive, _Incomplete."""
         for member in members(self._archive, MAX_MEMBERS):
             if not member.is_folder:
                 self._look(member, _path(member.name))
@@ -265,11 +261,11 @@ class _Changes:
         self._expect_few(len(self.files) + len(self.deleted), 0)
 
     def _look(self, member: Member, path: str) -> None:
-        """As copies leave out what is hidden, so does this; and what is as it was needs no name that can be used."""
+        """Compare one member. Hidden files are ignored, as in copying; unchanged files may have any name."""
         self._there.add(path)
         self.files.pop(path, None)
         was = self._before.get(path)
-        if was is not None and member.is_file and was == self._is(member):
+        if was is not None and member.is_file and was == self._state(member):
             return
         hidden = _hidden(path)
         if hidden or not member.is_file or not _readable(path):
@@ -283,34 +279,36 @@ class _Changes:
     def _expect_few(self, files: int, size: int) -> None:
         if files > MAX_CHANGED_FILES or size > MAX_CHANGED:
             most = f"{MAX_CHANGED_FILES} files or {MAX_CHANGED // MIB} MiB"
-            raise _TooMuch(f"More than {most} were changed, which is more than can be kept.")
+            raise _Incomplete(f"More than {most} were changed, which is more than can be kept.")
 
-    def _is(self, member: Member) -> Was:
+    def _state(self, member: Member) -> FileState:
         digest = hashlib.sha256()
         for at in range(0, member.size, _PIECE):
             digest.update(os.pread(self._archive, min(_PIECE, member.size - at), member.offset + at))
-        return Was(sha256=digest.hexdigest(), executable=_is_executable(member))
+        return FileState(sha256=digest.hexdigest(), executable=_is_executable(member))
 
 
 class _LeftOut:
-    """The names of what can't be taken along, each once, each with the reason."""
+    """The names of files that can't be collected, each once with the reason."""
 
     def __init__(self) -> None:
-        self._said: dict[str, None] = {}
+        self._lines: dict[str, None] = {}
         self._more = 0
 
     @property
-    def told(self) -> tuple[str, ...]:
-        return (*self._said, *([f"and {self._more} more"] if self._more else []))
+    def lines(self) -> tuple[str, ...]:
+        return (*self._lines, *([f"and {self._more} more"] if self._more else []))
 
     def add(self, name: bytes, why: str) -> None:
-        self.say(f"{_told(name)} ({why})")
+        text = name[: 4 * _LONGEST_NAME].decode(errors="replace").removeprefix("./")
+        shown = visible_label(text if len(text) <= _LONGEST_NAME else text[:_LONGEST_NAME] + "…")
+        self.add_line(f"{shown} ({why})")
 
-    def say(self, said: str) -> None:
-        if said in self._said:
+    def add_line(self, line: str) -> None:
+        if line in self._lines:
             return
-        if len(self._said) < MAX_TOLD:
-            self._said[said] = None
+        if len(self._lines) < MAX_TOLD:
+            self._lines[line] = None
         else:
             self._more += 1
 
@@ -325,24 +323,19 @@ def _is_executable(member: Member) -> bool:
 
 
 def _path(name: bytes) -> str:
-    """The name as a path below the folder; empty where it is none."""
+    """Return the name as a path below the folder, or ""."""
     text = os.fsdecode(name)
     parts = [part for part in text.split("/") if part not in ("", ".")]
     return "" if text.startswith("/") or ".." in parts else "/".join(parts)
 
 
 def _readable(path: str) -> str:
-    """The path; empty for one that a person can't read."""
+    """Return the path, or "" if a person can't read it."""
     return path if path.isprintable() else ""
 
 
 def _hidden(path: str) -> str:
-    """The path up to the first name in it that is hidden; empty where none is."""
+    """Return the path up to its first hidden name, or ""."""
     parts = path.split("/")
     first = next((at for at, part in enumerate(parts) if part.startswith(".")), None)
     return "" if first is None else "/".join(parts[: first + 1])
-
-
-def _told(name: bytes) -> str:
-    text = name[: 4 * _TOLD].decode(errors="replace").removeprefix("./")
-    return visible_label(text if len(text) <= _TOLD else text[:_TOLD] + "…")

@@ -1,4 +1,4 @@
-"""The first process of a sandbox, and what all its processes use together."""
+"""The first process of a sandbox, and the resources that all its processes use."""
 
 import contextlib
 import os
@@ -8,20 +8,20 @@ from dataclasses import dataclass
 
 _PAGE = os.sysconf("SC_PAGE_SIZE")
 _MOST = 4096
-"""Processes that are looked at: more than any job may have."""
+"""Processes examined: more than any job may have."""
 
 
 @dataclass(frozen=True, slots=True)
 class ResourceUsage:
-    """`memory` in bytes; `files` is how many there are where the job may write."""
+    """`memory` in bytes; `files` counts those where the job may write."""
 
     memory: int
     files: int
 
 
 def usage(first: int, limit: int, writable: tuple[str, ...]) -> ResourceUsage:
-    """Of the process `first` and all below it. Where the plain sum is over `limit`, each page that several share
-    counts once (which takes longer to find out). What has gone meanwhile counts as nothing."""
+    """Return the usage of the process `first` and its descendants. If the plain sum exceeds `limit`, shared pages are
+    counted once, which takes longer. Processes that have gone count as nothing."""
     pids = with_children(first)
     memory = sum(_resident(pid) for pid in pids)
     if memory > limit:
@@ -30,14 +30,14 @@ def usage(first: int, limit: int, writable: tuple[str, ...]) -> ResourceUsage:
     for path in writable:
         with contextlib.suppress(OSError):
             if os.path.samefile(f"/proc/{first}/root", "/"):
-                break  # its own places are not there yet
+                break  # its own mounts are not there yet
             system = os.statvfs(f"/proc/{first}/root{path}")
             files += system.f_files - system.f_ffree
     return ResourceUsage(memory, files)
 
 
 def with_children(first: int) -> list[int]:
-    """The process and all below it, each behind the one that started it."""
+    """Return the process and its descendants, parents first."""
     found = [first]
     for pid in found:
         with contextlib.suppress(OSError, ValueError):
@@ -56,7 +56,7 @@ def _resident(pid: int) -> int:
 
 
 def _share(pid: int) -> int:
-    """The proportional set size, or the resident one where it is not told."""
+    """Return the proportional set size, or the resident one if that is unknown."""
     with contextlib.suppress(OSError, ValueError), open(f"/proc/{pid}/smaps_rollup", encoding="ascii") as file:
         for line in file:
             if line.startswith("Pss:"):
@@ -65,9 +65,9 @@ def _share(pid: int) -> int:
 
 
 class FirstProcess:
-    """The one child of bubblewrap, some milliseconds behind its own start. It is asked of the system, for what
-    bubblewrap itself tells is written where the command can write, too: a number of its own choosing would be ended in
-    the place of this one. Ending bubblewrap itself would not do: what it started may outlive it."""
+    """The only child of bubblewrap, which appears some milliseconds after its start. It is found through the system:
+    bubblewrap's own report goes where the command can write too, which could name another process to be killed. Killing
+    bubblewrap would not do: its children may outlive it."""
 
     def __init__(self, bubblewrap: int) -> None:
         self._bubblewrap = bubblewrap
@@ -77,7 +77,7 @@ class FirstProcess:
         self.pid: int | None = None
 
     def look(self) -> bool:
-        """Whether it is known by now."""
+        """Find the process; return whether it is known."""
         if self.pid is not None:
             return True
         if self._is_closed:
@@ -95,20 +95,20 @@ class FirstProcess:
         return True
 
     def end(self) -> None:
-        """End it and all behind it, now or once it is known."""
+        """Kill it and its descendants, now or once it is known."""
         self._is_unwanted = True
         if self.look() and not self._is_closed:
             with contextlib.suppress(ProcessLookupError):
                 signal.pidfd_send_signal(self._pidfd, signal.SIGKILL)
 
     def signal_command(self, number: signal.Signals) -> None:
-        """Send a signal to all but this process and the script that is its one child: to the command."""
+        """Signal the command: everything but this process and the script that is its only child."""
         if self.pid is None or self._is_closed:
             return
         with contextlib.suppress(OSError):
             own = os.readlink(f"/proc/{self.pid}/ns/pid")
             _, *script = with_children(self.pid)[:2]
-            for pid in script:  # the command may have put it to sleep
+            for pid in script:  # the command may have stopped it
                 _send(pid, own, signal.SIGCONT)
             for pid in with_children(self.pid)[2:]:
                 with contextlib.suppress(OSError):
@@ -116,15 +116,15 @@ class FirstProcess:
 
     @property
     def is_gone(self) -> bool:
-        """Whether it has ended, and so has all behind it. One that never was known counts as gone."""
+        """Whether it and its descendants have ended; True if it was never found."""
         if not self.look() or self._is_closed:
             return True
-        ended = select.poll()  # not select(), which takes no number above 1023
+        ended = select.poll()  # select() takes no descriptor above 1023
         ended.register(self._pidfd, select.POLLIN)
         return bool(ended.poll(0))
 
     def close(self) -> None:
-        """It has ended: nothing is looked at or signalled any more."""
+        """Release it after its end; later calls do nothing."""
         self._is_closed = True
         if self._pidfd >= 0:
             os.close(self._pidfd)
@@ -132,7 +132,7 @@ class FirstProcess:
 
 
 def _send(pid: int, namespace: str, number: signal.Signals) -> None:
-    """Raises OSError where it is gone. A number that is another process by now is held against the namespace."""
+    """Send a signal if the number still is a process of the namespace. Raises OSError if it is gone."""
     held = os.pidfd_open(pid)
     try:
         if os.readlink(f"/proc/{pid}/ns/pid") == namespace:

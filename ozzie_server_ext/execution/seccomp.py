@@ -1,8 +1,7 @@
-"""The system calls that a job in the sandbox is refused, as a filter for the kernel (seccomp(2), bpf(4)).
+"""The seccomp filter: system calls that a job in the sandbox is refused (seccomp(2), bpf(4)).
 
-What is refused reaches around the sandbox's walls (other namespaces, other processes, keyrings), takes memory that no
-limit of ours counts, or is there for running a machine and has a history of holes. Calls that are newer than this list
-do not exist for a job.
+Refused calls reach around the sandbox (other namespaces, other processes, keyrings), take memory that no limit counts,
+or serve to run the machine and have a history of holes. Calls newer than this list do not exist for a job.
 """
 
 import errno
@@ -10,19 +9,19 @@ import platform
 import struct
 
 _NUMBERS = {
-    # Looking into or steering other processes.
+    # Inspecting or steering other processes.
     "ptrace": (101, 117), "process_vm_readv": (310, 270), "process_vm_writev": (311, 271),
     "process_madvise": (440, 440), "pidfd_getfd": (438, 438), "kcmp": (312, 272),
-    # The kernel's keyrings know users, and no namespaces.
+    # The kernel's keyrings belong to users, not namespaces.
     "keyctl": (250, 219), "add_key": (248, 217), "request_key": (249, 218),
-    # Namespaces and mounts; opening files around all paths.
+    # Namespaces and mounts; opening files by handle.
     "unshare": (272, 97), "setns": (308, 268), "mount": (165, 40), "umount2": (166, 39), "pivot_root": (155, 41),
     "chroot": (161, 51), "fsopen": (430, 430), "fsconfig": (431, 431), "fsmount": (432, 432), "fspick": (433, 433),
     "open_tree": (428, 428), "move_mount": (429, 429), "mount_setattr": (442, 442),
     "name_to_handle_at": (303, 264), "open_by_handle_at": (304, 265),
-    # Memory that stays where nothing maps it, so that nobody could count it.
+    # Memory that is mapped nowhere and so can't be counted.
     "memfd_create": (319, 279), "memfd_secret": (447, 447), "shmget": (29, 194),
-    # The kernel's insides.
+    # Kernel internals.
     "bpf": (321, 280), "perf_event_open": (298, 241), "userfaultfd": (323, 282), "fanotify_init": (300, 262),
     "lookup_dcookie": (212, 18), "syslog": (103, 116), "move_pages": (279, 239), "migrate_pages": (256, 238),
     # Running the machine.
@@ -36,7 +35,7 @@ _NUMBERS = {
 
 _ABSENT = {"io_uring_setup": (425, 425), "io_uring_enter": (426, 426), "io_uring_register": (427, 427),
            "clone3": (435, 435)}  # fmt: skip
-"""As if the kernel had none: programs then do without, or use `clone`, whose flags can be looked at."""
+"""Answered as if the kernel had none: programs then do without, or use `clone`, whose flags can be checked."""
 
 _CLONE = (56, 220)
 _SOCKET = (41, 198)
@@ -47,17 +46,17 @@ _FCNTL = (72, 25)
 _NEW_NAMESPACES = 0x7E020000
 """CLONE_NEWNS, NEWCGROUP, NEWUTS, NEWIPC, NEWUSER, NEWPID and NEWNET."""
 _FAMILIES = (2, 10)
-"""AF_INET and AF_INET6: each sandbox has a network of its own, without a way out. AF_UNIX is not among them, for a
-socket that lies in the project would be connected to through a read-only mount. Pairs of sockets are not refused."""
+"""AF_INET and AF_INET6: each sandbox has a network of its own, without a way out. AF_UNIX is not among them, because a
+socket in the project could be connected to through a read-only mount. Socket pairs are allowed."""
 _TERMINAL_INPUT = (0x5412, 0x541C)
 """TIOCSTI and TIOCLINUX: typing for the user."""
 _LEASES = (1024, 1026)
-"""F_SETLEASE and F_NOTIFY: a lease on a file of the project holds up everybody outside who opens it."""
+"""F_SETLEASE and F_NOTIFY: a lease on a project file blocks everybody outside who opens it."""
 _PLAIN = (0, 0xFFFFFFFF)
-"""Asking for the personality, and the usual one."""
+"""Querying the personality, and the default one."""
 
 _NEWEST = 450
-"""Of Linux 5.17; numbers are the same on all machines since 424. Of newer calls there is always an older one."""
+"""Of Linux 5.17; since 424, numbers are the same on all machines. Each newer call has an older alternative."""
 
 _LOAD, _EQUAL, _GREATER, _HAS_BITS, _RETURN = 0x20, 0x15, 0x25, 0x45, 0x06
 _ALLOW, _KILL = 0x7FFF0000, 0x80000000
@@ -67,13 +66,13 @@ _MACHINES = {"x86_64": (0xC000003E, 0), "aarch64": (0xC00000B7, 1)}
 
 
 def machine() -> str | None:
-    """What the filter is written for on this machine; None where no filter is known for it."""
+    """Return this machine's key for `program`; None if no filter is known for it."""
     name = platform.machine()
     return name if name in _MACHINES else None
 
 
 def program(machine: str) -> bytes:
-    """The filter for `machine` ("x86_64" or "aarch64"), as an array of `struct sock_filter`."""
+    """Return the filter for `machine` ("x86_64" or "aarch64") as an array of `struct sock_filter`."""
     audited, column = _MACHINES[machine]
     code = [
         _op(_LOAD, _MACHINE_AT),
@@ -114,6 +113,6 @@ def _unless(allowed: tuple[int, ...], error: int) -> list[bytes]:
 
 
 def _look_at(number: int, argument: int, checks: list[bytes]) -> list[bytes]:
-    """The checks of one call's argument, of which the lower 32 bits are looked at: the kernel looks at no more."""
+    """Check one call's argument by its lower 32 bits: the kernel looks at no more."""
     inside = [_op(_LOAD, 16 + 8 * argument), *checks, _op(_RETURN, _ALLOW)]
     return [_op(_EQUAL, number, 0, len(inside)), *inside]

@@ -1,1 +1,1 @@
-"""Which calls run, which ask first, which never run: rules, and the pure engine that applies them."""
+"""The policy: rules about which calls run, ask first or never run, and the pure engine that applies them."""

@@ -1,6 +1,7 @@
-"""What a yes is for: the call that was shown, to the byte; or, for the session, calls that are like it."""
+"""What an approval covers: exactly the call that was shown, or similar calls of the session."""
 
 import hashlib
+from dataclasses import replace
 
 from ozzie_server_ext.domain.approvals import SessionGrant, may_cover
 from ozzie_server_ext.domain.content import Content
@@ -12,7 +13,7 @@ from ozzie_server_ext.protocol.jsontext import canonical_bytes
 from ozzie_server_ext.render.text import quoted
 
 _MOST_TARGETS = 8
-"""Of a call that a yes for the session is offered for: nobody reads a longer list of folders and hosts."""
+"""A session approval is offered only up to here: nobody reads a longer list of folders and hosts."""
 
 
 def binding(
@@ -23,9 +24,8 @@ def binding(
     caller: Caller,
     content: Content,
 ) -> str:
-    """The SHA-256, in hexadecimal, of all that a yes is for: the tool and its contract, the arguments, the project that
-    they are about, what the call would do to what, where it came from what the call is made from, and the rules by
-    which it was asked for."""
+    """Return the SHA-256, in hexadecimal, of everything an approval is for: the tool and its contract, the arguments,
+    the project, the effect, the origin of the content that the call is made from, and the rules that asked."""
     snapshot: JsonObject = {
         "tool": meta.tool_id,
         "version": meta.version,
@@ -41,58 +41,48 @@ def binding(
 
 
 def cover_of(action: Action, rule: str) -> SessionGrant | None:
-    """What a yes for the session to this call would cover: the same tool in the folders of the files that it names, of
-    a file that lies in no folder only that one; on the hosts that it names; if it names nothing, only the same call.
-    None where no such yes is offered."""
+    """Return what a session approval of this call would cover: the same tool in the folders of its files (a file in no
+    folder covers only itself) and on its hosts, or else this very call. None if no session approval is offered."""
     meta = action.meta
     if not may_cover(meta) or action.commands or len(action.paths) + len(action.hosts) > _MOST_TARGETS:
         return None
     hosts = tuple(dict.fromkeys(str(host) for host in action.hosts if host is not None))
     if None in action.hosts:
         return None
-    below: list[tuple[str, ...]] = []
-    on: list[tuple[str, ...]] = []
+    folders: dict[tuple[str, ...], None] = {}
+    files: dict[tuple[str, ...], None] = {}
     for path in action.paths:
-        if not path:  # one that can't be read, or the project itself
+        if not path:  # unreadable, or the project itself
             return None
         if len(path) > 1:
-            below.append(path[:-1])
+            folders[path[:-1]] = None
         else:
-            on.append(path)
-    folders, files = tuple(dict.fromkeys(below)), tuple(dict.fromkeys(on))
+            files[path] = None
     names_nothing = not (folders or files or hosts)
     return SessionGrant(
         tool_id=meta.tool_id,
         version=meta.version,
         project=action.caller.project,
         rule=rule,
-        below=folders,
-        on=files,
+        below=tuple(folders),
+        on=tuple(files),
         hosts=hosts,
         labels=action.reading.content.labels,
         arguments=hashlib.sha256(canonical_bytes(dict(action.args))).hexdigest() if names_nothing else "",
-        said=_said(meta, folders, files, hosts),
+        said=_scope(meta, tuple(folders), tuple(files), hosts),
     )
 
 
 def covers(cover: SessionGrant, action: Action, rule: str) -> bool:
-    """Whether a yes for the session is good for this call too."""
     here = cover_of(action, rule)
     if here is None:
         return False
-    same = (here.tool_id, here.version, here.project, here.rule, here.labels, here.arguments) == (
-        cover.tool_id,
-        cover.version,
-        cover.project,
-        cover.rule,
-        cover.labels,
-        cover.arguments,
-    )
-    if bool(cover.below or cover.on) != bool(action.paths):  # a call that names no file may be about all of them
+    same = here == replace(cover, below=here.below, on=here.on, hosts=here.hosts, said=here.said)
+    if bool(cover.below or cover.on) != bool(action.paths):  # a call that names no file may touch all of them
         return False
     if bool(cover.hosts) != bool(action.hosts) or not set(here.hosts) <= set(cover.hosts):
         return False
-    # By the paths themselves: another way to write one names, for all that is known here, another file.
+    # Paths are compared literally: as far as is known here, another spelling is another file.
     return same and all(path is not None and _is_in(path, cover) for path in action.paths)
 
 
@@ -100,7 +90,7 @@ def _is_in(path: tuple[str, ...], cover: SessionGrant) -> bool:
     return path in cover.on or any(path[:-1][: len(folder)] == folder for folder in cover.below)
 
 
-def _said(
+def _scope(
     meta: ToolMeta, folders: tuple[tuple[str, ...], ...], files: tuple[tuple[str, ...], ...], hosts: tuple[str, ...]
 ) -> str:
     below = ", ".join(quoted("/".join(parts) + "/") for parts in folders)

@@ -1,4 +1,4 @@
-"""What is decided upon, and the decisions: ALLOW < CHECK < ASK < DENY, the strictest wins."""
+"""The call to decide on, and the decisions: ALLOW < CHECK < ASK < DENY, the strictest wins."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -15,23 +15,21 @@ from ozzie_server_ext.policy.patterns import Host, folded, host_of
 from ozzie_server_ext.render.text import inside
 
 MAX_ADDRESS = 2000
-"""In characters. A longer one is taken for none that anybody gave."""
+"""Characters. A longer address counts as given by nobody."""
 MOST_FOLLOWED = 10
-"""How many links go unasked behind each other where more was read than the web: which of a page's links are taken can
-spell what was read, and with each one more of it."""
+"""Links of web pages followed in a row without asking, once more than the web was read: the choice among a page's links
+can spell out what was read, and more of it with each link."""
 _PORTS = {"http": 80, "https": 443}
 
 Given: TypeAlias = Literal["address", "unread", ""]
-"""Whether somebody gave an address: the user, a page or a search, to the letter; nobody, but nothing has been read that
-it could carry away; or nobody."""
+"""Who gave an address literally: the user, a page or a search; nobody, but nothing that could leak was read; nobody."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reading:
-    """What stands in the conversation behind a call. `content`: what of it came from outside. `has_read`: whether tools
-    told the model anything at all, `has_own`: whether anything of that was not from the web. `typed` are the addresses,
-    as `plain_address` writes them, that the user gave or that were fetched before, `linked` those that the web gave;
-    `followed` is how many of these were asked for since the user spoke last."""
+    """What the conversation before a call contains. `content`: what came from outside. `has_read`: tools told the model
+    anything; `has_own`: some of it was not from the web. Addresses, as by `plain_address`: `typed` by the user or
+    fetched before, `linked` by the web; `followed` counts linked ones requested since the user's last message."""
 
     content: Content = CLEAN
     has_read: bool = False
@@ -41,7 +39,7 @@ class Reading:
     followed: int = 0
 
     def gave(self, url: str) -> Given:
-        """Who gave that address."""
+        """Return where the address comes from."""
         address = plain_address(url)
         if address is not None and address in self.typed:
             return "address"
@@ -54,8 +52,7 @@ UNREAD = Reading()
 
 
 def plain_address(url: str) -> str | None:
-    """An address of the web as it is compared: scheme and host in one form, without the fragment, which nobody sends;
-    path and query to the letter. None for what leads nowhere on the web."""
+    """Normalize a web address for comparison: scheme and host, literal path and query, no fragment. None if invalid."""
     host = host_of(url) if len(url) <= MAX_ADDRESS else None
     if host is None:
         return None
@@ -80,8 +77,8 @@ MAX_WORD_CHARACTERS = 8192
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Caller:
-    """Whom a call is made for, and where: the project's folder without links in its path, the channel, the user as
-    Jupyter knows them, and whether anybody is there to be asked."""
+    """Who a call is made for, and where: the project folder (without links in its path), the channel, the Jupyter user,
+    and whether anybody is there to be asked."""
 
     project: str = ""
     channel: str = ""
@@ -91,10 +88,9 @@ class Caller:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Action:
-    """A call to be decided upon, with all that its arguments name: paths by their components, hosts, commands by their
-    words. None stands for what can't be read as such. Rules that ask or deny compare the folded ones, which are made
-    once here and not again by each rule. `reading` is what it is made from, `given` who gave each address that it
-    names."""
+    """A call to decide on, with everything its arguments name: paths by components, hosts, commands by words; None for
+    an unreadable one. Rules that ask or deny compare the folded forms, which are computed once here. `reading` is what
+    the call is made from, `given` where each of its addresses comes from."""
 
     meta: ToolMeta
     caller: Caller
@@ -113,7 +109,7 @@ class Action:
 
     @classmethod
     def of(cls, meta: ToolMeta, args: Mapping[str, Json], caller: Caller, reading: Reading = UNREAD) -> "Action":
-        """The call of that tool with those arguments, which `Tool.check` accepted."""
+        """Return the call of a tool with checked arguments."""
         given = [(target.kind, args.get(target.argument)) for target in meta.targets]
         urls = [value for kind, value in given if kind is TargetKind.URL]
         return cls(
@@ -139,7 +135,7 @@ def _each(read: Callable[[str], T | None], values: Iterable[Json]) -> Iterator[T
 
 
 def _words(value: Json) -> tuple[str, ...] | None:
-    """The words of a command. A line for a shell is not read: what it does is for the shell alone to say."""
+    """Return the words of a command. A shell line is not parsed: only the shell knows what it does."""
     if not isinstance(value, list) or not 0 < len(value) <= MAX_WORDS:
         return None
     words = tuple(word for word in value if isinstance(word, str) and len(word) <= MAX_WORD_CHARACTERS)
@@ -147,7 +143,7 @@ def _words(value: Json) -> tuple[str, ...] | None:
 
 
 class Decision(StrEnum):
-    """CHECK: a second model may say yes; where it does not, it is an ASK."""
+    """CHECK: a second model may approve; if it does not, it is an ASK."""
 
     ALLOW = "ALLOW"
     CHECK = "CHECK"
@@ -156,7 +152,7 @@ class Decision(StrEnum):
 
     @property
     def rank(self) -> int:
-        """How strict it is; more is stricter."""
+        """The strictness; more is stricter."""
         return _RANKS[self]
 
 
@@ -165,9 +161,8 @@ _RANKS = {decision: rank for rank, decision in enumerate(Decision)}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verdict:
-    """The decision, the rule that made it, and its reason, a sentence for people. `place` names file and line of a rule
-    that stands in a file; it is empty for one of Ozzie's own. `needs`: the weakest way that a yes may come by, where a
-    rule wants one that the tool's contract does not."""
+    """The decision, its rule, and the reason as a sentence for people. `place` is the file and line of the rule, empty
+    for a built-in one. `needs` is the weakest way to approve, if the rule wants a stronger one than the contract."""
 
     decision: Decision
     rule: str
@@ -177,11 +172,10 @@ class Verdict:
 
     @property
     def strictness(self) -> tuple[int, int]:
-        """Of two verdicts, the one that counts has more."""
+        """The sort key: the strictest verdict counts."""
         return self.decision.rank, self.needs.strength
 
     @property
     def refusal(self) -> str:
-        """Why the call does not run, where it is refused."""
         where = f" Rule {self.rule} in {self.place}." if self.place else ""
         return f"Not allowed: {inside(self.reason)}.{where}"

@@ -1,6 +1,6 @@
-"""The decision on a call: the strictest rule that applies, above a floor that a rule lowers by naming the tool only.
+"""The decision on a call: the strictest rule that applies, above a floor that only a rule naming the tool can lower.
 
-Pure: the same call, caller and rules always give the same verdict.
+Pure: the same call, caller and rules give the same verdict.
 """
 
 import asyncio
@@ -38,15 +38,14 @@ _CATEGORIES = {
     Category.EXTERNAL_SEND: "It sends something out.",
     Category.CONFIG_CHANGE: "It changes a configuration.",
 }
-"""Effects that are never allowed silently, the gravest first."""
+"""Effects that are never allowed silently, most serious first."""
 ALWAYS = frozenset({Category.LIVE_KERNEL, Category.HOST_COMMAND, Category.CODE_CELL})
-"""What no rule allows unasked, and no model instead of a person."""
+"""Effects that always need a person's approval: no rule allows them, and no model approves them."""
 
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """A verdict, and how it came to be: each rule with why it does not apply, "" where it does; and what the rules had
-    said, where a floor stood in the way."""
+    """A verdict, why each rule does not apply ("" if it does), and the rules' own verdict if a floor overruled it."""
 
     verdict: Verdict
     considered: tuple[tuple[Rule, str], ...]
@@ -54,22 +53,21 @@ class Explanation:
 
 
 def decide(action: Action, rules: tuple[Rule, ...]) -> Verdict:
-    """What is to be done with the call. `rules` come in the order of their layers; of equally strict ones, the first
-    counts."""
+    """Decide on a call. `rules` come in the order of their layers; of equally strict ones, the first counts."""
     return explain(action, rules).verdict
 
 
 def explain(action: Action, rules: tuple[Rule, ...]) -> Explanation:
-    """The decision with all that led to it."""
+    """Decide, and return everything that led to the decision."""
     considered = tuple((rule, rule.mismatch(action)) for rule in rules)
     applying = [rule for rule, why in considered if not why]
     meta = action.meta
-    said = [rule.says(action) for rule in applying]
+    verdicts = [rule.says(action) for rule in applying]
     if all(rule.only_tightens for rule in applying):
-        said.append(default_for(meta))  # a project's rules take the place of nothing
-    verdict = max(said, key=lambda each: each.strictness)
+        verdicts.append(default_for(meta))  # a project's rules replace nothing
+    verdict = max(verdicts, key=lambda each: each.strictness)
     lets_out = _lets_out if action.reading.content else _lets_go
-    floors = ((floor_of(meta), _reaches_below), (outside(action), _lets_out), (strange(action), lets_out))
+    floors = ((floor_of(meta), _reaches_below), (outside(action), _lets_out), (unknown_address(action), lets_out))
     for floor, lowered in floors:
         if floor is None or verdict.decision.rank >= floor.decision.rank:
             continue
@@ -79,17 +77,18 @@ def explain(action: Action, rules: tuple[Rule, ...]) -> Explanation:
 
 
 def denies_always(meta: ToolMeta, caller: Caller, rules: tuple[Rule, ...]) -> bool:
-    """Whether a rule denies every call of that tool by that caller, so that it need not be offered at all.
+    """Whether a rule denies every call of the tool by this caller, so that it need not be offered.
 
-    It is one that denies a call which names nothing and is made from nothing: what states paths, hosts, commands or
-    sources applies only where a call has one. Nothing is stricter than it, so no other rule matters."""
+    Such a rule denies a call that names nothing and is made from nothing: conditions on paths, hosts, commands or
+    sources hold only for calls that have some. Nothing is stricter, so no other rule matters.
+    """
     bare = Action(meta=meta, caller=caller)
     return any(rule.verdict.decision is Decision.DENY and not rule.mismatch(bare) for rule in rules)
 
 
 def default_for(meta: ToolMeta) -> Verdict:
-    """What holds where no rule applies. What can be undone runs, unless its risk is medium, as where the
-    user's own files change: a project may ask for those."""
+    """Return the verdict if no rule applies. Reversible effects run unless their risk is medium, as for changes of the
+    user's own files: a project may ask for those."""
     floor = floor_of(meta)
     if floor is not None:
         return floor
@@ -99,7 +98,7 @@ def default_for(meta: ToolMeta) -> Verdict:
 
 
 def floor_of(meta: ToolMeta) -> Verdict | None:
-    """What is asked for at least, unless a rule names the tool; None where nothing is."""
+    """Return the minimum verdict unless a rule names the tool; None if there is none."""
     for category, reason in _CATEGORIES.items():
         if category in meta.categories:
             return Verdict(decision=Decision.ASK, rule=f"floor.{category}", reason=reason)
@@ -109,9 +108,8 @@ def floor_of(meta: ToolMeta) -> Verdict | None:
 
 
 def outside(action: Action) -> Verdict | None:
-    """What is asked for where content from outside may be behind the call: effects, but for those in Ozzie's own store,
-    where its labels stay with it, and what leaves this machine. An address that somebody gave to the letter
-    carries nothing away."""
+    """Return the minimum verdict if outside content may be behind the call: ask before effects (except in Ozzie's own
+    store, where labels are kept) and before anything leaves this machine. A literally given address leaks nothing."""
     meta, content = action.meta, action.reading.content
     if not content:
         return None
@@ -122,9 +120,8 @@ def outside(action: Action) -> Verdict | None:
     return SENDS_OUTSIDE if sends else OUTSIDE
 
 
-def strange(action: Action) -> Verdict | None:
-    """What is asked for where a call leads to an address that nobody gave, or sends out words of the model's own: they
-    could carry away what was read."""
+def unknown_address(action: Action) -> Verdict | None:
+    """Return the minimum verdict for an address that nobody gave or the model's own words: both could leak data."""
     if not action.meta.is_outbound:
         return None
     if action.given:
@@ -137,34 +134,33 @@ def _reaches_below(rule: Rule, meta: ToolMeta) -> bool:
 
 
 def _lets_go(rule: Rule, meta: ToolMeta) -> bool:
-    """Whether it allows that sink. One that states sources speaks of content from outside alone."""
+    """Whether the rule allows that destination. A rule with sources is only about outside content."""
     return _reaches_below(rule, meta) and not rule.states_sources
 
 
 def _lets_out(rule: Rule, meta: ToolMeta) -> bool:
-    """Whether it allows that sink for that source."""
+    """Whether the rule allows that destination for that source."""
     return _reaches_below(rule, meta) and rule.states_sources
 
 
 @dataclass(frozen=True, slots=True)
 class Ruling:
-    """What was decided, and by which version of the rules."""
+    """A verdict, and the version of the rules that gave it."""
 
     verdict: Verdict
     version: str = ""
 
 
 class Rulings(Protocol):
-    """Decides upon calls."""
+    """Decides on calls."""
 
     async def of(self, meta: ToolMeta, args: JsonObject, caller: Caller, reading: Reading = UNREAD) -> Ruling:
-        """What is to be done with the call of that tool, whose arguments were checked, made from what was read. Where
-        something is wrong with the rules, the ruling says so and denies."""
+        """Return the verdict on a call with checked arguments. If the rules are broken, it denies and says so."""
         ...
 
 
 class FixedRulings:
-    """The same rules for ever, of that version; without any, the defaults (docs/policy.md)."""
+    """Constant rules of one version; without any, the defaults (docs/policy.md)."""
 
     def __init__(self, rules: tuple[Rule, ...] = (), version: str = "") -> None:
         self._rules = rules
@@ -173,6 +169,6 @@ class FixedRulings:
     async def of(self, meta: ToolMeta, args: JsonObject, caller: Caller, reading: Reading = UNREAD) -> Ruling:
         if not self._rules:
             return Ruling(decide(Action.of(meta, args, caller, reading), ()), self._version)
-        # A path can be long and the rules many: meanwhile the server goes on.
+        # Long paths and many rules take time: keep the event loop free.
         verdict = await asyncio.to_thread(lambda: decide(Action.of(meta, args, caller, reading), self._rules))
         return Ruling(verdict, self._version)

@@ -1,6 +1,6 @@
-"""The files of rules: the system's, the user's, and the project's, which a person has to trust and which only tightens.
+"""The policy files: the system's, the user's, and the project's, which a person must trust and which can only tighten.
 
-Whatever is wrong with one of them, no rule in it is passed over: until it is mended, nothing is allowed.
+If a file is broken, none of its rules is skipped: until it is fixed, nothing is allowed.
 """
 
 import hashlib
@@ -31,7 +31,7 @@ PROJECT_FILE = Path(".ozzie/policy.jsonc")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RuleFile:
-    """One file: its rules, and what its author should know of them."""
+    """One file: its rules, and warnings for its author."""
 
     path: Path
     content: bytes
@@ -41,8 +41,7 @@ class RuleFile:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Policy:
-    """The rules of all files that count. `ignored` are project files that nobody has trusted yet; `version` is that of
-    all texts together, empty where there is none."""
+    """The rules in force. `ignored` are untrusted project files; `version` covers all files, "" if there are none."""
 
     files: tuple[RuleFile, ...] = ()
     ignored: tuple[Path, ...] = ()
@@ -56,15 +55,15 @@ class Policy:
 
 
 def paths_of(home: Home, project: Path, system_file: Path = SYSTEM_FILE) -> tuple[Path, ...]:
-    """Where rules may stand, the system's first."""
+    """Return the possible policy files, the system's first."""
     return (system_file, home.policy_file, project / PROJECT_FILE)
 
 
 def load(home: Home, project: Path, find: FindTool, *, system_file: Path = SYSTEM_FILE) -> Policy:
-    """All rules that count; `find` knows the tools by their names.
+    """Load all rules in force; `find` returns tools by name.
 
-    Raises ConfigError or JsoncError for a file that can't be taken, and for a trusted one of a project that has changed
-    since or is gone: what it forbade must not be allowed by that.
+    Raises ConfigError or JsoncError for an invalid file, and for a trusted project file that has changed or is gone: a
+    change must not allow what it forbade.
     """
     *own, projects = paths_of(home, project, system_file)
     found = [(path, content_if_there(path)) for path in own]
@@ -76,20 +75,18 @@ def load(home: Home, project: Path, find: FindTool, *, system_file: Path = SYSTE
 
 
 def _of_project(home: Home, project: Path, own: Iterable[Path]) -> tuple[bytes | None, bool]:
-    """The content of the project's file where it counts, and whether one is there that does not, as nobody has trusted
-    it. That it was trusted is asked first: neither by a file that is gone, nor by one that can't be read, nor by a link
-    to the user's own may a project be rid of what it forbade.
-
-    Raises ConfigError.
+    """Return the content of the project's file if it is in force, and whether there is one that is not trusted. Trust
+    is checked first: a project can't escape its trusted rules by a missing or unreadable file or by a link to the
+    user's own rules. Raises ConfigError.
     """
     path = project / PROJECT_FILE
     if standing(home, path, None) == "unknown":
-        # In the home folder itself, the user's own rules stand where a project's would.
+        # In the home folder, the user's own rules have the path of a project's.
         return None, os.path.lexists(path) and not is_one_of(path, own)
     content = content_if_there(path)
     if content is None:
         raise ConfigError(
-            f"{path}: the rules of this project were trusted, and the file is not there any more.",
+            f"{path}: the rules of this project were trusted, and the file is gone.",
             hint=f"Put it back. Or, to go on without those rules, run: ozzie policy untrust {project}",
         )
     if standing(home, path, content) == "changed":
@@ -101,9 +98,9 @@ def _of_project(home: Home, project: Path, own: Iterable[Path]) -> tuple[bytes |
 
 
 def trust_rules(home: Home, project: Path, find: FindTool, *, system_file: Path = SYSTEM_FILE) -> RuleFile:
-    """Let the rules of a project count, as they are now.
+    """Trust the rules of a project in their present version.
 
-    Raises ConfigError or JsoncError where they can't be taken, or are the user's own.
+    Raises ConfigError or JsoncError if they are invalid, or are the user's own.
     """
     *own, path = paths_of(home, project, system_file)
     if is_one_of(path, own):
@@ -118,14 +115,13 @@ def trust_rules(home: Home, project: Path, find: FindTool, *, system_file: Path 
 
 
 def untrust_rules(home: Home, project: Path) -> Path | None:
-    """Let the rules of a project count no longer, whether or not their file is still there: the file, None where they
-    were not trusted. Raises ConfigError."""
+    """Withdraw the trust, even if the file is gone; return the file, or None if untrusted. Raises ConfigError."""
     path = project / PROJECT_FILE
     return path if untrust(home, path) else None
 
 
 def read(path: Path, content: bytes, find: FindTool, *, tightens_only: bool = False) -> RuleFile:
-    """The rules in that content of a file. A project's own can only check, ask or deny, and lower nothing.
+    """Parse the rules of a file. A project's can only check, ask or deny, and lower nothing.
 
     Raises ConfigError or JsoncError with place and reason.
     """
@@ -152,8 +148,8 @@ def read(path: Path, content: bytes, find: FindTool, *, tightens_only: bool = Fa
             rule = compile_rule(text, f"{place.file}, line {place.line}", only_tightens=tightens_only)
             wrong = failing_example(rule, text, find)
         except ValueError as error:
-            wrong, rule = str(error), None
-        if wrong or rule is None:
+            raise _wrong(place, text.id, str(error)) from None
+        if wrong:
             raise _wrong(place, text.id, wrong)
         warnings.extend(
             f"{place.file}, line {place.line}: rule {text.id} names the tool {name}, which is not here now."

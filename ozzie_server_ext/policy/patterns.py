@@ -1,4 +1,4 @@
-"""Patterns over names, paths and commands, and hosts in the form in which they are compared."""
+"""Patterns for names, paths, commands and hosts, and the normal form of hosts."""
 
 import ipaddress
 import re
@@ -13,12 +13,12 @@ import idna
 T = TypeVar("T")
 
 MANY = "**"
-"""Any number of components of a path, or of words at the end of a command."""
+"""Any number of path components, or of words at the end of a command."""
 
 
 @dataclass(frozen=True, slots=True)
 class Glob:
-    """A pattern over one text."""
+    """A pattern for one text, in which `*` stands for any characters."""
 
     pieces: tuple[str, ...]
 
@@ -44,10 +44,10 @@ class Glob:
 
 @dataclass(frozen=True, slots=True)
 class SequenceGlob:
-    """A pattern over a sequence of texts, in which `**` stands for any number of them, also none.
+    """A pattern for a sequence of texts, in which `**` stands for any number of them, including none.
 
-    A run of patterns between two `**` is tried at each place until it stands: the work is at most the number of texts
-    times the length of the longest run, and both are bounded (`MAX_PATH_COMPONENTS`, `MAX_COMPONENTS`).
+    Each run of patterns between two `**` is tried at every place until it fits. The work is at most the number of texts
+    times the length of the longest run; both are bounded (`MAX_PATH_COMPONENTS`, `MAX_COMPONENTS`).
     """
 
     runs: tuple[tuple[Glob, ...], ...]
@@ -84,7 +84,7 @@ def _stands(run: Sequence[Glob], texts: Sequence[str], at: int) -> bool:
 
 
 def folded(text: str) -> str:
-    """The text as it is compared where the case of letters and the form of accents do not matter."""
+    """Normalize a text for comparison without regard to case and the form of accents."""
     return unicodedata.normalize("NFC", unicodedata.normalize("NFC", text).casefold())
 
 
@@ -93,13 +93,13 @@ IpNetwork: TypeAlias = ipaddress.IPv4Network | ipaddress.IPv6Network
 Host: TypeAlias = str | IpAddress
 
 _UNSAFE = re.compile(r"[\x00-\x20\x7f-\xa0\\]")
-"""What one reader of an address drops, and another one takes for a part of it."""
+"""Characters that some URL parsers drop and others keep."""
 _MAPPED_BITS = 96
-"""How long the prefix ::ffff:0:0 of IPv4 addresses written as IPv6 is."""
+"""The length of the prefix ::ffff:0:0 of IPv4 addresses written as IPv6."""
 
 
 def host_of(url: str) -> Host | None:
-    """The host that an address leads to; None where readers of addresses do not agree on one."""
+    """Return the host of an address; None if URL parsers disagree about it."""
     if _UNSAFE.search(url):
         return None
     try:
@@ -113,7 +113,7 @@ def host_of(url: str) -> Host | None:
 
 
 def canonical_host(name: str) -> Host | None:
-    """A host as it is compared; None for what is no host, or an IP address in one of the forms of old."""
+    """Return the normal form of a host; None for no host, or an IP address in an outdated notation."""
     found = _ip_address(name.strip("[]"))
     if found is not None:
         return found
@@ -126,13 +126,13 @@ def canonical_host(name: str) -> Host | None:
     found = _ip_address(plain)
     if found is not None:
         return found
-    # 2130706433, 0x7f.1 and 127.1 are names to us and IP addresses to the system's resolver.
+    # 2130706433, 0x7f.1 and 127.1 look like names but are IP addresses to the system's resolver.
     last = plain.rsplit(".", 1)[-1]
     return None if last.isdigit() or re.fullmatch(r"0x[0-9a-f]*", last) else plain
 
 
 def _ip_address(text: str) -> IpAddress | None:
-    """An IPv6 address that stands for an IPv4 address is that one (RFC 4291, section 2.5.5.2)."""
+    """Parse an IP address; an IPv6 address for an IPv4 address becomes that one (RFC 4291, section 2.5.5.2)."""
     try:
         found = ipaddress.ip_address(text)
     except ValueError:
@@ -153,7 +153,7 @@ def _ip_network(text: str) -> IpNetwork | None:
 
 @dataclass(frozen=True, slots=True)
 class HostPattern:
-    """`example.org`, that host; `*.example.org`, all below it and not itself; `10.0.0.0/8` or `::1`, IP addresses."""
+    """`example.org`: that host; `*.example.org`: all below it, not itself; `10.0.0.0/8` or `::1`: IP addresses."""
 
     host: str
     below: bool
@@ -161,7 +161,7 @@ class HostPattern:
 
     @classmethod
     def of(cls, pattern: str) -> "HostPattern":
-        """Raises ValueError, whose words say what is wrong with it."""
+        """Raises ValueError with a message for the author of the pattern."""
         network = _ip_network(pattern.strip("[]"))
         if network is not None:
             return cls("", False, network)
@@ -171,7 +171,7 @@ class HostPattern:
             return cls("", False, ipaddress.ip_network(found))
         if not isinstance(found, str) or "*" in found:
             raise ValueError(
-                f'"{pattern}" is no host: write example.org, *.example.org for all below it, or an IP network'
+                f'"{pattern}" is not a host: write example.org, *.example.org for all below it, or an IP network'
             )
         return cls(found, below, None)
 

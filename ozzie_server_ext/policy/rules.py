@@ -1,7 +1,8 @@
-"""Rules as they stand in a file, and as the engine applies them."""
+"""Rules: as written in a file, and as the engine applies them."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path, PurePosixPath
 from typing import Annotated, Any, Literal, Protocol, TypeAlias, TypeVar
 
@@ -15,12 +16,12 @@ from ozzie_server_ext.domain.messages import Channel
 from ozzie_server_ext.domain.paths import path_parts
 from ozzie_server_ext.domain.toolmeta import Category, RiskLevel, SideEffect, ToolMeta, ToolSpec
 from ozzie_server_ext.policy.decision import Action, Caller, Decision, Reading, Verdict
-from ozzie_server_ext.policy.patterns import MANY, Glob, Host, HostPattern, SequenceGlob, canonical_host, folded
+from ozzie_server_ext.policy.patterns import MANY, Glob, HostPattern, SequenceGlob, canonical_host, folded
 from ozzie_server_ext.render.text import visible_label
 
 ANY = "*"
 _KINDS = ", ".join(Label)
-_SAID: dict[str, str] = {
+_LABEL_NAMES: dict[str, str] = {
     Label.WEB: "web content",
     Label.FILE: "a file outside the project",
     Label.MCP: "what a server of tools said",
@@ -28,25 +29,25 @@ _SAID: dict[str, str] = {
     Label.REMOTE: "what a remote agent said",
     Label.OUTPUT: "what a program printed",
 }
-_MOST_TOLD = 3
+_MOST_PLACES = 3
 
 
 @dataclass(frozen=True, slots=True)
 class SourcePattern:
-    """`label` is empty where any source is meant; `place` is None where any of that label is."""
+    """A pattern for sources of content. An empty `label` means any source, `place` None any place of that label."""
 
     label: str
     place: HostPattern | SequenceGlob | Glob | None
 
     @classmethod
     def of(cls, pattern: str) -> "SourcePattern":
-        """Raises ValueError, whose words say what is wrong with it."""
+        """Raises ValueError with a message for the author of the pattern."""
         if pattern == ANY:
             return cls("", None)
         label, colon, place = pattern.partition(":")
         if not colon or label not in list(Label) or not place:
             raise ValueError(
-                f'"{pattern}" is no source: write the kind and the place, as in "web:example.org", or "*". '
+                f'"{pattern}" is not a source: write the kind and the place, as in "web:example.org", or "*". '
                 f"Kinds are {_KINDS}"
             )
         if place == ANY:
@@ -55,13 +56,12 @@ class SourcePattern:
             return cls(label, HostPattern.of(place))
         if label == Label.FILE:
             if not place.startswith("/"):
-                raise ValueError(f'"{pattern}" is no source: a file is written from the root, as in "file:/data/**"')
+                raise ValueError(f'"{pattern}" is not a source: a file is written from the root, as in "file:/data/**"')
             return cls(label, SequenceGlob.of(PurePosixPath(place).parts[1:]))
         return cls(label, Glob.of(place))
 
     def matches(self, source: str, *, sure: bool) -> bool:
-        """Whether that source, as content bears it, is meant. One that nobody knows is where that has not to be
-        sure."""
+        """Whether a source matches. An unknown place matches unless `sure` is set."""
         if not self.label:
             return True
         label, _, place = source.partition(":")
@@ -80,61 +80,40 @@ class SourcePattern:
                 return self.place.matches(place) if place else not sure
 
 
-def sources_of(content: Content) -> tuple[str, ...]:
-    """All that content came from."""
-    return content.completed().sources
-
-
 def told(content: Content) -> str:
-    """Where it came from, for people: "web content (example.org, example.net, a.example and 2 more)"."""
-    kinds = ", ".join(_SAID.get(label, label) for label in content.labels)
+    """Return the origin of content, for people: "web content (example.org, example.net, a.example and 2 more)"."""
+    kinds = ", ".join(_LABEL_NAMES.get(label, label) for label in content.labels)
     places = [source.partition(":")[2] for source in content.sources if source.partition(":")[2]]
     if not places:
         return kinds
-    shown = ", ".join(visible_label(place) for place in places[:_MOST_TOLD])
-    left = len(content.sources) - min(len(places), _MOST_TOLD)
+    shown = ", ".join(visible_label(place) for place in places[:_MOST_PLACES])
+    left = len(content.sources) - min(len(places), _MOST_PLACES)
     return f"{kinds} ({shown}{f' and {left} more' if left else ''})"
 
 
 T = TypeVar("T")
 
 MAX_COMPONENTS = 32
-"""Of a pattern for paths."""
+"""Components of a path pattern."""
 
 Condition = Callable[[Action], str]
-"""Why a rule does not apply to a call, in a few words; "" where the condition holds."""
+"""Returns why a rule does not apply to a call, in a few words; "" if the condition holds."""
 
 
 @dataclass(frozen=True, slots=True)
 class Tools:
-    """Names of tools, each an id, a name for the model, or a pattern over ids and names."""
+    """Names of tools: ids, names for the model, or patterns for both."""
 
     patterns: tuple[str, ...]
 
     def __call__(self, action: Action) -> str:
         if any(_names(pattern, action.meta) for pattern in self.patterns):
             return ""
-        return f"{action.meta.tool_id} is not {_listed(self.patterns)}"
+        return f"{action.meta.tool_id} is not {', '.join(self.patterns)}"
 
     def name(self, meta: ToolMeta) -> bool:
-        """Whether the tool itself is named, and not only covered by a pattern."""
+        """Whether the tool is named itself, not only matched by a pattern."""
         return any(pattern in _all_names(meta) for pattern in self.patterns)
-
-
-def side_effects(wanted: Iterable[SideEffect]) -> Condition:
-    return _one_of("its side effect", tuple(wanted), lambda action: action.meta.side_effect)
-
-
-def risks(wanted: Iterable[RiskLevel]) -> Condition:
-    return _one_of("its risk", tuple(wanted), lambda action: action.meta.risk_level)
-
-
-def channels(wanted: Iterable[str]) -> Condition:
-    return _one_of("the channel", tuple(wanted), lambda action: action.caller.channel)
-
-
-def users(wanted: Iterable[str]) -> Condition:
-    return _one_of("the user", tuple(wanted), lambda action: action.caller.user)
 
 
 def attended(wanted: bool) -> Condition:
@@ -147,24 +126,24 @@ def attended(wanted: bool) -> Condition:
 
 
 def categories(wanted: Iterable[Category], *, sure: bool) -> Condition:
-    """An ALLOW has to state all of them: a tool that sends and deletes is not allowed by a word on sending."""
-    named = frozenset(wanted)
+    """An ALLOW must state all categories: a rule about sending does not allow a tool that sends and deletes."""
+    allowed = frozenset(wanted)
 
     def condition(action: Action) -> str:
         has = action.meta.categories
-        if has and (has <= named if sure else has & named):
+        if has and (has <= allowed if sure else has & allowed):
             return ""
-        return f"its categories are {_listed(sorted(has)) or 'none'}"
+        return f"its categories are {', '.join(sorted(has)) or 'none'}"
 
     return condition
 
 
-def projects(folders: Iterable[Path]) -> Condition:
-    named = tuple(folders)
+def projects(names: Iterable[str]) -> Condition:
+    folders = [_folder(name) for name in names]
 
     def condition(action: Action) -> str:
         here = PurePosixPath(action.caller.project)
-        if any(here.is_relative_to(folder) for folder in named):
+        if any(here.is_relative_to(folder) for folder in folders):
             return ""
         return f"the project is {here}"
 
@@ -174,21 +153,20 @@ def projects(folders: Iterable[Path]) -> Condition:
 def paths(patterns: Iterable[str], *, sure: bool) -> Condition:
     """Raises ValueError for a pattern that no path can match."""
     globs = [_glob(_path_pattern(pattern), sure) for pattern in patterns]
-
-    def matches(parts: tuple[str, ...]) -> bool:
-        return any(glob.matches(parts) for glob in globs)
-
-    return _targets("path", lambda action: action.paths if sure else action.folded_paths, matches, sure)
+    return _targets(
+        "path",
+        lambda action: action.paths if sure else action.folded_paths,
+        lambda parts: any(glob.matches(parts) for glob in globs),
+        sure,
+    )
 
 
 def hosts(patterns: Iterable[str], *, sure: bool) -> Condition:
     """Raises ValueError for a pattern that is no host."""
     known = [HostPattern.of(pattern) for pattern in patterns]
-
-    def matches(host: Host) -> bool:
-        return any(pattern.matches(host) for pattern in known)
-
-    return _targets("host", lambda action: action.hosts, matches, sure)
+    return _targets(
+        "host", lambda action: action.hosts, lambda host: any(pattern.matches(host) for pattern in known), sure
+    )
 
 
 def commands(patterns: Iterable[Sequence[str]], *, sure: bool) -> Condition:
@@ -197,7 +175,7 @@ def commands(patterns: Iterable[Sequence[str]], *, sure: bool) -> Condition:
 
     def matches(words: tuple[str, ...]) -> bool:
         program, *rest = words
-        # /usr/bin/git is git to who denies it; who allows git has said nothing of a program in another place.
+        # Denying git covers /usr/bin/git too; allowing git says nothing about a program elsewhere.
         names = [program] if sure else [program, program.rsplit("/", 1)[-1]]
         return any(glob.matches((name, *rest)) for glob in globs for name in names)
 
@@ -205,37 +183,34 @@ def commands(patterns: Iterable[Sequence[str]], *, sure: bool) -> Condition:
 
 
 def sources(patterns: Iterable[str], *, sure: bool) -> Condition:
-    """What a call is made from. An ALLOW has to know all of it; of what nobody outside said, there is nothing to know.
-
-    Raises ValueError for a pattern that is no source.
-    """
+    """The sources of a call's content. An ALLOW must cover all of them. Raises ValueError for an invalid pattern."""
     known = [SourcePattern.of(pattern) for pattern in patterns]
 
     def condition(action: Action) -> str:
-        found = sources_of(action.reading.content)
-        fits = [any(pattern.matches(source, sure=sure) for pattern in known) for source in found]
-        if all(fits) if sure else any(fits):
+        found = action.reading.content.completed().sources
+        matched = [any(pattern.matches(source, sure=sure) for pattern in known) for source in found]
+        if all(matched) if sure else any(matched):
             return ""
-        strange = next((source for source, fit in zip(found, fits, strict=True) if not fit), "")
-        return f"it is made from {strange}" if strange else "nothing that it is made from came from outside"
+        unmatched = next((source for source, is_match in zip(found, matched, strict=True) if not is_match), "")
+        return f"it is made from {unmatched}" if unmatched else "nothing that it is made from came from outside"
 
     return condition
 
 
 def _targets(
-    noun: str, named: Callable[[Action], tuple[T | None, ...]], matches: Callable[[T], bool], sure: bool
+    noun: str, targets: Callable[[Action], tuple[T | None, ...]], matches: Callable[[T], bool], sure: bool
 ) -> Condition:
     def condition(action: Action) -> str:
-        found = named(action)
+        found = targets(action)
         if not found:
             return f"the call names no {noun}"
-        fits = [not sure if each is None else matches(each) for each in found]
-        return "" if (all(fits) if sure else any(fits)) else f"its {noun} is another one"
+        matched = [not sure if each is None else matches(each) for each in found]
+        return "" if (all(matched) if sure else any(matched)) else f"its {noun} is another one"
 
     return condition
 
 
-def _one_of(what: str, wanted: Sequence[T], found: Callable[[Action], T]) -> Condition:
+def _one_of(what: str, found: Callable[[Action], T], wanted: Sequence[T]) -> Condition:
     def condition(action: Action) -> str:
         here = found(action)
         return "" if here in wanted else f"{what} is {str(here) or 'not known'}"
@@ -268,7 +243,7 @@ def _command_pattern(words: Sequence[str]) -> tuple[str, ...]:
     if not words or words[0] == MANY:
         raise ValueError('a command begins with a program, as in ["git", "status"]')
     if any(MANY in word and word != MANY for word in words) or MANY in words[:-1]:
-        raise ValueError("** stands at the end of a command, for all words that are left")
+        raise ValueError("** is allowed only at the end of a command, for all remaining words")
     return tuple(words)
 
 
@@ -276,18 +251,14 @@ def _glob(patterns: tuple[str, ...], sure: bool) -> SequenceGlob:
     return SequenceGlob.of(patterns if sure else tuple(map(folded, patterns)))
 
 
-def _listed(words: Iterable[str]) -> str:
-    return ", ".join(words)
-
-
 MAX_RULES = 500
 MAX_PATTERNS = 100
 MAX_PATTERNS_IN_FILE = 2000
-"""As many as a call is compared with before it runs."""
+"""The number of patterns that a call is compared with before it runs."""
 
 
 class KnownTool(Protocol):
-    """What the examples of rules are tried with: a tool's contract, and what arguments it takes."""
+    """A tool for trying the examples of rules: its contract and arguments."""
 
     @property
     def meta(self) -> ToolMeta: ...
@@ -315,8 +286,8 @@ class _Text(BaseModel):
 
 
 class WhenText(_Text):
-    """The conditions of a rule; what is not stated does not matter. `attended`: somebody is there to be asked;
-    `sources`: where the content came from that the call is made from (see `policy.rules`)."""
+    """The conditions of a rule; one that is not stated always holds. `attended`: somebody is there to be asked;
+    `sources`: where the content came from that the call is made from."""
 
     tools: Patterns | None = None
     side_effects: Annotated[tuple[SideEffect, ...], Field(min_length=1)] | None = None
@@ -333,7 +304,7 @@ class WhenText(_Text):
 
 
 class ExampleText(_Text):
-    """A call that a rule must or must not apply to."""
+    """A call that a rule must match, or must not."""
 
     tool: Pattern
     args: dict[str, Any] = {}
@@ -350,8 +321,7 @@ class ExamplesText(_Text):
 
 
 class RuleText(_Text):
-    """A rule as somebody wrote it. `needs`: the weakest way that a yes may come by; a step-up is none of them, as there
-    is no way yet to prove once more who one is."""
+    """A rule as written. `needs`: the weakest way to approve, without step-up, which does not exist yet."""
 
     id: RuleId
     decision: Literal["allow", "check", "ask", "deny"]
@@ -362,16 +332,15 @@ class RuleText(_Text):
 
 
 class PolicyText(_Text):
-    """What a file of rules may say."""
+    """The content of a policy file."""
 
     rules: Annotated[tuple[RuleText, ...], Field(max_length=MAX_RULES)] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rule:
-    """A rule as it is applied. One that checks lowers and raises what is asked, so it looks twice at a call: by
-    `conditions` it misses nothing, by `sure` it takes no call for one that it means. `only_tightens`: a project's;
-    `states_sources`: it speaks of content from outside."""
+    """A compiled rule. A CHECK rule both lowers and raises the decision, so it matches twice: `conditions` miss no call
+    that is meant, `sure` matches no other. `only_tightens`: from a project; `states_sources`: about outside content."""
 
     verdict: Verdict
     tools: Tools | None
@@ -381,26 +350,26 @@ class Rule:
     states_sources: bool = False
 
     def mismatch(self, action: Action) -> str:
-        """Why it does not apply to the call, in a few words; "" where it does."""
+        """Return why the rule does not apply to the call, in a few words; "" if it does."""
         return _mismatch(self.conditions, action)
 
     def surely(self, action: Action) -> str:
-        """The same, by what an example has to fit: that the call is the very one that is meant."""
+        """The same by the strict conditions, which examples must fit."""
         return _mismatch(self.sure, action)
 
     def says(self, action: Action) -> Verdict:
-        """Its verdict on a call that it applies to: a person is asked where it is not sure that a model may be."""
+        """Return its verdict on a matching call: a person is asked if a model's approval is not surely meant."""
         if self.verdict.decision is Decision.CHECK and self.surely(action):
             return replace(self.verdict, decision=Decision.ASK)
         return self.verdict
 
     def names(self, meta: ToolMeta) -> bool:
-        """Whether it states the tool itself, and not a pattern that happens to cover it."""
+        """Whether the rule names the tool itself, not only by a pattern."""
         return self.tools is not None and self.tools.name(meta)
 
 
 def patterns_in(text: RuleText) -> int:
-    """How many patterns its conditions have that a call is compared with."""
+    """Return the number of patterns to compare each call with."""
     when = text.when
     return sum(
         map(len, (when.tools or (), when.paths or (), when.hosts or (), when.commands or (), when.sources or ()))
@@ -408,10 +377,7 @@ def patterns_in(text: RuleText) -> int:
 
 
 def compile_rule(text: RuleText, place: str, *, only_tightens: bool = False) -> Rule:
-    """The rule of that text, which stands at `place`.
-
-    Raises ValueError, whose words say what can't be.
-    """
+    """Compile a rule that stands at `place`. Raises ValueError with a message for its author."""
     decision = Decision(text.decision.upper())
     lowers = decision in (Decision.ALLOW, Decision.CHECK)
     tools = Tools(text.when.tools) if text.when.tools else None
@@ -441,30 +407,20 @@ def _mismatch(conditions: tuple[Condition, ...], action: Action) -> str:
 
 
 def _conditions(when: WhenText, sure: bool) -> list[Condition]:
-    found: list[Condition] = []
-    if when.side_effects:
-        found.append(side_effects(when.side_effects))
-    if when.categories:
-        found.append(categories(when.categories, sure=sure))
-    if when.risks:
-        found.append(risks(when.risks))
-    if when.channels:
-        found.append(channels(when.channels))
-    if when.users:
-        found.append(users(when.users))
-    if when.attended is not None:
-        found.append(attended(when.attended))
-    if when.projects:
-        found.append(projects([_folder(name) for name in when.projects]))
-    if when.paths:
-        found.append(paths(when.paths, sure=sure))
-    if when.hosts:
-        found.append(hosts(when.hosts, sure=sure))
-    if when.commands:
-        found.append(commands(when.commands, sure=sure))
-    if when.sources:
-        found.append(sources(when.sources, sure=sure))
-    return found
+    conditions: list[tuple[Any, Callable[[Any], Condition]]] = [
+        (when.side_effects, partial(_one_of, "its side effect", lambda action: action.meta.side_effect)),
+        (when.categories, partial(categories, sure=sure)),
+        (when.risks, partial(_one_of, "its risk", lambda action: action.meta.risk_level)),
+        (when.channels, partial(_one_of, "the channel", lambda action: action.caller.channel)),
+        (when.users, partial(_one_of, "the user", lambda action: action.caller.user)),
+        (when.attended, attended),
+        (when.projects, projects),
+        (when.paths, partial(paths, sure=sure)),
+        (when.hosts, partial(hosts, sure=sure)),
+        (when.commands, partial(commands, sure=sure)),
+        (when.sources, partial(sources, sure=sure)),
+    ]
+    return [condition(wanted) for wanted, condition in conditions if wanted is not None]
 
 
 def _folder(name: str) -> Path:
@@ -473,7 +429,7 @@ def _folder(name: str) -> Path:
     except RuntimeError:
         raise ValueError(f'"{name}" names a home folder that is not there') from None
     if not folder.is_absolute():
-        raise ValueError(f'"{name}" is no folder: write it from the root, or with ~')
+        raise ValueError(f'"{name}" is not a folder: write it from the root, or with ~')
     try:
         return folder.resolve()
     except (OSError, RuntimeError):  # RuntimeError before Python 3.13
@@ -481,17 +437,15 @@ def _folder(name: str) -> Path:
 
 
 def failing_example(rule: Rule, text: RuleText, find: FindTool) -> str:
-    """The first of its examples that is not so, in words; "" where all are. Those of tools that are not here now are
-    passed over: they may come with a plugin."""
-    for example, wanted in [(each, True) for each in text.examples.match] + [
-        (each, False) for each in text.examples.no_match
-    ]:
+    """Return in words the first example that does not hold, or "". Unknown tools, perhaps of a plugin, are skipped."""
+    examples = [(each, True) for each in text.examples.match] + [(each, False) for each in text.examples.no_match]
+    for example, wanted in examples:
         tool = find(example.tool)
         if tool is None:
             continue
-        # Without this, a rule would not match a misspelt example for the wrong reason.
+        # Otherwise a rule could fail to match a misspelt example for the wrong reason.
         if strangers := sorted(example.args.keys() - _arguments(tool)):
-            return f"the example {_shown(example)} names what is no argument of that tool: {', '.join(strangers)}"
+            return f"the example {_shown(example)} names unknown arguments of that tool: {', '.join(strangers)}"
         why = rule.surely(_action(tool.meta, example))
         if wanted and why:
             return f"it says that it matches {_shown(example)}, and does not: {why}"
@@ -506,9 +460,9 @@ def _arguments(tool: KnownTool) -> frozenset[str]:
 
 
 def unknown_tools(text: RuleText, find: FindTool) -> tuple[str, ...]:
-    """Tools that the rule or its examples name, and that are not here."""
-    named = [*(text.when.tools or ()), *(each.tool for each in (*text.examples.match, *text.examples.no_match))]
-    return tuple(dict.fromkeys(name for name in named if "*" not in name and find(name) is None))
+    """Return the tools that the rule or its examples name and that are unknown."""
+    names = [*(text.when.tools or ()), *(each.tool for each in (*text.examples.match, *text.examples.no_match))]
+    return tuple(dict.fromkeys(name for name in names if "*" not in name and find(name) is None))
 
 
 def _action(meta: ToolMeta, example: ExampleText) -> Action:
@@ -516,7 +470,7 @@ def _action(meta: ToolMeta, example: ExampleText) -> Action:
     args: Mapping[str, Any] = example.args
     caller = Caller(project=project, channel=example.channel or "", user=example.user, attended=example.attended)
     for source in example.sources:
-        SourcePattern.of(source)  # as for a pattern: what is misspelt would match for the wrong reason
+        SourcePattern.of(source)  # a misspelt one would match for the wrong reason
     content = Content(
         labels=tuple(sorted({each.partition(":")[0] for each in example.sources})), sources=example.sources
     )
@@ -525,5 +479,5 @@ def _action(meta: ToolMeta, example: ExampleText) -> Action:
 
 def _shown(example: ExampleText) -> str:
     args: JsonObject = example.args
-    said = ", ".join(f"{key} {str(value)[:60]!r}" for key, value in args.items())
-    return f"{example.tool} with {said}" if said else example.tool
+    shown = ", ".join(f"{key} {str(value)[:60]!r}" for key, value in args.items())
+    return f"{example.tool} with {shown}" if shown else example.tool

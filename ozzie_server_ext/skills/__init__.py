@@ -1,1 +1,1 @@
-"""Skills: what they may say, whether they hold together, where they lie. Running them is `tasks`' and `agent`'s."""
+"""Skills: their files, checks and runs. `tasks` and `agent` run them."""

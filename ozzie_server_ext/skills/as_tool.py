@@ -1,4 +1,4 @@
-"""A skill as a tool: an agent hands work over to it, and gets its result."""
+"""A skill as a tool: an agent delegates work to it and gets its result."""
 
 import re
 from collections.abc import Iterable
@@ -17,20 +17,20 @@ from ozzie_server_ext.domain.toolmeta import (
     ToolSpec,
 )
 from ozzie_server_ext.skills.library import Shelf, SkillFile
-from ozzie_server_ext.skills.parameters import fitted, misfits, parameters_of
+from ozzie_server_ext.skills.parameters import fitted, input_problems, parameters_of
 from ozzie_server_ext.tools.base import InvalidArguments, Plan, ToolContext
 
 MAX_NAME = 64
 
 MOST_TIME_S = 7 * 24 * 3600.0
-"""A skill may wait for a person. What bounds it is its own budget, and that of the task that it works for."""
+"""A skill may wait for a person. Its own budget and that of the calling task limit it."""
 
 
 class SkillTool:
-    """The skill of one file, as it is now.
+    """The skill of one file in its present version.
 
-    It has no effect of its own: each call that it makes passes the gate by itself. A call that a crash cut off is
-    made again with its key, and finds the work that it had begun.
+    It has no effect of its own: each call it makes passes the broker. After a crash the call is repeated with its key
+    and finds the work it had begun.
     """
 
     waits = True
@@ -58,7 +58,8 @@ class SkillTool:
             return fitted(self._skill, args)
         except InputError as error:
             raise InvalidArguments(
-                f"The arguments of {self.meta.name} do not fit: {error}", problems=partial(misfits, self._skill, args)
+                f"The arguments of {self.meta.name} do not fit: {error}",
+                problems=partial(input_problems, self._skill, args),
             ) from None
 
     async def plan(self, args: JsonObject, context: ToolContext) -> Plan:
@@ -78,11 +79,11 @@ class SkillTool:
 
 
 def skill_tools(shelf: Shelf) -> Iterable[SkillTool]:
-    """A tool for each skill that may be delegated to."""
+    """Return a tool for each skill that may be delegated to."""
     return (SkillTool(file) for file in shelf.skills if file.skill.triggers.delegation)
 
 
 def tool_id_of(skill: str) -> str:
-    """By which rules name it. Two skills whose names differ in a sign or by capitals alone have the same."""
+    """Return the id that rules use. Skills whose names differ only in punctuation or case share one."""
     plain = re.sub(r"[^a-z0-9_]", "_", skill.lower())
     return f"{SKILLS}{plain if plain[0].isalpha() else f'n{plain}'}"

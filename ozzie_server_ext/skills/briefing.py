@@ -1,4 +1,4 @@
-"""What whoever carries out a step is told, from the skill and from what earlier steps gave."""
+"""The work order of a step, made from the skill and the outputs of earlier steps."""
 
 from dataclasses import dataclass, replace
 
@@ -10,15 +10,15 @@ from ozzie_server_ext.skills.spec import SimpleSkill, Skill, Step, Work, Workflo
 from ozzie_server_ext.skills.templates import Values, as_text, fill, references, resolve
 
 ASK_TOOL, GATE_TOOL = "user.ask", "skill.gate"
-"""The tools by which a step asks a person something, and for a yes."""
+"""The tools by which a step asks a person a question, and for a yes."""
 
 MOST_CHARS = 60_000
-"""Of one earlier output within the message of a step."""
+"""Characters of one earlier output in the message of a step."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Order:
-    """What a step comes to: words for a model, or one call; and what of it came from outside."""
+    """The work of a step: a text for a model, or one call; `content` says what of it came from outside."""
 
     text: str = ""
     call: GivenCall | None = None
@@ -27,7 +27,7 @@ class Order:
 
 
 def as_workflow(skill: SimpleSkill) -> WorkflowSkill:
-    """A simple skill as the workflow of one step that it is, so that all runs are of one kind."""
+    """Return a simple skill as a workflow of one step, so that all runs are of one kind."""
     work = skill.model_dump(include={"model", "max_iterations", "output_model", "acceptance", "tool_policy"})
     step = Step(id=skill.name, instruction=skill.instruction or skill.name, **work)
     return WorkflowSkill.model_construct(
@@ -38,14 +38,13 @@ def as_workflow(skill: SimpleSkill) -> WorkflowSkill:
 
 
 def order_for(skill: Skill, work: Work, values: Values, *, rejected: str = "") -> Order:
-    """What is to be done in a step that is no run of another skill. `rejected` is why what came of the attempt before
-    was not taken. Raises Unresolved."""
+    """Return the order of a step; `rejected` is why the previous attempt's result was refused. Raises Unresolved."""
     content = values.content_of(*_texts(work)) | _content_of_needs(work, values)
     match work.kinds:
         case ("call",) if work.call is not None:
             args = resolve(work.call.args, values.find)
             assert isinstance(args, dict)
-            brief = _brief(skill, work, tools=None)  # the one call is all that it may do
+            brief = _brief(skill, work, tools=None)  # it may do nothing but this call
             return Order(call=GivenCall(tool=work.call.tool, args=args), brief=brief, content=content)
         case ("ask",) if work.ask is not None:
             options: list[Json] = [{"label": option} for option in work.ask.options]
@@ -68,14 +67,14 @@ def order_for(skill: Skill, work: Work, values: Values, *, rejected: str = "") -
 
 
 def input_of(work: Work, values: Values) -> JsonObject:
-    """What another skill is given that a step runs. Raises Unresolved."""
+    """Return the input of the skill that a step runs. Raises Unresolved."""
     given = resolve(work.with_, values.find)
     assert isinstance(given, dict)
     return given
 
 
 def input_text(given: JsonObject) -> str:
-    """An input in words: one text alone as it is, several values by their names."""
+    """Return an input as words: a single text as it is, several values with their names."""
     if set(given) == {INPUT}:
         return as_text(given[INPUT])
     return "\n".join(f"{name}: {as_text(value)}" for name, value in given.items() if value is not None)
@@ -101,7 +100,7 @@ def _brief(skill: Skill, work: Work, *, tools: tuple[str, ...] | None) -> Brief:
 
 
 def _brief_of_all(skill: SimpleSkill, work: Work, values: Values) -> Brief:
-    """Of a skill that is one agent: its own instruction, or what it is for."""
+    """The brief of a simple skill: its own instruction, or its description."""
     parts = [fill(skill.instruction or "", values.find) or skill.description]
     if skill.acceptance:
         parts.append(f"What has to hold for the result: {fill(skill.acceptance, values.find)}")
@@ -110,13 +109,13 @@ def _brief_of_all(skill: SimpleSkill, work: Work, values: Values) -> Brief:
 
 
 def _message(work: Work, values: Values) -> str:
-    """The instruction, what the steps before gave where it does not name that itself, and what has to hold."""
+    """The instruction, the outputs of earlier steps that it does not mention, and the acceptance condition."""
     instruction = work.instruction or ""
-    named = {reference.step for reference in references(instruction)}
+    mentioned = {reference.step for reference in references(instruction)}
     parts = [fill(instruction, values.find)]
     for need in work.needs if isinstance(work, Step) else ():
         output = values.outputs.get(need)
-        if need not in named and output is not None:
+        if need not in mentioned and output is not None:
             text = as_text(output.value)
             cut = f"{text[:MOST_CHARS]}\n… (cut)" if len(text) > MOST_CHARS else text
             parts.append(f'What the step "{need}" gave:\n\n{cut}')

@@ -1,9 +1,9 @@
-"""Whether a skill that has the right shape holds together: names that are known, an order, texts that can be filled in.
+"""Consistency checks of a well-formed skill: known names, a possible order, and texts that can be filled in.
 
-Each complaint has the path of what it is about, so that it can be told with its line.
+Each complaint has a path, so that it can be reported with its line.
 """
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from graphlib import CycleError, TopologicalSorter
 
@@ -15,46 +15,20 @@ from ozzie_server_ext.skills.parameters import variables_of
 from ozzie_server_ext.skills.spec import KINDS, FsmSkill, SimpleSkill, Skill, State, Work, WorkflowSkill, is_of
 from ozzie_server_ext.skills.templates import BadTemplate, Reference, references
 
-
-def first_cycle(needs: Mapping[str, Sequence[str]]) -> tuple[str, ...]:
-    """A way round among steps, each needed by the one behind it, the last one being the first again; empty where there
-    is none. `needs` has every step with the steps that it needs."""
-    try:
-        TopologicalSorter(needs).prepare()
-    except CycleError as error:
-        return tuple(error.args[1])
-    return ()
-
-
-def before(needs: Mapping[str, Sequence[str]]) -> dict[str, frozenset[str]]:
-    """Of every step all those that have ended when it begins. Steps that need themselves, also by way of others, are
-    left out: they never begin."""
-    found: dict[str, frozenset[str]] = {}
-    sorter = TopologicalSorter(needs)
-    try:
-        order = tuple(sorter.static_order())
-    except CycleError:
-        return {}
-    for step in order:
-        direct = needs.get(step, ())
-        found[step] = frozenset(direct).union(*(found[each] for each in direct))
-    return found
-
-
 APPROVED, REJECTED, DONE, FAILED = "approved", "rejected", "done", "failed"
-"""The events that what a state does ends with; `wait` ends with the one that it names."""
+"""The events with which a state's work ends; `wait` ends with the event that it names."""
 
 
 @dataclass(frozen=True, slots=True)
 class Complaint:
-    """What is wrong, in a sentence, and where in the file."""
+    """An error of a skill: a sentence, and the path in the file."""
 
     path: KeyPath
     sentence: str
 
 
 def complaints(skill: Skill) -> Iterator[Complaint]:
-    """All that is wrong with the skill itself, wherever it will run."""
+    """Yield everything that is wrong with the skill itself, wherever it runs."""
     yield from _of_variables(skill)
     yield from _of_dangerous((), skill.tools, skill.dangerous_tools)
     match skill:
@@ -68,7 +42,7 @@ def complaints(skill: Skill) -> Iterator[Complaint]:
 
 
 def works_of(skill: Skill) -> Iterator[tuple[KeyPath, Work]]:
-    """Its steps or states, with their places."""
+    """Yield the steps or states with their paths."""
     match skill:
         case WorkflowSkill(steps=steps):
             yield from ((("steps", index), step) for index, step in enumerate(steps))
@@ -80,15 +54,15 @@ def works_of(skill: Skill) -> Iterator[tuple[KeyPath, Work]]:
 
 @dataclass(frozen=True, slots=True)
 class _Scope:
-    """What may stand between braces: the skill's variables, and the steps that have ended by then."""
+    """What a template may refer to: the skill's variables, and the steps that have ended by then."""
 
     skill: Skill
     steps: Collection[str] = ()
     known: Collection[str] = ()
-    """All steps, to tell one that comes too late from one that is not there."""
+    """All steps, to distinguish one that ends too late from an unknown one."""
 
     def complaint(self, reference: Reference) -> str:
-        """Why it means nothing here; empty where it does."""
+        """Return why the reference has no meaning here, or ""."""
         if step := reference.step:
             if step in self.steps:
                 return ""
@@ -127,10 +101,14 @@ def _of_workflow(skill: WorkflowSkill) -> Iterator[Complaint]:
     if skill.output is not None and skill.output not in ids:
         yield Complaint(("output",), f'there is no step "{skill.output}"{near(skill.output, ids)}')
     needs = {step.id: [need for need in step.needs if need in ids and need != step.id] for step in skill.steps}
-    if cycle := first_cycle(needs):
+    earlier: dict[str, frozenset[str]] = {}  # the steps that have ended when each begins; empty if there is a cycle
+    try:
+        for step_id in TopologicalSorter(needs).static_order():
+            earlier[step_id] = frozenset(needs[step_id]).union(*(earlier[need] for need in needs[step_id]))
+    except CycleError as error:
+        cycle: list[str] = error.args[1]
         path = ("steps", ids.index(cycle[-1]), "needs")
         yield Complaint(path, f"no step can be the first: {' before '.join(cycle)}")
-    earlier = before(needs)
     for index, step in enumerate(skill.steps):
         scope = _Scope(skill, earlier.get(step.id, ids), ids)
         yield from _of_work(("steps", index), step, skill, scope)
@@ -143,7 +121,7 @@ def _of_fsm(skill: FsmSkill) -> Iterator[Complaint]:
     if skill.first not in ids:
         yield Complaint(("initial",), f'there is no state "{skill.first}"{near(skill.first, ids)}')
     if not any(state.final for state in skill.states):
-        yield Complaint(("states",), 'no state is "final", so that it could never end')
+        yield Complaint(("states",), 'no state is "final", so it could never end')
     scope = _Scope(skill, ids, ids)
     for index, state in enumerate(skill.states):
         path: KeyPath = ("states", index)
@@ -162,10 +140,8 @@ def _of_moves(path: KeyPath, state: State, ids: list[str], scope: _Scope) -> Ite
         if move.to not in ids:
             yield Complaint((*path, "moves", index, "to"), f'there is no state "{move.to}"{near(move.to, ids)}')
         if move.on is not None and move.on not in events:
-            yield Complaint(
-                (*path, "moves", index, "on"),
-                f'"{state.id}" ends with {_either(events)}, never with "{move.on}"',
-            )
+            ends = " or ".join(f'"{event}"' for event in events)
+            yield Complaint((*path, "moves", index, "on"), f'"{state.id}" ends with {ends}, never with "{move.on}"')
         yield from _of_condition((*path, "moves", index, "when"), move.when, scope)
 
 
@@ -194,11 +170,12 @@ def _of_work(path: KeyPath, work: Work, skill: Skill, scope: _Scope) -> Iterator
     kinds = work.kinds
     is_nothing = isinstance(work, State) and (work.final or work.moves)
     if len(kinds) > 1:
-        yield Complaint((*path, kinds[1]), f'"{work.id}" has {_both(kinds)}, and may do one thing')
+        *others, last = (f'"{kind}"' for kind in kinds)
+        yield Complaint((*path, kinds[1]), f'"{work.id}" has {", ".join(others)} and {last}, and may do one thing')
     elif not kinds and not is_nothing:
         yield Complaint(path, f'"{work.id}" does nothing: give it one of {", ".join(KINDS)}')
     if work.with_ and work.skill is None:
-        yield Complaint((*path, "with"), '"with" is what a skill is given, and here is no "skill"')
+        yield Complaint((*path, "with"), '"with" is the input of a skill, and there is no "skill" here')
     if work.skill == skill.name:
         yield Complaint((*path, "skill"), f'"{skill.name}" can\'t be a step of itself')
     tools = work.tools if work.tools is not None else skill.tools
@@ -245,14 +222,5 @@ def _doubles(key: str, ids: list[str]) -> Iterator[Complaint]:
     seen: set[str] = set()
     for index, each in enumerate(ids):
         if each in seen:
-            yield Complaint((key, index, "id"), f'"{each}" stands twice')
+            yield Complaint((key, index, "id"), f'"{each}" is used twice')
         seen.add(each)
-
-
-def _both(kinds: tuple[str, ...]) -> str:
-    *others, last = (f'"{kind}"' for kind in kinds)
-    return f"{', '.join(others)} and {last}"
-
-
-def _either(events: tuple[str, ...]) -> str:
-    return " or ".join(f'"{event}"' for event in events)

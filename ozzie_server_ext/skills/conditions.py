@@ -1,13 +1,14 @@
 """Conditions of steps and of moves between states: `{{steps.test.output.passed}} == true`.
 
-Python's own parser reads them, and what is not on a short list of comparisons is refused: nothing is called, looked up
-or made, so a condition takes no longer than it is long.
+Python's parser reads them; everything but a short list of comparisons is refused. Nothing is called, looked up or
+created, so evaluation is linear in the length.
 """
 
 import ast
 import operator
 from collections.abc import Callable
 from dataclasses import dataclass
+from types import NoneType
 from typing import Any
 
 from ozzie_server_ext.domain.errors import InputError
@@ -22,7 +23,7 @@ _SYNTAX = "a condition compares values with ==, !=, <, <=, >, >=, in, not in, an
 
 
 class BadCondition(InputError):
-    """The text is no condition; `at` is where in it that shows, counted from 0."""
+    """The text is no condition; `at` is the position of the error, from 0."""
 
     code = "skill.condition"
 
@@ -32,26 +33,26 @@ class BadCondition(InputError):
 
 
 class UnfitValues(InputError):
-    """The values that a condition compares can't be compared."""
+    """The values of a condition can't be compared."""
 
     code = "skill.condition_values"
 
 
 @dataclass(frozen=True, slots=True)
 class Condition:
-    """One that was read: `references` stand in `tree` under their names."""
+    """A parsed condition: `references` are the names of its templates in `tree`."""
 
     text: str
     tree: ast.expr
     references: dict[str, Reference]
 
     def holds(self, find: Find) -> bool:
-        """Whether it holds. Raises UnfitValues, and what `find` raises."""
+        """Evaluate it. Raises UnfitValues, and whatever `find` raises."""
         return bool(_LANGUAGE.value(self.tree, {name: find(each) for name, each in self.references.items()}))
 
 
 def read_condition(text: str) -> Condition:
-    """Raises BadCondition, and BadTemplate for what stands between braces."""
+    """Parse a condition. Raises BadCondition, and BadTemplate for the parts between braces."""
     if len(text) > MAX_CHARS:
         raise BadCondition(f"may have at most {MAX_CHARS} characters; it has {len(text):,}")
     found: dict[str, Reference] = {}
@@ -62,7 +63,7 @@ def read_condition(text: str) -> Condition:
             continue
         name = f"_{len(found)}"
         found[name] = part
-        # As long as what it stands for, so that the parser's columns are those of the text.
+        # Padded to the original length, so that the parser's columns fit the text.
         source += name.ljust(part.end - part.start)
     source = source.replace("\n", " ")
     indent = len(source) - len(source.lstrip())
@@ -84,14 +85,14 @@ def _parsed(source: str, indent: int) -> ast.expr:
 
 
 def _characters(source: str, offset: int) -> int:
-    """The parser counts bytes."""
+    """Convert the parser's byte offset."""
     return len(source.encode()[:offset].decode(errors="ignore"))
 
 
 def _why(refused: ast.expr) -> str:
     if isinstance(refused, ast.Name):
         name = refused.id
-        return f'"{name}" means nothing here; a variable stands in braces, {{{{{name}}}}}, and a text in quotes'
+        return f'"{name}" means nothing here; a variable is written in braces, {{{{{name}}}}}, and a text in quotes'
     return _SYNTAX
 
 
@@ -102,7 +103,7 @@ def _literal(value: object) -> Json:
 
 
 def _beside_numbers(compare: Callable[[Json, Json], bool]) -> Callable[[Json, Json], bool]:
-    """Compare after reading a text beside a number as a number: tools and models write numbers as text."""
+    """Read a text beside a number as a number before comparing: tools and models write numbers as text."""
 
     def compared(left: Json, right: Json) -> bool:
         if _is_number(right):
@@ -123,7 +124,7 @@ def _ordered(compare: Callable[[Any, Any], bool]) -> Callable[[Json, Json], bool
 
 
 def _same(left: Json, right: Json) -> bool:
-    """Python takes true for 1."""
+    """Unlike Python, distinguish true from 1."""
     return isinstance(left, bool) == isinstance(right, bool) and left == right
 
 
@@ -131,19 +132,19 @@ def _within(left: Json, right: Json) -> bool:
     match right:
         case str():
             if not isinstance(left, str):
-                raise UnfitValues(f"{_kind(left)} can't stand in a text.")
+                raise UnfitValues(f"{_kind(left)} can't be part of a text.")
             return left in right
         case list():
             return any(_same(left, item) for item in right)
         case dict():
             return isinstance(left, str) and left in right
         case _:
-            raise UnfitValues(f"Nothing stands in {_kind(right)}.")
+            raise UnfitValues(f"{_kind(right)} has no parts.")
 
 
 def _minus(value: Json) -> Json:
     if not isinstance(value, int | float) or isinstance(value, bool):
-        raise UnfitValues(f"There is no minus of {_kind(value)}.")
+        raise UnfitValues(f"{_kind(value)} has no negative.")
     return -value
 
 
@@ -161,20 +162,11 @@ def _is_number(value: Json) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 
+_KINDS = {NoneType: "nothing", bool: "true or false", str: "a text", list: "a list", dict: "an object"}
+
+
 def _kind(value: Json) -> str:
-    match value:
-        case None:
-            return "nothing"
-        case bool():
-            return "true or false"
-        case str():
-            return "a text"
-        case list():
-            return "a list"
-        case dict():
-            return "an object"
-        case _:
-            return "a number"
+    return _KINDS.get(type(value), "a number")
 
 
 _LANGUAGE = Language[Json](

@@ -1,6 +1,6 @@
-"""Which skills there are: the shipped ones, the user's, and those of the project, which a person has to trust.
+"""The skill files: the shipped ones, the user's, and the project's, which a person has to trust.
 
-A user's skill takes the place of a shipped one of the same name; a project's takes nobody's.
+A user's skill replaces a shipped one of the same name; a project's replaces none.
 """
 
 import asyncio
@@ -14,7 +14,6 @@ from typing import Literal, TypeAlias
 from ozzie_server_ext.config.files import Stamps, stamps_of
 from ozzie_server_ext.config.home import Home
 from ozzie_server_ext.config.jsonc import ConfigError, KeyPath, SourceLocation, content_of, parse_object
-from ozzie_server_ext.config.jsonc import KeyPath as Key
 from ozzie_server_ext.config.settings import ModelsSettings, Settings
 from ozzie_server_ext.config.trust import standing, trust, untrust
 from ozzie_server_ext.config.validation import Problem, line_of, near, nearest, validate
@@ -23,8 +22,8 @@ from ozzie_server_ext.domain.json import Json, JsonObject
 from ozzie_server_ext.models.registry import ModelRegistry, UnknownModel
 from ozzie_server_ext.models.selector import NoCandidate
 from ozzie_server_ext.skills.checks import Complaint, complaints, works_of
-from ozzie_server_ext.skills.parameters import called, misfits
-from ozzie_server_ext.skills.spec import TYPES, FsmSkill, SimpleSkill, Skill, WorkflowSkill
+from ozzie_server_ext.skills.parameters import called, input_problems
+from ozzie_server_ext.skills.spec import FsmSkill, SimpleSkill, Skill, WorkflowSkill
 from ozzie_server_ext.skills.templates import references
 from ozzie_server_ext.tools.base import InvalidArguments
 from ozzie_server_ext.tools.registry import ToolRegistry
@@ -38,33 +37,33 @@ _MODELS: Mapping[str, type[SimpleSkill] | type[WorkflowSkill] | type[FsmSkill]] 
 
 
 class SkillError(ConfigError):
-    """A skill's file can't be taken; each line of the message names file, line, column and key."""
+    """A skill file is invalid; each line of the message names file, line, column and key."""
 
     code = "skill.invalid"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SkillFile:
-    """A skill, where it stands, and the hash of its file (SHA-256)."""
+    """A skill with its path and the SHA-256 of its file."""
 
     skill: Skill
     path: Path
     digest: str
-    places: Mapping[Key, SourceLocation]
+    places: Mapping[KeyPath, SourceLocation]
 
     @property
     def version(self) -> str:
-        """That hash, in 16 digits."""
+        """The first 16 digits of the hash."""
         return self.digest[:16]
 
     def error(self, found: Iterable[Complaint], hint: str = _HINT) -> SkillError | None:
-        """What is wrong with it by what somebody else knows, such as which tools there are."""
+        """Return complaints from checks beyond the file itself, such as unknown tools, as one error."""
         lines = _lines(found, self.places)
         return SkillError("\n".join(lines), hint=hint) if lines else None
 
 
 def read(path: Path, content: bytes) -> SkillFile:
-    """The skill in a file, which holds together in itself. Raises SkillError, ConfigError or JsoncError."""
+    """Read a skill and check that it is consistent. Raises SkillError, ConfigError or JsoncError."""
     document = parse_object(content, path)
     assert isinstance(document.value, dict)
     model = _MODELS[_type_of(document.value, document.places)]
@@ -78,41 +77,38 @@ def read(path: Path, content: bytes) -> SkillFile:
     return file
 
 
-def _type_of(tree: Mapping[str, Json], places: Mapping[Key, SourceLocation]) -> str:
+def _type_of(tree: Mapping[str, Json], places: Mapping[KeyPath, SourceLocation]) -> str:
     for key, type_ in (("steps", "workflow"), ("states", "fsm")):
         if key in tree and "type" not in tree:
             raise SkillError(f'{line_of((key,), places)} a skill with "{key}" says "type": "{type_}".', hint=_HINT)
-    said = tree.get("type", "simple")
-    if isinstance(said, str) and said in _MODELS:
-        return said
-    kinds = ", ".join(f'"{each}"' for each in TYPES)
-    raise SkillError(f"{line_of(('type',), places)} must be one of {kinds}; it is {said!r}.", hint=_HINT)
+    type_ = tree.get("type", "simple")
+    if isinstance(type_, str) and type_ in _MODELS:
+        return type_
+    kinds = ", ".join(f'"{each}"' for each in _MODELS)
+    raise SkillError(f"{line_of(('type',), places)} must be one of {kinds}; it is {type_!r}.", hint=_HINT)
 
 
-def _lines(found: Iterable[Complaint], places: Mapping[Key, SourceLocation]) -> list[str]:
+def _lines(found: Iterable[Complaint], places: Mapping[KeyPath, SourceLocation]) -> list[str]:
     lines: list[str] = []
     for complaint in found:
         path = complaint.path
-        while path and path not in places:  # what is not written stands where it would be
+        while path and path not in places:  # a missing key is reported at its parent
             path = path[:-1]
         end = "" if complaint.sentence.endswith("?") else "."
         lines.append(f"{line_of(path, places)} {complaint.sentence}{end}")
     return lines
 
 
-FindSkill = Callable[[str], Skill | None]
-
-
 def of_tools(skill: Skill, tools: ToolRegistry) -> Iterator[Complaint]:
-    """The tools that it names and that are not here, and the arguments of its calls that a tool does not take."""
+    """Check the tools that a skill names and the arguments of its calls."""
     names = [tool.meta.name for tool in tools.all()]
 
     def missing(path: KeyPath, name: str) -> Iterator[Complaint]:
         if tools.find(name) is None:
             yield Complaint(path, f'there is no tool "{name}"{near(name, names)}')
 
-    def of(path: KeyPath, named: tuple[str, ...] | None, key: str) -> Iterator[Complaint]:
-        for index, name in enumerate(named or ()):
+    def of(path: KeyPath, listed: tuple[str, ...] | None, key: str) -> Iterator[Complaint]:
+        for index, name in enumerate(listed or ()):
             yield from missing((*path, key, index), name)
 
     yield from of((), skill.tools, "tools")
@@ -125,9 +121,8 @@ def of_tools(skill: Skill, tools: ToolRegistry) -> Iterator[Complaint]:
             yield from _of_arguments((*path, "call", "args"), work.call.args, work.call.tool, tools)
 
 
-def of_skills(skill: Skill, find: FindSkill, names: Collection[str] = ()) -> Iterator[Complaint]:
-    """The skills that its steps run and that are not here, and what those are given and do not take; `names` are all
-    that are here."""
+def of_skills(skill: Skill, find: Callable[[str], Skill | None], names: Collection[str] = ()) -> Iterator[Complaint]:
+    """Check the skills that the steps run, and their inputs; `names` are all known skills."""
     for path, work in works_of(skill):
         if work.skill is None:
             continue
@@ -135,11 +130,11 @@ def of_skills(skill: Skill, find: FindSkill, names: Collection[str] = ()) -> Ite
         if inner is None:
             yield Complaint((*path, "skill"), f'there is no skill "{work.skill}"{near(work.skill, names)}')
         else:
-            yield from _complaints((*path, "with"), work.with_, misfits(inner, work.with_))
+            yield from _complaints((*path, "with"), work.with_, input_problems(inner, work.with_))
 
 
 def of_models(skill: Skill, models: ModelRegistry) -> Iterator[Complaint]:
-    """The models that it names and that are not here, and the selectors that no configured model meets."""
+    """Check the models that a skill names, and that a configured model meets each selector."""
     for path, thinking in (((), skill), *works_of(skill)):
         if thinking.model_selector is not None:
             try:
@@ -164,7 +159,7 @@ def _of_arguments(path: KeyPath, args: JsonObject, name: str, tools: ToolRegistr
 
 
 def _complaints(path: KeyPath, given: JsonObject, problems: Iterable[Problem]) -> Iterator[Complaint]:
-    """Of what is written. What stands between braces has a value only when it runs, so there only names are judged."""
+    """Report problems of what is written. Templates have values only at run time, so there only names are checked."""
     for problem in problems:
         if problem.is_of_name or not any(references(_at(given, problem.path))):
             yield Complaint((*path, *problem.path), problem.sentence.rstrip("."))
@@ -183,15 +178,15 @@ def _lowered(sentence: str) -> str:
 SUFFIX = ".jsonc"
 PROJECT_FOLDER = Path(".ozzie/skills")
 MOST_FILES = 500
-"""Of one folder."""
+"""Per folder."""
 
 Origin: TypeAlias = Literal["shipped", "yours", "project"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Found:
-    """One file. `name` is that of its skill, or of the file where that can't be told; `file` is None where it is not
-    used, and then `problem` says why, and `hint` what to do. `replaces` is the file whose place it takes."""
+    """One file. `name` is its skill's, or the file's if that is unknown. `file` is None if the file is not used; then
+    `problem` says why and `hint` what to do. `replaces` is the file that it replaces."""
 
     name: str
     path: Path
@@ -205,23 +200,22 @@ class Found:
 
 @dataclass(frozen=True, slots=True)
 class Shelf:
-    """All that were found at one moment, in the order of their names."""
+    """All skill files at one moment, sorted by name."""
 
     found: tuple[Found, ...] = ()
     _names: dict[str, Found] = field(init=False, compare=False, repr=False)
 
     def __post_init__(self) -> None:
-        # Of two of one name, the one that is used; `load` leaves no second one of these.
+        # Of two files with one name, keep the used one; `load` allows only one of those.
         ordered = sorted(self.found, key=lambda each: each.file is not None)
         object.__setattr__(self, "_names", {each.name: each for each in ordered})
 
     @property
     def skills(self) -> tuple[SkillFile, ...]:
-        """Those that are used."""
         return tuple(each.file for each in self.found if each.file is not None)
 
     def get(self, name: str) -> SkillFile:
-        """The skill of that name. Raises NotFound, and SkillError where its file can't be taken."""
+        """Return the skill of that name. Raises NotFound, and SkillError if its file is not usable."""
         found = self._names.get(name)
         if found is None:
             near = nearest(name, [each.skill.name for each in self.skills])
@@ -233,8 +227,8 @@ class Shelf:
 
 
 class Library:
-    """The folders. `shipped` is that of the skills that come with Ozzie; `settings` are those of the moment: they name
-    more folders of the user's own (`skills.dirs`), and the models that skills can ask for."""
+    """The skill folders. `shipped` holds the skills that come with Ozzie. `settings` returns the current settings, with
+    the user's further folders (`skills.dirs`) and the models that skills may name."""
 
     def __init__(self, home: Home, project: Path, shipped: Path, settings: Callable[[], Settings]) -> None:
         self._home = home
@@ -247,10 +241,10 @@ class Library:
         self._shelf = Shelf()
 
     def shelf(self) -> Shelf:
-        """What is there now; read again where a file or a folder changed, and held against the models where those have.
-        It reads files, so not in a loop's thread.
+        """Return the present skills: files are read again if one changed, and checked again if the models changed. Not
+        for the event loop's thread, since it reads files.
 
-        Raises ConfigError where the list of trusted files can't be read.
+        Raises ConfigError if the list of trusted files can't be read.
         """
         settings = self._settings()
         places = list(self._places(settings.skills.dirs))
@@ -271,13 +265,13 @@ class Library:
         return await asyncio.to_thread(self.shelf)
 
     def trust(self, path: Path) -> SkillFile:
-        """Let a skill of the project be used, as it is now. Raises ConfigError, SkillError or JsoncError where it can't
-        be taken or asks for models that are not there, and InputError for a file outside the project's skills."""
+        """Trust a skill of the project in its present version. Raises ConfigError, SkillError or JsoncError if it is
+        invalid or names unknown models, and InputError for a file outside the project's skills."""
         folder = self._project / PROJECT_FOLDER
         if path.parent.resolve() != folder.resolve() or path.suffix != SUFFIX:
             raise InputError(
-                f"{path}: is no skill of this project.",
-                hint=f"Those lie in {folder}; your own and the shipped ones need no trust.",
+                f"{path}: is not a skill of this project.",
+                hint=f"Those are in {folder}; your own and the shipped ones need no trust.",
             )
         content = content_of(path)
         file = read(path, content)
@@ -287,8 +281,7 @@ class Library:
         return file
 
     def untrust(self, path: Path) -> bool:
-        """Let it be used no longer, whether or not it is still there; False where it was not trusted. Raises
-        ConfigError."""
+        """Withdraw the trust, even if the file is gone; return whether it was trusted. Raises ConfigError."""
         return untrust(self._home, path)
 
     def _places(self, more: Sequence[str]) -> Iterator[tuple[Origin, Path]]:
@@ -299,23 +292,23 @@ class Library:
         yield "project", self._project / PROJECT_FOLDER
 
     def _load(self, files: Sequence[tuple[Origin, Path]]) -> list[Found]:
-        taken: dict[str, Found] = {}
+        used: dict[str, Found] = {}
         rest: list[Found] = []
         for origin, path in files:
             found = self._read(origin, path)
-            before = taken.get(found.name)
+            before = used.get(found.name)
             if before is not None and before.origin == "shipped" and origin == "yours":
-                # Also where it can't be taken: whoever wrote it does not want the shipped one to run.
+                # Even if it is invalid: its author does not want the shipped one to run.
                 found = replace(found, replaces=before.path)
-                del taken[found.name]
+                del used[found.name]
             elif before is not None and found.file is not None:
                 problem = f'{path}: the name "{found.name}" is taken by {before.path}.'
                 found = replace(found, file=None, problem=problem, hint="Give it another name.")
             if found.file is None:
                 rest.append(found)
             else:
-                taken[found.name] = found
-        return [*taken.values(), *rest]
+                used[found.name] = found
+        return [*used.values(), *rest]
 
     def _read(self, origin: Origin, path: Path) -> Found:
         found = Found(name=path.stem, path=path, origin=origin)
@@ -330,7 +323,7 @@ class Library:
         return replace(found, name=file.skill.name, file=file)
 
     def _distrusted(self, path: Path, content: bytes) -> str:
-        """Why a project's file is not used; empty where it is. Nothing of it is looked at before."""
+        """Return why a project's file is not used, or "". It is not parsed before this check."""
         match standing(self._home, path, content):
             case "trusted":
                 return ""
@@ -341,7 +334,7 @@ class Library:
 
 
 def _with_models(found: Found, models: ModelRegistry) -> Found:
-    """The same, unused where a model that it asks for is not there."""
+    """Return the same, unused if it names an unknown model."""
     error = found.file and _model_error(found.file, models)
     return replace(found, file=None, problem=str(error), hint=error.hint) if error else found
 
@@ -351,7 +344,7 @@ def _model_error(file: SkillFile, models: ModelRegistry) -> SkillError | None:
 
 
 def _files(folder: Path) -> list[Path]:
-    """The skill files of a folder, in the order of their names. Raises ConfigError for a folder that holds too many."""
+    """Return the skill files of a folder, sorted. Raises ConfigError for too many."""
     try:
         names = sorted(name for name in os.listdir(folder) if name.endswith(SUFFIX) and not name.startswith("."))
     except (FileNotFoundError, NotADirectoryError):
@@ -364,7 +357,6 @@ def _files(folder: Path) -> list[Path]:
 
 
 def kind_of(skill: Skill) -> str:
-    """What it is, in a few words."""
     match skill:
         case SimpleSkill():
             return "one agent"
@@ -375,7 +367,7 @@ def kind_of(skill: Skill) -> str:
 
 
 def told(found: Found) -> JsonObject:
-    """What is known of a file: of one that is used, what it does; of another one, why it is not."""
+    """Describe a skill file: what it does, or why it is not used."""
     skill = found.file.skill if found.file else None
     return {
         "name": found.name,

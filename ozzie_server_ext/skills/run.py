@@ -1,4 +1,4 @@
-"""A run of a skill with steps, as a workflow or as a state machine: what it has come to, and what comes next. Pure."""
+"""The state of a run with steps, as a workflow or state machine, and what comes next. Pure."""
 
 from collections import deque
 from collections.abc import Iterator, Mapping
@@ -19,7 +19,7 @@ from ozzie_server_ext.skills.templates import Output, Values
 
 @dataclass(frozen=True, slots=True)
 class Begin:
-    """An attempt is to be made at a step."""
+    """Start an attempt at a step."""
 
     work: Work
     visit: int
@@ -28,7 +28,7 @@ class Begin:
 
 @dataclass(frozen=True, slots=True)
 class Skip:
-    """A step is not to be carried out."""
+    """Skip a step."""
 
     step_id: str
     visit: int
@@ -37,7 +37,7 @@ class Skip:
 
 @dataclass(frozen=True, slots=True)
 class Broken:
-    """A step can't begin: its condition can't be told."""
+    """A step can't begin: its condition can't be evaluated."""
 
     work: Work
     visit: int
@@ -53,7 +53,7 @@ class Done:
 
 @dataclass(frozen=True, slots=True)
 class Failed:
-    """The run can't come to its result; `step_id` is the first step that failed, empty where it was none."""
+    """The run has failed; `step_id` is the first step that failed, empty if none did."""
 
     message: str
     step_id: str = ""
@@ -67,7 +67,7 @@ NOTHING: Mapping[str, TaskId] = MappingProxyType({})
 
 
 class WorkflowRun:
-    """Of a workflow: Kahn's algorithm, step by step. `records` are the steps as they stand."""
+    """A workflow run, by Kahn's algorithm. `records` holds the state of each step."""
 
     def __init__(self, skill: WorkflowSkill, values: Values) -> None:
         self.skill = skill
@@ -86,23 +86,22 @@ class WorkflowRun:
         self.settled = 0
 
     def apply(self, fact: StepFact, output: Output | None = None) -> StepRecord:
-        """Take in one fact; `output` is the whole of what a completed step gave. Raises IllegalStep."""
+        """Apply one event; `output` is the whole output of a completed step. Raises IllegalStep."""
         record = self.records[fact.step_id] = steps.fold(self.records[fact.step_id], fact)
         self.running.discard(record.step_id)
         if record.status is StepStatus.RUNNING:
             self.running.add(record.step_id)
             self.taken_up = {each: task for each, task in self.taken_up.items() if each != record.step_id}
-            self._taken(record.step_id)
+            self._dequeue(record.step_id)
         elif record.status is StepStatus.RETRYING:
             self._retrying.append(record.step_id)
         else:
-            self._taken(record.step_id)
+            self._dequeue(record.step_id)
             self._settle(record, fact, output)
         return record
 
     def retried(self, taken_up: Mapping[str, TaskId] = NOTHING) -> None:
-        """A person wants the whole tried again: the steps that failed are, and those that waited for them go on.
-        `taken_up` are the tasks by which steps go on, those of an attempt before."""
+        """Retry failed steps and resume those that waited; `taken_up` are tasks of an earlier attempt to resume."""
         self.taken_up = dict(taken_up)
         for record in self.records.values():
             if record.status is StepStatus.FAILED and not self.steps[record.step_id].optional:
@@ -111,8 +110,7 @@ class WorkflowRun:
                 self._free.append(record.step_id)
 
     def next(self) -> Iterator[Next]:
-        """What is to be done now, as far as `max_parallel` allows. Apply what came of each before the next is asked
-        for."""
+        """Yield what to do now, within `max_parallel`. Apply the outcome of each before taking the next."""
         while self._free:
             step = self.steps[self._free[0]]
             record = self.records[step.id]
@@ -122,7 +120,7 @@ class WorkflowRun:
             try:
                 holds = step.when is None or read_condition(step.when).holds(self.values.find)
             except InputError as error:
-                yield Broken(step, record.visit, f"Its condition can't be told: {error}")
+                yield Broken(step, record.visit, f"Its condition can't be evaluated: {error}")
                 continue
             if not holds:
                 yield Skip(step.id, record.visit, f"Its condition does not hold: {step.when}")
@@ -136,7 +134,7 @@ class WorkflowRun:
 
     @property
     def ended(self) -> Ended | None:
-        """How it ended; None as long as anything runs or can be done."""
+        """The end of the run; None while anything runs or can run."""
         if self.running or self._free or self._retrying:
             return None
         for step in self.skill.steps:
@@ -144,15 +142,14 @@ class WorkflowRun:
             if record.status is StepStatus.FAILED and not step.optional:
                 return Failed(f"{step.name}: {record.message}", step.id)
         if self.settled < len(self.steps):
-            return Failed("Some of its steps need each other, so that none can begin.")
+            return Failed("Some of its steps need each other, so none of them can begin.")
         return Done(self._result())
 
     def _why_skipped(self, step: Step) -> str:
-        """Of a step whose needs have ended."""
         skipped = bool(step.needs) and all(self.records[need].status is StepStatus.SKIPPED for need in step.needs)
         return "All that it needs was skipped." if skipped else ""
 
-    def _taken(self, step_id: str) -> None:
+    def _dequeue(self, step_id: str) -> None:
         if self._free and self._free[0] == step_id:
             self._free.popleft()
         elif step_id in self._free:
@@ -165,15 +162,14 @@ class WorkflowRun:
         if isinstance(fact, StepCompleted):
             self.values.outputs[record.step_id] = output or Output(fact.output)
         if record.status is StepStatus.FAILED and not self.steps[record.step_id].optional:
-            return  # what needs it never begins
+            return  # steps that need it never begin
         for other in self._needed_by[record.step_id]:
             self._open_needs[other] -= 1
             if not self._open_needs[other]:
                 self._free.append(other)
 
     def _result(self) -> Output:
-        """What the step gave that the skill names for that, else those that no other one needs: one alone as it is,
-        several by their ids."""
+        """Return the output of the step that the skill names, else of the last steps: one as it is, several by id."""
         if self.skill.output is not None:
             return self.values.outputs.get(self.skill.output, Output(None))
         last = [step.id for step in self.skill.steps if not self._needed_by[step.id]]
@@ -187,7 +183,7 @@ class WorkflowRun:
 
 
 class FsmRun:
-    """Of a state machine: one state at a time. `records` are the states as they stand at their last visits."""
+    """A state machine run, one state at a time. `records` holds each state's last visit."""
 
     def __init__(self, skill: FsmSkill, values: Values) -> None:
         self.skill = skill
@@ -214,26 +210,26 @@ class FsmRun:
         return record
 
     def retried(self, taken_up: Mapping[str, TaskId] = NOTHING) -> None:
-        """As `WorkflowRun.retried`: the state that failed is come to once more."""
+        """As `WorkflowRun.retried`: enter the failed state again."""
         self.taken_up = dict(taken_up)
         if isinstance(self.ended, Failed):
             self.ended = None
             self._enter(self.current)
 
     def next(self) -> Iterator[Next]:
-        """As `WorkflowRun.next`: the state that it is in."""
+        """As `WorkflowRun.next`: begin the current state."""
         if self.ended is None and not self.running:
             record = self.records[self.current]
             yield Begin(self.steps[self.current], record.visit, record.attempt + 1)
 
     def leads_to(self, state: State, event: str, output: Output | None = None) -> str:
-        """The state that a move leads to once `state` ended with that event; empty where none fits. `output` is what it
-        gave, which is not recorded yet. Raises Unresolved, and UnfitValues where a condition can't be told."""
+        """Return the target of the first move that fits `state` ending with that event, or "". `output` is its output,
+        which is not recorded yet. Raises Unresolved, and UnfitValues if a condition can't be evaluated."""
         values = Values(self.values.given, self.values.content)
         values.outputs = self.values.outputs if output is None else {**self.values.outputs, state.id: output}
         for move in state.moves:
-            fits = move.on == event or (move.on is None and event != FAILED)
-            if fits and (move.when is None or read_condition(move.when).holds(values.find)):
+            matches = move.on == event or (move.on is None and event != FAILED)
+            if matches and (move.when is None or read_condition(move.when).holds(values.find)):
                 return move.to
         return ""
 

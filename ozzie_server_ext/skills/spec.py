@@ -1,7 +1,7 @@
-"""What a skill file may say. docs/skills.md explains the keys.
+"""The format of a skill file. docs/skills.md explains the keys.
 
-The names are the specifications'; S4's `tools_allowed` says the same as `tools`. What a step and a state have in common
-is `Work`: something is done, by a model, a tool, another skill or a person.
+The names are those of SPEC.md; `tools_allowed` means the same as `tools`. Steps and states share `Work`: a model, a
+tool, another skill or a person does something.
 """
 
 import math
@@ -20,12 +20,11 @@ from ozzie_server_ext.models.selector import ModelSelector
 MAX_STEPS = 1000
 MAX_INSTRUCTION_CHARS = 50_000
 MAX_DESCRIPTION_CHARS = 1024
-"""What providers take of a tool's."""
-TYPES = ("simple", "workflow", "fsm")
+"""What providers accept for a tool."""
 
-_NAMED = "letters, digits, '_' and '-' only, at most 64, and begins with a letter or digit"
-SkillName = Annotated[str, like(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}", f"may hold {_NAMED}")]
-StepId = Annotated[str, like(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}", f"may hold {_NAMED}")]
+_NAMED = "may hold letters, digits, '_' and '-' only, at most 64, and begins with a letter or digit"
+SkillName = Annotated[str, like(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}", _NAMED)]
+StepId = Annotated[str, like(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}", _NAMED)]
 VarName = Annotated[
     str,
     like(
@@ -56,19 +55,19 @@ _OF_TYPE: dict[str, type | tuple[type, ...]] = {
 
 
 def is_of(type_: VarType, value: Json) -> bool:
-    """Whether the value is of that type; true and false are no numbers."""
+    """Whether the value has that type; true and false are no numbers."""
     if isinstance(value, float) and not math.isfinite(value):
         return False
     return isinstance(value, _OF_TYPE[type_]) and (type_ == "boolean" or not isinstance(value, bool))
 
 
 class _Part(BaseModel):
-    # A key that nobody reads is a typing error more often than a wish: refuse it, with its line.
+    # An unknown key is more often a typo than a wish: refuse it, with its line.
     model_config = ConfigDict(extra="forbid", frozen=True, protected_namespaces=(), populate_by_name=True)
 
 
 class Var(_Part):
-    """An input variable. What is neither required nor has a default may be left out, and is null then."""
+    """An input variable. One that is neither required nor has a default may be omitted and is then null."""
 
     description: Annotated[str, Field(max_length=500)] = ""
     type: VarType = "string"
@@ -77,7 +76,7 @@ class Var(_Part):
     enum: tuple[Json, ...] = ()
 
     @model_validator(mode="after")
-    def _fits(self) -> "Var":
+    def _check_default(self) -> "Var":
         if self.default is None:
             return self
         if self.required:
@@ -90,7 +89,7 @@ class Var(_Part):
 
 
 class Triggers(_Part):
-    """What starts a skill beside a person: the agent (delegation), words in a message, the clock, an event."""
+    """What starts a skill besides a person: delegation by the agent, words in a message, the clock, an event."""
 
     delegation: bool = True
     keywords: tuple[Annotated[str, Field(min_length=1, max_length=100)], ...] = ()
@@ -107,14 +106,13 @@ class RetryPolicy(_Part):
 
 
 class ApprovalPolicy(_Part):
-    """The policy's rules hold whatever this says: `human_in_loop` asks for every call that changes something
-    besides; `none` and `rule_based` add nothing to them."""
+    """Adds to the policy's rules: `human_in_loop` asks for every change; `none` and `rule_based` add nothing."""
 
     mode: Literal["none", "rule_based", "human_in_loop"] = "rule_based"
 
 
 class Budget(_Part):
-    """What one run may use up."""
+    """The limits of one run."""
 
     max_cost_usd: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = None
     max_tokens: Annotated[int, Field(ge=1)] | None = None
@@ -122,7 +120,7 @@ class Budget(_Part):
 
 
 class _Thinking(_Part):
-    """What is said to, and of, whoever answers."""
+    """Keys about the model that answers."""
 
     model: ModelName | None = None
     model_selector: ModelSelector | None = None
@@ -149,39 +147,39 @@ class _Thinking(_Part):
 
 
 class Call(_Part):
-    """A tool that is called without asking a model."""
+    """A direct tool call, without a model."""
 
     tool: ToolName
     args: dict[str, Json] = {}
 
 
 class Ask(_Part):
-    """A question to a person, whose answer is the output."""
+    """A question to a person; the answer is the output."""
 
     question: Instruction
     options: tuple[Annotated[str, Field(min_length=1, max_length=100)], ...] = ()
 
 
 class Approve(_Part):
-    """A person's yes or no to go on. `show` is what it is about."""
+    """A person's yes or no. `show` is what it is about."""
 
     question: Instruction
     show: str = ""
 
 
 class Wait(_Part):
-    """Something outside, told with `ozzie tasks tell`."""
+    """An external event, sent with `ozzie tasks tell`."""
 
     event: SkillName
     timeout_s: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = None
 
 
 KINDS = ("instruction", "call", "skill", "ask", "approve", "wait")
-"""What a step or a state may do: one of them."""
+"""The kinds of work; a step or state has one."""
 
 
 class Work(_Thinking):
-    """What a step or a state does, and what has to hold then."""
+    """The work of a step or state, and the condition for its result."""
 
     id: StepId
     title: Short = ""
@@ -197,18 +195,16 @@ class Work(_Thinking):
 
     @cached_property
     def kinds(self) -> tuple[str, ...]:
-        """The kinds of `KINDS` that it has."""
         return tuple(kind for kind in KINDS if getattr(self, kind) is not None)
 
     @property
     def name(self) -> str:
-        """How people read it."""
         return self.title or self.id
 
 
 class Step(Work):
-    """A step of a workflow. It begins once all that it `needs` has ended; with a `when` that does not hold it is
-    skipped, and so it is where everything that it needs was. The failure of an `optional` one ends nothing."""
+    """A step of a workflow. It begins once all its `needs` have ended. It is skipped if its `when` is false or all its
+    needs were skipped. The failure of an `optional` step does not end the run."""
 
     needs: tuple[StepId, ...] = ()
     when: str | None = None
@@ -216,7 +212,7 @@ class Step(Work):
 
 
 class Move(_Part):
-    """A transition: to another state, on an event, and where the condition holds. The first one that fits is taken."""
+    """A transition to another state on an event, if the condition holds. The first that fits is taken."""
 
     to: StepId
     on: SkillName | None = None
@@ -224,7 +220,7 @@ class Move(_Part):
 
 
 class State(Work):
-    """A state of a state machine. In a `final` one nothing is left to do."""
+    """A state of a state machine. A `final` one ends the run."""
 
     moves: tuple[Move, ...] = ()
     final: bool = False
@@ -249,7 +245,7 @@ class _Skill(_Thinking):
 
 
 class SimpleSkill(_Skill):
-    """One agent with an instruction, tools and limits of its own."""
+    """One agent with its own instruction, tools and limits."""
 
     type: Literal["simple"] = "simple"
     instruction: Instruction | None = None
@@ -257,17 +253,17 @@ class SimpleSkill(_Skill):
 
 
 class WorkflowSkill(_Skill):
-    """Steps that run side by side where what they need allows it."""
+    """Steps that run in parallel as far as their needs allow."""
 
     type: Literal["workflow"]
     steps: Annotated[tuple[Step, ...], Field(min_length=1, max_length=MAX_STEPS)]
     max_parallel: Annotated[int, Field(ge=1, le=64)] = 8
     output: StepId | None = None
-    """The step whose output is the result; without it, the last ones give theirs."""
+    """The step whose output is the result; by default the last steps'."""
 
 
 class FsmSkill(_Skill):
-    """One state at a time, and moves between them, backwards too: for what is asked, approved, or waited for."""
+    """One state at a time, with moves between them, backwards too: for questions, approvals and waiting."""
 
     type: Literal["fsm"]
     initial: StepId | None = None
@@ -276,7 +272,7 @@ class FsmSkill(_Skill):
 
     @property
     def first(self) -> str:
-        """Where it begins: in `initial`, or in the state that stands first."""
+        """The start: `initial`, or the first state."""
         return self.initial or self.states[0].id
 
 
@@ -284,7 +280,7 @@ Skill: TypeAlias = SimpleSkill | WorkflowSkill | FsmSkill
 
 
 By: TypeAlias = Literal["name", "delegation"]
-"""Who runs it: a person by its name, or an agent."""
+"""Who runs a skill: a person by its name, or an agent."""
 
 FORMAL = frozenset(
     {
@@ -300,15 +296,15 @@ FORMAL = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class Mode:
-    """`reason` is a sentence for people."""
+    """How a skill runs; `reason` is a sentence for people."""
 
     mode: Literal["FREE", "GRAPH"]
     reason: str
 
 
 def mode_of(skill: Skill, meta_of: Callable[[str], ToolMeta | None], by: By) -> Mode:
-    """GRAPH where any of S4's conditions holds: effects that can't be undone, systems outside, a result that has to be
-    audited or played again, a promise to be kept. FREE else."""
+    """Return GRAPH if SPEC.md requires it: irreversible effects, external systems, a result that is audited or
+    replayed, a promise to keep. Otherwise FREE."""
     if not isinstance(skill, SimpleSkill):
         return Mode("GRAPH", "It has steps of its own.")
     if by == "name":

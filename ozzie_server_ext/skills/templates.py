@@ -1,6 +1,6 @@
-"""`{{name}}` in the texts of a skill: variables, and what earlier steps gave.
+"""Templates in the texts of a skill: `{{name}}` for variables and outputs of earlier steps.
 
-A text is filled in once. Braces in what is filled in are text: what a page or a model wrote names nothing.
+A text is filled in once. Braces in inserted values stay text: what a page or model wrote refers to nothing.
 """
 
 import re
@@ -15,7 +15,7 @@ from ozzie_server_ext.protocol.jsontext import dumps
 
 STEPS = "steps"
 OUTPUT = "output"
-"""`{{steps.ID.output}}`, and behind it the keys and indices of a value."""
+"""`{{steps.ID.output}}`, optionally with keys and indices of the value."""
 
 _OPEN, _CLOSE = "{{", "}}"
 _REFERENCE = re.compile(r"[A-Za-z_][\w-]*(?:\.[\w-]+)*", re.ASCII)
@@ -23,7 +23,7 @@ _BRACES = re.compile(r"""\s*(["'])(\{\{|\}\})\1\s*""")
 
 
 class BadTemplate(InputError):
-    """The text can't be filled in; `at` is where in it that shows, counted from 0."""
+    """The text can't be filled in; `at` is the position of the error, from 0."""
 
     code = "skill.template"
 
@@ -34,7 +34,7 @@ class BadTemplate(InputError):
 
 @dataclass(frozen=True, slots=True)
 class Reference:
-    """What stands between braces: `path` has its parts, `start` and `end` are where it stands, braces included."""
+    """A reference between braces: `path` has its parts, `start` and `end` are its position, braces included."""
 
     path: tuple[str, ...]
     start: int
@@ -42,7 +42,7 @@ class Reference:
 
     @property
     def step(self) -> str:
-        """The step whose output is meant; empty for a variable."""
+        """The id of the step whose output is meant; empty for a variable."""
         return self.path[1] if len(self.path) > 1 and self.path[0] == STEPS else ""
 
     def __str__(self) -> str:
@@ -51,18 +51,18 @@ class Reference:
 
 Part: TypeAlias = str | Reference
 Find: TypeAlias = Callable[[Reference], Json]
-"""The value that a reference stands for. It raises InputError where there is none."""
+"""Returns the value of a reference. Raises InputError if it has none."""
 
 
 def parse(text: str) -> tuple[Part, ...]:
-    """The text in its parts. `{{"{{"}}` is two braces. Raises BadTemplate."""
+    """Split a text into its parts. `{{"{{"}}` is two braces. Raises BadTemplate."""
     if _OPEN not in text:
         return (text,) if text else ()
     return tuple(_parts(text))
 
 
 def references(value: Json) -> Iterator[Reference]:
-    """Those of all texts in a value, keys excepted. Raises BadTemplate."""
+    """Yield the references in all texts of a value, except keys. Raises BadTemplate."""
     match value:
         case str():
             for part in parse(value):
@@ -79,13 +79,12 @@ def references(value: Json) -> Iterator[Reference]:
 
 
 def fill(text: str, find: Find) -> str:
-    """The text with every reference replaced. Raises BadTemplate, and what `find` raises."""
+    """Replace every reference in a text. Raises BadTemplate, and whatever `find` raises."""
     return _filled(parse(text), find)
 
 
 def resolve(value: Json, find: Find) -> Json:
-    """The value with all its texts filled in. A text that is one reference and nothing else becomes what that stands
-    for, whatever its type. Raises as `fill`."""
+    """Fill in all texts of a value. A text that is exactly one reference becomes its value. Raises as `fill`."""
     match value:
         case str():
             parts = parse(value)
@@ -101,7 +100,7 @@ def resolve(value: Json, find: Find) -> Json:
 
 
 def as_text(value: Json) -> str:
-    """How a value stands within a text: a text as it is, nothing for null, all else as JSON."""
+    """Return a value as it appears within a text: a text as it is, "" for null, everything else as JSON."""
     if value is None:
         return ""
     return value if isinstance(value, str) else dumps(value)
@@ -129,46 +128,42 @@ def _parts(text: str) -> Iterator[Part]:
         inside = text[start + 2 : end].strip()
         if _REFERENCE.fullmatch(inside) is None:
             raise BadTemplate(_no_reference(inside), start)
-        yield _reference(inside, start, end + 2)
+        path = tuple(inside.split("."))
+        if path[0] == STEPS and (len(path) < 3 or path[2] != OUTPUT):
+            raise BadTemplate(f"{{{{{inside}}}}}: a step's output is written {{{{steps.ID.output}}}}", start)
+        yield Reference(path, start, end + 2)
         at = end + 2
     if at < len(text):
         yield text[at:]
 
 
-def _reference(inside: str, start: int, end: int) -> Reference:
-    path = tuple(inside.split("."))
-    if path[0] == STEPS and (len(path) < 3 or path[2] != OUTPUT):
-        raise BadTemplate(f"{{{{{inside}}}}}: what a step gave is written {{{{steps.ID.output}}}}", start)
-    return Reference(path, start, end)
-
-
 def _unclosed(start: int) -> BadTemplate:
-    return BadTemplate('"{{" is never closed; two braces that mean nothing are written {{"{{"}}', start)
+    return BadTemplate('"{{" is never closed; literal braces are written {{"{{"}}', start)
 
 
 def _no_reference(inside: str) -> str:
     shown = inside if len(inside) <= 40 else f"{inside[:39]}…"
     if inside.startswith(".Env"):
         return f"{{{{{shown}}}}}: a skill reads no environment variables"
-    return f"{{{{{shown}}}}} names nothing: a variable or steps.ID.output stands between braces"
+    return f"{{{{{shown}}}}} refers to nothing: write a variable or steps.ID.output between braces"
 
 
 class Unresolved(InputError):
-    """A text or a condition of the skill names what is not there."""
+    """A text or condition of the skill refers to something that does not exist."""
 
     code = "skill.unresolved"
 
 
 @dataclass(frozen=True, slots=True)
 class Output:
-    """What a step gave, and where of it came from outside."""
+    """A step's output, and what of it came from outside."""
 
     value: Json
     content: Content = CLEAN
 
 
 class Values:
-    """Of one run: `given` is its input, and `content` what of that came from outside."""
+    """The values of one run: `given` is its input, and `content` what of that came from outside."""
 
     def __init__(self, given: JsonObject, content: Content = CLEAN) -> None:
         self.given = given
@@ -176,7 +171,7 @@ class Values:
         self.outputs: dict[str, Output] = {}
 
     def find(self, reference: Reference) -> Json:
-        """The value that a reference stands for; null for a step that gave nothing. Raises Unresolved."""
+        """Return the value of a reference; null for a step without output. Raises Unresolved."""
         if step := reference.step:
             output = self.outputs.get(step)
             return None if output is None else _within(output.value, reference.path[3:], reference)
@@ -187,11 +182,11 @@ class Values:
 
     @property
     def all_content(self) -> Content:
-        """Where from outside anything of the run came."""
+        """The labels of the input and all outputs."""
         return self.content | Content.of_all(output.content for output in self.outputs.values())
 
     def content_of(self, *texts: Json) -> Content:
-        """Where from outside what stands in these texts came."""
+        """Return the labels of everything that these texts refer to."""
         found = CLEAN
         for reference in references(list(texts)):
             output = self.outputs.get(reference.step) if reference.step else None

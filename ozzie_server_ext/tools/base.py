@@ -1,4 +1,4 @@
-"""What a tool is, and how one is made from a function: the schema comes from its signature."""
+"""The tool interface, and tools made from functions: the schema comes from the signature."""
 
 import hashlib
 import inspect
@@ -19,7 +19,15 @@ from ozzie_server_ext.domain.content import CLEAN, Content, Provenance
 from ozzie_server_ext.domain.errors import Bug, Conflict, InputError, NotFound, OzzieError, PolicyError
 from ozzie_server_ext.domain.ids import ArtifactId
 from ozzie_server_ext.domain.json import JsonObject, paths
-from ozzie_server_ext.domain.toolmeta import Category, ToolMeta, ToolResult, ToolSpec
+from ozzie_server_ext.domain.toolmeta import (
+    Category,
+    Idempotency,
+    RiskLevel,
+    SideEffect,
+    ToolMeta,
+    ToolResult,
+    ToolSpec,
+)
 from ozzie_server_ext.execution.host_commands import Children, NoChildren
 from ozzie_server_ext.execution.runner import JobRunner, NoJobs
 from ozzie_server_ext.jupyter.documents import Jupyter
@@ -30,42 +38,41 @@ from ozzie_server_ext.web.port import NoWeb, Web
 
 
 class ToolUncertain(OzzieError):
-    """A call was begun, and whether it did what it was for is not known. The turn must not go on as if it were."""
+    """A call was begun, and its effect is unknown. The turn must not go on as if it had happened or not."""
 
     code = "tool.uncertain"
 
 
 def uncertain(calls: str, reason: str = "") -> ToolUncertain:
-    """What ends a turn in which these calls may or may not have done something."""
-    said = f" {reason}" if reason else ""
+    """Return the error that ends a turn in which these calls may or may not have had their effect."""
+    detail = f" {reason}" if reason else ""
     return ToolUncertain(
-        f"{calls} may or may not have happened.{said} Ozzie will not try again by itself.",
-        hint="Find out whether it did; where it did not, run the cell again. Your message is kept.",
+        f"{calls} may or may not have happened.{detail} Ozzie will not try again by itself.",
+        hint="Find out whether it did; if not, run the cell again. Your message is kept.",
     )
 
 
 class Delegates(Protocol):
-    """Those of one task."""
+    """Hands work of one task over to skills."""
 
     @property
     def waiting(self) -> int:
-        """How many calls wait for what they have handed over."""
+        """How many calls wait for a skill's result."""
         ...
 
     async def carry_out(
         self, skill: str, given: JsonObject, *, key: str, reading: Reading, provenance: Provenance
     ) -> ToolResult:
-        """Return what the skill gives. `reading` is what the input is made from; with the same `key`, it is the same
-        work, which goes on where a crash cut it off. What the skill read is added to `provenance`, whatever it comes
-        to. Cancelling stops it.
+        """Return the skill's result. `reading` describes what the input is made from. A call with the same `key` is the
+        same work and resumes after a crash. What the skill read is always added to `provenance`. Cancelling stops it.
 
-        Raises ToolFailed if it came to nothing, PolicyError if no more may be handed over.
+        Raises ToolFailed if there is no result, PolicyError if no more work may be handed over.
         """
         ...
 
 
 class NoDelegates:
-    """Of what runs outside of any task."""
+    """For calls outside any task."""
 
     waiting = 0
 
@@ -77,30 +84,35 @@ class NoDelegates:
 
 _TOOL_ID = re.compile(r"[a-z][a-z0-9_]*(\.[a-z][a-z0-9_]*)+")
 _MODEL_NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
-"""What all providers accept."""
+"""Accepted by all providers."""
 
 
 class InvalidArguments(InputError):
-    """The arguments of a call do not fit the tool's schema. The model reads the message and may correct itself."""
+    """The arguments of a call don't fit the tool's schema. The model reads the message and may correct itself."""
 
     code = "tool.arguments"
 
     def __init__(
         self, message: str, *, problems: Callable[[], Iterable[Problem]] = tuple, code: str | None = None
     ) -> None:
-        """`problems` tells those of single arguments, with their places; a model reads the message alone."""
+        """`problems` returns the problems of single arguments with their places; the model reads only the message."""
         super().__init__(message, code=code)
         self.problems = problems
 
 
 class ToolFailed(InputError):
-    """The tool ran and could not do it, for a reason that the model and the user should read."""
+    """The tool ran and failed, for a reason that the model and the user should read."""
 
     code = "tool.failed"
 
 
+def failure_of(error: OzzieError) -> ToolFailed:
+    """Return the error of something that a tool uses as the tool's own failure."""
+    return ToolFailed(" ".join(filter(None, [str(error), error.hint])), code=error.code)
+
+
 class Unsettled(Conflict):
-    """The tool began, and can't say whether it did it. A person has to look; nothing is tried again."""
+    """The tool began and can't say whether it finished. A person has to look; nothing is retried."""
 
     code = "tool.uncertain"
 
@@ -109,16 +121,16 @@ class ArtifactReader(Protocol):
     """The artifacts that a session may read."""
 
     async def open(self, artifact_id: ArtifactId) -> tuple[Artifact, bytes]:
-        """An artifact with its content. Raises NotFound, also for one of another session; Gone where it was erased."""
+        """Return an artifact and its content. Raises NotFound, also for another session's; Gone if it was erased."""
         ...
 
     async def under(self, beginning: str, kind: ArtifactKind) -> Sequence[Artifact]:
-        """The newest version of each name that begins so, also of those that were erased, in the order of names."""
+        """Return the newest version of each name with this beginning, erased ones too, sorted by name."""
         ...
 
 
 class NoArtifacts:
-    """Of what runs outside of any session."""
+    """For calls outside any session."""
 
     async def open(self, artifact_id: ArtifactId) -> tuple[Artifact, bytes]:
         raise NotFound("There are no artifacts here.")
@@ -128,84 +140,62 @@ class NoArtifacts:
 
 
 class Marks(Protocol):
-    """Which files of the project were made from content from outside."""
+    """Knows which files of the project were made from outside content; by default none."""
 
     async def below(self, path: str = "") -> Content:
-        """What a file is made from, or all files of a folder; of the whole project for none."""
-        ...
-
-    async def all(self) -> Mapping[str, Content]:
-        """What each marked file is made from, by their paths in the project."""
-        ...
-
-
-class NoMarks:
-    """Where nobody remembers that."""
-
-    async def below(self, path: str = "") -> Content:
+        """Return the labels of a file, or of all files in a folder; by default of the whole project."""
         return CLEAN
 
     async def all(self) -> Mapping[str, Content]:
+        """Return the labels of each marked file, by path in the project."""
         return {}
 
 
-class Live(Protocol):
-    """Where a tool says something while it runs; to be called from the loop's thread. Nothing of it is kept."""
+class NoMarks(Marks):
+    """For callers that track no labels."""
 
-    def progress(self, said: str) -> None:
-        """How far it is, in a few words."""
-        ...
+
+class Live(Protocol):
+    """Shows a running tool's progress and output; nothing of it is kept. Call it from the event loop's thread."""
+
+    def progress(self, message: str) -> None:
+        """Show how far the tool is, in a few words."""
 
     def output(self, text: str) -> None:
-        """What it prints, piece by piece. The last lines are shown."""
-        ...
+        """Show a piece of what the tool prints. The last lines are visible."""
 
 
-class Silent:
-    """Where nobody looks."""
-
-    def progress(self, said: str) -> None: ...
-
-    def output(self, text: str) -> None: ...
+class Silent(Live):
+    """Shows nothing."""
 
 
 class Toolbox(Protocol):
-    """The tools of a turn that it is not offered yet."""
+    """The tools that a turn is not offered yet; by default none."""
 
     def find(self, query: str, limit: int) -> Sequence["Tool"]:
-        """At most so many, what fits best first."""
-        ...
-
-
-class NoTools:
-    """Where nothing is left out, or nobody is offered anything."""
-
-    def find(self, query: str, limit: int) -> Sequence["Tool"]:
+        """Return at most `limit` tools, the best match first."""
         return ()
 
 
-async def _nothing(args: JsonObject) -> str:
+class NoTools(Toolbox):
+    """For turns in which no tool was left out."""
+
+
+async def _not_forbidden(args: JsonObject) -> str:
     return ""
 
 
-def _always(meta: ToolMeta) -> bool:
-    return True
-
-
-def _never(meta: ToolMeta) -> bool:
-    return False
-
-
 class ToolContext(msgspec.Struct, frozen=True):
-    """What a tool is given beside its arguments. `project` is the root of the user's project folder, `caller` whom
-    the call is made for, `key` the call's idempotency key: the same where it is made again after a crash. `live` is
-    for what it says meanwhile; `jobs` runs commands apart from the gateway, `children` remembers those that run on
-    the user's own machine; `web` reaches the public web; `jupyter` is the server around the gateway. `reading` is
-    what the call is made from; a tool adds to `provenance` what it reads from outside, as it reads it; `marks`
-    knows which files of the project are from outside. `forbids` tells why the rules deny a call of the same tool
-    with other arguments, for one that is led on; empty where they do not. `toolbox` has the tools that were left
-    out of what the model is offered, `delegates` hands work over to skills. `may_call` tells the tools of a skill,
-    `asks_first` those of them that a person is asked for, whatever the rules allow."""
+    """What a tool gets beside its arguments.
+
+    `project` is the root of the user's project folder; `caller` is who the call is made for; `key` is the call's
+    idempotency key, the same if it is repeated after a crash. `live` shows progress; `jobs` runs commands apart from
+    the gateway; `children` remembers commands on the user's own machine; `web` reaches the public web; `jupyter` is the
+    server around the gateway. `reading` describes what the call is made from; a tool adds what it reads from outside to
+    `provenance`; `marks` knows which project files are from outside. `forbids` returns why the rules deny the same tool
+    with other arguments (for redirects), or "". `toolbox` has the tools not offered to the model; `delegates` hands
+    work over to skills. `may_call` says which tools a skill has, `asks_first` which of them always ask a person.
+    """
 
     project: Path
     clock: Clock
@@ -222,14 +212,14 @@ class ToolContext(msgspec.Struct, frozen=True):
     jupyter: Jupyter = msgspec.field(default_factory=Jupyter)
     toolbox: Toolbox = msgspec.field(default_factory=NoTools)
     delegates: Delegates = msgspec.field(default_factory=NoDelegates)
-    forbids: Callable[[JsonObject], Awaitable[str]] = _nothing
-    may_call: Callable[[ToolMeta], bool] = _always
-    asks_first: Callable[[ToolMeta], bool] = _never
+    forbids: Callable[[JsonObject], Awaitable[str]] = _not_forbidden
+    may_call: Callable[[ToolMeta], bool] = lambda _: True
+    asks_first: Callable[[ToolMeta], bool] = lambda _: False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Before:
-    """Content that a call replaces, under the name and the media type by which a person finds it among artifacts."""
+    """Content that a call replaces, with the artifact name and media type under which it is kept."""
 
     name: str
     mime: str
@@ -238,8 +228,8 @@ class Before:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Preview:
-    """What a person is shown before a call is made: a question, of which nothing comes from the model but
-    arguments that were made visible; what would change, as a diff or a text; and how it can be taken back."""
+    """What a person sees before a call is made: a question, in which only visible arguments come from the model; the
+    change, as a diff or a text; and how to undo it."""
 
     sentence: str
     proof: str = ""
@@ -249,7 +239,7 @@ class Preview:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Offered:
-    """An answer that a question offers, with a line about it."""
+    """An answer that a question offers, with a line of help."""
 
     label: str
     help: str = ""
@@ -257,7 +247,7 @@ class Offered:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelQuestion:
-    """What a person is asked by the model. Free: it may be answered in words of one's own."""
+    """A question from the model to a person. `is_free`: an answer in their own words is possible."""
 
     text: str
     choices: tuple[Offered, ...] = ()
@@ -266,14 +256,13 @@ class ModelQuestion:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """What a call would do, found out without doing any of it, and all that it takes to do exactly that.
+    """What a call would do, found without doing any of it, and everything needed to do exactly that.
 
-    `effect` is the effect snapshot, recorded before the run: what is acted on, with the hashes of what
-    is replaced and what is written; `writes` are the files, with their whole paths. `before` is what the call
-    replaces; it is kept. `preview` is what a person is asked by; it is made where somebody is. `work` is the tool's
-    own. Where there is nothing to do, `nothing` is the result. Of a call with a `question`, what a person answers to it
-    is the result: it is put, and never run. Where it came out that the call does more than its contract says,
-    `categories` tell it, and `content` where it is made from more than stands in the conversation: it is decided again.
+    `effect` is recorded before the run: the targets, and the hashes of what is replaced and written. `writes` are the
+    full paths of the files. `before` is what the call replaces; it is kept. `preview` makes what a person is asked; it
+    is called only if somebody is there. `work` is the tool's own data. `nothing` is the result if there is nothing to
+    do. A call with a `question` never runs: a person's answer is its result. If the call does more than its contract
+    says, `categories` name it, and `content` if it is made from more than the conversation; it is then decided again.
     """
 
     args: JsonObject
@@ -288,12 +277,12 @@ class Plan:
     content: Content = CLEAN
 
     def of(self, meta: ToolMeta) -> ToolMeta:
-        """The contract as it holds for this call."""
+        """Return the contract that holds for this call."""
         return replace(meta, categories=meta.categories | self.categories) if self.categories else meta
 
 
 class Tool(Protocol):
-    """Anything that a model can call. Only the broker calls `plan`, `run` and `happened`."""
+    """Anything a model can call. Only the broker calls `plan`, `run` and `happened`."""
 
     @property
     def meta(self) -> ToolMeta: ...
@@ -303,38 +292,45 @@ class Tool(Protocol):
 
     @property
     def waits(self) -> bool:
-        """Whether it ever waits for anything. What does not can't be stopped, and takes no time to speak of."""
+        """Whether it ever awaits. A tool that doesn't can't be stopped and takes almost no time."""
         ...
 
     def check(self, args: JsonObject) -> JsonObject:
-        """The arguments with defaults filled in.
-
-        Raises InvalidArguments.
-        """
+        """Return the arguments with defaults filled in. Raises InvalidArguments."""
         ...
 
     async def plan(self, args: JsonObject, context: ToolContext) -> Plan:
-        """What a call with these arguments, which `check` accepted, would do. It has no effect, and shows the model
-        nothing. Raises ToolFailed or another OzzieError."""
+        """Return what a call would do, without any effect. Raises ToolFailed or another OzzieError."""
         ...
 
     async def run(self, plan: Plan, context: ToolContext) -> ToolResult:
-        """Do what the plan says, and nothing else. Raises Unsettled where it can't say whether it did; ToolFailed or
-        another OzzieError where it did nothing; anything else is a bug of the tool."""
+        """Carry out the plan and nothing else. Raises Unsettled if the effect is unknown, ToolFailed or another
+        OzzieError if there was none; anything else is a bug of the tool."""
         ...
 
     async def happened(self, effect: JsonObject, context: ToolContext) -> bool | None:
-        """Whether a run with that effect, which a crash cut off, was done; None where that can't be known."""
+        """Return whether a run with this effect, interrupted by a crash, was done; None if that can't be known."""
         ...
 
 
-class FunctionTool:
-    """A tool made from a function `f(context, *, name: type = default, …) -> ToolResult`: an async one, or a plain one,
-    which waits for nothing and is done at once.
+read_only = partial(ToolMeta, side_effect=SideEffect.NONE, risk_level=RiskLevel.LOW, idempotency=Idempotency.SUPPORTED)
+"""Make the contract of a tool without effects."""
+file_change = partial(
+    ToolMeta,
+    side_effect=SideEffect.REVERSIBLE,
+    risk_level=RiskLevel.MEDIUM,
+    idempotency=Idempotency.NOT_SUPPORTED,
+)
+"""Make the contract of a tool that changes files of the project."""
 
-    The first paragraph of its docstring is the description; a parameter's comes from its annotation
-    (`Annotated[…, Field(description=…)]`). The version of `meta` is filled in here: it is the contract's own hash, so
-    that a changed description, schema or promise is another version.
+
+class FunctionTool:
+    """A tool made from a function `f(context, *, name: type = default, …) -> ToolResult`, async or plain; a plain one
+    runs at once without awaiting.
+
+    The first paragraph of its docstring is the description; parameters are described by their annotations
+    (`Annotated[…, Field(description=…)]`). `meta.version` is filled in here: a hash of the contract, so that a changed
+    description, schema or promise is a new version.
     """
 
     def __init__(
@@ -344,8 +340,9 @@ class FunctionTool:
         *,
         preview: Callable[[JsonObject], Preview] | None = None,
     ) -> None:
-        """`preview` is what a person is asked by for a call with these arguments; without it, they are shown as they
-        are. Raises Bug for a contract that can't hold: a name that providers don't take, a target that is no argument.
+        """`preview` makes the question about a call with these arguments; by default the arguments are shown.
+
+        Raises Bug for an invalid contract: a name that providers refuse, a target that is no argument.
         """
         self._function = function
         self._preview = preview
@@ -369,12 +366,12 @@ class FunctionTool:
         try:
             return self._model.model_validate(args).model_dump(mode="json")
         except ValidationError as error:
-            said = "; ".join(
+            details = "; ".join(
                 f"{'.'.join(map(str, item['loc'])) or 'arguments'}: {item['msg'][0].lower()}{item['msg'][1:]}"
                 for item in error.errors(include_url=False)[:5]
             )
             raise InvalidArguments(
-                f"The arguments of {self.meta.name} do not fit: {said}.",
+                f"The arguments of {self.meta.name} do not fit: {details}.",
                 problems=partial(_problems, error, self._model, args),
             ) from None
 
@@ -390,9 +387,8 @@ class FunctionTool:
 
 
 class EffectTool(FunctionTool):
-    """A tool that says what it will do before it does it. `plan(context, *, name: type, …) -> Plan` finds that out, and
-    has the signature and the docstring of the contract; `run(context, plan)` does it; `happened(context, effect)` tells
-    after a crash whether it did."""
+    """A tool that plans its effect first. `plan(context, *, name: type, …) -> Plan` has the contract's signature and
+    docstring; `run(context, plan)` carries it out; `happened(context, effect)` says after a crash whether it did."""
 
     def __init__(
         self,
@@ -400,8 +396,9 @@ class EffectTool(FunctionTool):
         run: Callable[[ToolContext, Plan], Awaitable[ToolResult]],
         meta: ToolMeta,
         *,
-        happened: Callable[[ToolContext, JsonObject], Awaitable[bool | None]],
+        happened: Callable[[ToolContext, JsonObject], Awaitable[bool | None]] | None = None,
     ) -> None:
+        """Without `happened`, nobody can tell whether an interrupted run was done."""
         super().__init__(plan, meta)
         self._plan = plan
         self._run = run
@@ -414,7 +411,7 @@ class EffectTool(FunctionTool):
         return await self._run(context, plan)
 
     async def happened(self, effect: JsonObject, context: ToolContext) -> bool | None:
-        return await self._happened(context, effect)
+        return await self._happened(context, effect) if self._happened else None
 
 
 def _arguments_model(function: Callable[..., Any], name: str) -> type[BaseModel]:
@@ -431,7 +428,7 @@ def _problems(error: ValidationError, arguments: type[BaseModel], args: JsonObje
 
 def _expect_sound(meta: ToolMeta, arguments: type[BaseModel]) -> None:
     if not _TOOL_ID.fullmatch(meta.tool_id):
-        raise Bug(f"{meta.tool_id!r} is no id of a tool: it has to be namespace.name.")
+        raise Bug(f"{meta.tool_id!r} is no tool id: it must be namespace.name.")
     for name in (meta.name, *meta.further_names):
         if not _MODEL_NAME.fullmatch(name):
             raise Bug(f"{name!r} can't be the name of {meta.tool_id}: providers take letters, digits, _ and - only.")
@@ -442,15 +439,15 @@ def _expect_sound(meta: ToolMeta, arguments: type[BaseModel]) -> None:
 
 def _version(meta: ToolMeta, spec: ToolSpec) -> str:
     promise = {**encode(meta), "version": "", "categories": sorted(meta.categories)}
-    # Those that have none keep the version that they had before there were any: it stands in logs, and binds approvals.
-    unsaid = ("tags", "examples", "for_skills", "delegates_to")
-    promise = {key: value for key, value in promise.items() if value or key not in unsaid}
+    # Later fields count only if set: a tool without them keeps its version, which stands in logs and binds approvals.
+    optional = ("tags", "examples", "for_skills", "delegates_to")
+    promise = {key: value for key, value in promise.items() if value or key not in optional}
     return hashlib.sha256(canonical_bytes([promise, spec.description, spec.parameters])).hexdigest()[:12]
 
 
 def _plain(schema: Any, definitions: Mapping[str, Any], within: tuple[str, ...] = ()) -> Any:
-    """Without titles: pydantic names every field a second time, and a model pays for each of those tokens. What it
-    refers to stands in its place, as not every provider follows a reference. Raises Bug where that has no end."""
+    """Return a schema without titles, since pydantic repeats every field name there and a model pays for the tokens,
+    and with references replaced, since not every provider follows them. Raises Bug for a recursive schema."""
     if isinstance(schema, list):
         return [_plain(item, definitions, within) for item in schema]
     if not isinstance(schema, dict):
@@ -465,5 +462,5 @@ def _plain(schema: Any, definitions: Mapping[str, Any], within: tuple[str, ...] 
 
 
 def _is_title(key: str, value: Any) -> bool:
-    """An argument may be called so."""
+    """An argument may itself be named "title"."""
     return key == "title" and isinstance(value, str)

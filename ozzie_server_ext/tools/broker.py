@@ -1,4 +1,4 @@
-"""The one path by which a tool runs. `_Call.carry_out` is that path, from the request to the recorded outcome."""
+"""The only path by which a tool runs. `_Call.carry_out` is that path, from the request to the recorded outcome."""
 
 import asyncio
 from collections.abc import Callable, Sequence
@@ -58,9 +58,6 @@ from ozzie_server_ext.tools.permissions import (
     Earlier,
     Permission,
     Permissions,
-    asks_anew,
-    has_no_key,
-    not_for_skill,
     refusal,
     unattended,
     unknown_tool,
@@ -70,7 +67,7 @@ from ozzie_server_ext.tools.timeout import in_time, limited, planned
 
 
 def parsed(arguments: str) -> JsonObject:
-    """Raises InvalidArguments for what is no JSON object."""
+    """Parse the arguments. Raises InvalidArguments if they are no JSON object."""
     try:
         return loads_object(arguments or "{}", surrogates="repair")
     except OzzieError as error:
@@ -78,7 +75,7 @@ def parsed(arguments: str) -> JsonObject:
 
 
 def arguments_of(use: ToolUse) -> JsonObject:
-    """Nothing where they are no JSON object."""
+    """Return the arguments, or {} if they are no JSON object."""
     try:
         return parsed(use.arguments)
     except OzzieError:
@@ -86,16 +83,15 @@ def arguments_of(use: ToolUse) -> JsonObject:
 
 
 TEXT = "text"
-"""The answer that is words of one's own. A choice is called by its number, from 1."""
-
+"""The option for a free answer. Choices are numbered from 1."""
 MOST_TEXT = 20_000
-"""In characters, of an answer in one's own words: as it is typed, and not a document."""
+"""Characters of a free answer: it is typed, not a document."""
 
 _SUMMARY = 40
 
 
 def prompt_of(question: ModelQuestion, prompt_id: PromptId, call_id: CallId) -> PromptRequested:
-    """The question as it is put. What the model wrote is shown as text, with nothing invisible in it."""
+    """Return the event that puts the question. The model's words are shown as visible text only."""
     choices = [
         PromptOption(name=str(number), label=visible_label(each.label), help=visible_label(each.help))
         for number, each in enumerate(question.choices, 1)
@@ -112,7 +108,7 @@ def prompt_of(question: ModelQuestion, prompt_id: PromptId, call_id: CallId) -> 
 
 
 def outcome_of(call_id: CallId, option: PromptOption, text: str, waited_ms: float) -> ToolCallCompleted:
-    """What the model reads as the call's result. `waited_ms` is how long the question stood."""
+    """Return the call's result from an answer. `waited_ms` is how long the question was open."""
     answer = text if option.takes_text else option.label
     data: JsonObject = {"answer": answer}
     if option.name == SKIP:
@@ -122,17 +118,17 @@ def outcome_of(call_id: CallId, option: PromptOption, text: str, waited_ms: floa
 
 
 async def brought(meta: ToolMeta, args: JsonObject, own: Content, marks: Marks, *, has_run: bool) -> Content:
-    """Return where whatever a call says may come from: what its result says of itself (`own`), what the named files of
-    the project are made from, and, once it `has_run`, what its contract brings. Where the result names no source for
-    that, it is the host that was named, or the tool itself; of the web, a place that nobody knows."""
+    """Return the labels of everything a call's result may come from: what the result itself says (`own`), what the
+    named project files are made from, and after the run what the contract brings. If the result names no source, that
+    is the named host or the tool; for the web, an unknown place."""
     found = own
     read = replace(meta, targets=tuple(target for target in meta.targets if target.is_read))
     for path in Action.of(read, args, Caller()).paths if read.targets else ():
         found |= await marks.below("/".join(path or ()))
     if meta.brings is None or meta.brings in own.labels or not has_run:
         return found
-    named = [args.get(target.argument) for target in meta.targets if target.kind is TargetKind.URL]
-    hosts = [str(host) for url in named if isinstance(url, str) and (host := host_of(url)) is not None]
+    urls = [args.get(target.argument) for target in meta.targets if target.kind is TargetKind.URL]
+    hosts = [str(host) for url in urls if isinstance(url, str) and (host := host_of(url)) is not None]
     nowhere = "" if meta.brings is Label.WEB else meta.tool_id
     return found | Content.of(meta.brings, hosts or [nowhere])
 
@@ -147,7 +143,7 @@ Outcome = ToolCallCompleted | ToolCallFailed | ToolCallCancelled | ToolCallUncer
 
 @dataclass(frozen=True, slots=True)
 class CallPosition:
-    """Where in a turn a call stands: the round of the model, from 1, and its index among that round's calls, from 0."""
+    """A call's position in a turn: the model's round, from 1, and its index among that round's calls, from 0."""
 
     round: int
     index: int
@@ -155,21 +151,15 @@ class CallPosition:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Begun:
-    """A call that was begun, and cut off by the end of a gateway before it had an outcome. `effect` is the recorded;
-    `in_doubt`: so is that nobody knows whether it was had."""
+    """A call interrupted without an outcome. `effect` is the recorded one; `in_doubt`: so is that it is unknown."""
 
     effect: JsonObject | None
     in_doubt: bool = False
 
 
-def _to_nobody(transient: Transient) -> None:
-    """Publish nothing."""
-
-
 @dataclass(frozen=True, slots=True, eq=False)
 class ToolBroker:
-    """The one gate to the tools. Results and failures go to the log, and the model reads them from there. `publish`
-    shows what tools say while they run."""
+    """The only gate to the tools. The model reads outcomes from the log; `publish` shows what tools say meanwhile."""
 
     registry: ToolRegistry
     rulings: Rulings
@@ -178,7 +168,7 @@ class ToolBroker:
     artifacts: ArtifactStore
     clock: Clock
     ids: IdSource
-    publish: Callable[[Transient], None] = _to_nobody
+    publish: Callable[[Transient], None] = lambda transient: None
 
     async def call(
         self,
@@ -189,28 +179,27 @@ class ToolBroker:
         earlier: Earlier | None = None,
         begun: Begun | None = None,
     ) -> tuple[EventBody, ...]:
-        """Carry out one call that the model asked for, or record why not. Cancelling records that too. `earlier`: what
-        a person was asked for it before; `begun`: what it was in the middle of when a gateway ended. All that is
-        recorded bears the labels of what the call is made from, `context.reading`; its outcome, whichever it is, bears
-        those of all that the call read as well.
+        """Carry out one call that the model requested, or record why not; cancelling is recorded too. `earlier` is an
+        earlier request for a person's approval; `begun` is what the call was doing when a gateway ended. Recorded
+        events bear the labels of what the call is made from (`context.reading`); the outcome also bears those of
+        everything the call read.
 
-        Where a person has to be asked first, or a second model, nothing is recorded: the facts that ask are returned,
-        to be recorded together with those of other calls, and the call is made anew once there is an answer. Of a call
-        that is a question itself, the answer is the outcome.
+        If a person or a second model must be asked, nothing is recorded: the events that ask are returned, to be
+        recorded with those of other calls, and the call is made again once there is an answer. For a call that is
+        itself a question, the answer is the outcome.
 
-        Raises ToolUncertain where nobody can say whether it was done; that is recorded before. That is so too where a
-        call that was begun with a key is refused or fails when it is made again: it may have been done the first time.
+        Raises ToolUncertain if the effect is unknown; that is recorded first. This includes an interrupted call with a
+        key that is refused or fails when repeated: its first attempt may have succeeded.
         """
         return await _Call(self, use, place, context, recorder, earlier, begun).carry_out()
 
     async def happened(self, tool_id: str, effect: JsonObject, context: ToolContext) -> bool | None:
-        """Return whether a run with that effect, which a crash cut off, was done; None if that can't be known."""
+        """Return whether an interrupted run with this effect was done; None if that can't be known."""
         tool = self.registry.find(tool_id)
         return None if tool is None else await _happened(tool, effect, context)
 
     async def put_off(self, use: ToolUse, place: CallPosition, recorder: Recorder) -> None:
-        """Record that a call is not made because it stands behind one that changes something: the model sees what came
-        of that first."""
+        """Record that a call is not made because one before it changes something: the model should see that first."""
         tool = self.registry.find(use.name)
         requested = _requested(use, place, CallId(self.ids.new()), tool, {})
         words = "Not done: one change at a time. Look at what came of it, then ask again."
@@ -243,22 +232,23 @@ def _requested(
     )
 
 
-# --- the stages that need nothing but their input ---------------------------------------------------------------------
+# --- stages without state ---------------------------------------------------------------------------------------------
 
 
 def validate(use: ToolUse, registry: ToolRegistry, may_call: Callable[[ToolMeta], bool]) -> tuple[Tool, JsonObject]:
-    """Find the tool of a call and check the arguments; return both. Raises OzzieError, with words for the model."""
+    """Return the call's tool and its checked arguments. Raises OzzieError with a message for the model."""
     tool = registry.find(use.name)
     if tool is None:
         raise unknown_tool(use.name, registry)
     if not may_call(tool.meta):
-        raise not_for_skill(tool.meta)
+        name = tool.meta.name
+        raise PolicyError(f"Not done: the running skill does not have the tool {name}.", code="policy.skill")
     return tool, tool.check(parsed(use.arguments))
 
 
 async def decide(rulings: Rulings, meta: ToolMeta, args: JsonObject, context: ToolContext) -> Ruling:
-    """Return what the rules say to a call. A call made from outside content is for a person to look at and not for a
-    model, to which that content may speak. A skill's `asks_first` makes a yes necessary; a rule's no stays a no."""
+    """Return what the rules say about a call. Outside content may speak to a model, so such a call goes to a person,
+    not a second model. A skill's `asks_first` turns a yes into a question; a no stays a no."""
     ruling = await rulings.of(meta, args, context.caller, context.reading)
     if ruling.verdict.decision is Decision.CHECK and context.reading.content:
         return replace(ruling, verdict=replace(ruling.verdict, decision=Decision.ASK))
@@ -269,14 +259,14 @@ async def decide(rulings: Rulings, meta: ToolMeta, args: JsonObject, context: To
 
 @dataclass(frozen=True, slots=True)
 class NoResult:
-    """A run that gave no result. `is_known`: it had no effect, or its tool may be repeated, so that none matters."""
+    """A run without a result. `is_known`: it had no effect, or the tool may be repeated, so that none matters."""
 
     error: OzzieError
     is_known: bool
 
 
 async def run_tool(tool: Tool, plan: Plan, context: ToolContext) -> ToolResult | NoResult:
-    """Run the tool within its time limit. Raises nothing but CancelledError."""
+    """Run the tool within its time limit. Raises only CancelledError."""
     try:
         return await limited(tool, tool.run(plan, context), keeps=True)
     except Unsettled as error:
@@ -285,13 +275,13 @@ async def run_tool(tool: Tool, plan: Plan, context: ToolContext) -> ToolResult |
         foreseen = isinstance(error, OzzieError)
         if not foreseen and not isinstance(error, TimeoutError):
             log.exception("tool %s broke", tool.meta.tool_id)
-        # Cut off by the clock or by its own mistake: nobody knows how far it came.
+        # Cut off by the time limit or a bug: nobody knows how far it got.
         return NoResult(error_of(tool.meta, error), is_known=foreseen or tool.meta.may_be_repeated)
 
 
 class _Call:
-    """One call: validate, decide, plan, approve, record the intent, run, compact, record the outcome. However it ends,
-    `_record_outcome` records that, so that the outcome bears the labels of all that the call has read."""
+    """One call: validate, decide, plan, approve, record the intent, run, compact, record the outcome. Every end goes
+    through `_record_outcome`, so that the outcome bears the labels of all that the call read."""
 
     def __init__(
         self,
@@ -322,7 +312,7 @@ class _Call:
         self._tool = broker.registry.find(use.name)
         self._args: JsonObject = {}
         self._before: tuple[EventBody, ...] = ()
-        """What is not recorded yet, and stands before whatever is recorded next."""
+        """Events to record before whatever is recorded next."""
         self._has_looked = False
         self._has_run = False
 
@@ -344,15 +334,17 @@ class _Call:
         except OzzieError as error:
             return await self._fail(error)
         if permission.facts:
-            await self._expect_not_done(asks_anew())
+            why = "It was cut off, and you would have to allow it to be made again."
+            await self._expect_not_done(PolicyError(why))
             return (*self._before, *permission.facts)
         if not (tool.meta.takes_key or tool.meta.may_be_repeated):
-            await self._expect_not_done(has_no_key())
+            why = "It was cut off, and its tool no longer takes the key needed to repeat it safely."
+            await self._expect_not_done(PolicyError(why))
         await self._record_intent(plan, permission, replaced)
         outcome = await self._run_and_record(tool, plan)
         current = asyncio.current_task()
         if current is not None and current.cancelling():
-            raise asyncio.CancelledError  # a tool that had to come to its end first may have kept it from us
+            raise asyncio.CancelledError  # a tool that had to finish first may have swallowed it
         if isinstance(outcome, ToolCallUncertain):
             raise uncertain(called(tool.meta.name, self._args), outcome.reason)
         return ()
@@ -360,21 +352,21 @@ class _Call:
     # --- before it runs -------------------------------------------------------------------------------------------
 
     def _validate(self) -> Tool:
-        """Raises as `validate`. That the call was requested is recorded next, with the arguments once they fit."""
+        """Return the tool. The request is recorded next, with the arguments if they fit. Raises as `validate`."""
         self._will_be_requested({})
         tool, self._args = validate(self._use, self._broker.registry, self._context.may_call)
         self._will_be_requested(self._args)
         return tool
 
     def _will_be_requested(self, args: JsonObject) -> None:
-        """That it was asked for is recorded, unless that stands in the log since it was put to a person."""
+        """Record the request next, unless the log has it since a person was asked."""
         if not self._was_requested:
             self._before = (_requested(self._use, self._place, self._call_id, self._tool, args),)
 
     async def _decide_and_plan(self, tool: Tool) -> tuple[Ruling, Plan]:
-        """Decide by the arguments, plan, and decide again if the plan tells more. Raises OzzieError."""
+        """Decide by the arguments, plan, and decide again if the plan reveals more. Raises OzzieError."""
         requested = self._before
-        # Before the plan: what a rule forbids to look at is not looked at for that either.
+        # Decide first: planning must not look at what a rule forbids.
         ruling = await self._decide(tool.meta)
         self._has_looked = True
         plan = await planned(tool, self._args, self._context)
@@ -387,7 +379,7 @@ class _Call:
         return ruling, plan
 
     async def _decide(self, meta: ToolMeta) -> Ruling:
-        """Raises PolicyError where the call is refused, whatever anybody says."""
+        """Raises PolicyError if the call is refused whatever anybody answers."""
         ruling = await decide(self._broker.rulings, meta, self._args, self._context)
         verdict = ruling.verdict
         decided = ToolCallDecided(
@@ -405,14 +397,14 @@ class _Call:
         return ruling
 
     def _is_made_from_more(self, content: Content) -> None:
-        """The plan found that the call is made from more than stands in the conversation."""
+        """Add what the plan found the call to be made from beyond the conversation."""
         reading = self._context.reading
         reading = replace(reading, content=reading.content | content)
         self._context = msgspec.structs.replace(self._context, reading=reading)
         self._recorder = self._recorder.made_from(reading.content)
 
     async def _approve(self, tool: Tool, plan: Plan, ruling: Ruling) -> Permission:
-        """Return the yes by which the call may be made, or what asks for it. Raises as `Permissions.of`."""
+        """Return the approval by which the call may run, or the events that ask for it. Raises as `Permissions.of`."""
         if ruling.verdict.decision not in (Decision.CHECK, Decision.ASK):
             return Permission()
         quoted = await self._read(CLEAN)
@@ -421,7 +413,7 @@ class _Call:
         )
 
     async def _keep_replaced(self, meta: ToolMeta, plan: Plan) -> Kept | None:
-        """What the call replaces, made durable before it is gone. Raises OzzieError."""
+        """Store what the call replaces before it is gone. Raises OzzieError."""
         if plan.before is None:
             return None
         return await self._broker.artifacts.keep(
@@ -434,7 +426,7 @@ class _Call:
         )
 
     async def _record_intent(self, plan: Plan, permission: Permission, replaced: Kept | None) -> None:
-        """Record the intent, durably."""
+        """Record durably that the call is about to run."""
         started = ToolCallStarted(
             call_id=self._call_id,
             effect=plan.effect,
@@ -452,7 +444,7 @@ class _Call:
     # --- running --------------------------------------------------------------------------------------------------
 
     async def _run_and_record(self, tool: Tool, plan: Plan) -> Outcome:
-        """Raises CancelledError where it was stopped before it came to its end; that is recorded then."""
+        """Raises CancelledError if it was stopped before its end; that is recorded first."""
         self._has_run = True
         try:
             ended = await self._run(tool, plan)
@@ -461,14 +453,12 @@ class _Call:
         except asyncio.CancelledError:
             await uncut(self._record_outcome(self._cut_off(tool.meta)))
             raise
-        # From here on it is known how it went, and that is told whoever stops the turn meanwhile.
+        # From here on the outcome is known; it is recorded even if the turn is stopped meanwhile.
         if isinstance(ended, ToolResult):
             return await uncut(self._record_result(tool.meta, ended))
         return await uncut(self._record_outcome(ended))
 
     async def _run(self, tool: Tool, plan: Plan) -> ToolResult | NoResult:
-        """Run it, and publish what it says meanwhile."""
-
         def show(kind: Kind, payload: JsonObject) -> None:
             recorder = self._recorder
             self._broker.publish(
@@ -499,14 +489,12 @@ class _Call:
     # --- how it ends ----------------------------------------------------------------------------------------------
 
     async def _fail(self, error: OzzieError) -> tuple[EventBody, ...]:
-        """Record why it was not made, or gave nothing."""
         await self._expect_not_done(error)
         await self._record_outcome(self._failed(error))
         return ()
 
     async def _expect_not_done(self, why: OzzieError) -> None:
-        """Raises ToolUncertain, and records that, where the call may have been done by the attempt before, which a
-        gateway's end cut off, and can't be made again."""
+        """Record and raise ToolUncertain if an interrupted attempt may have succeeded and can't be repeated."""
         if await self._may_be_done():
             unknown = self._broker.telling.unknown(self._call_id, why)
             await self._record_outcome(unknown)
@@ -514,37 +502,36 @@ class _Call:
             raise uncertain(called(name, arguments_of(self._use)), unknown.reason)
 
     async def _may_be_done(self) -> bool:
-        """Whether a call that is to be made again with its key may have had its effect already."""
+        """Whether a call that is repeated with its key may already have had its effect."""
         begun, tool = self._begun, self._tool
         if begun is None:
             return False
         if tool is None:
             return begun.in_doubt
         if not begun.in_doubt and (tool.meta.may_be_repeated or not tool.meta.takes_key):
-            return False  # of these, it was known before that it had none
+            return False  # recovery has found already that it had no effect
         return begun.effect is None or await _happened(tool, begun.effect, self._context) is not False
 
     async def _record_result(self, meta: ToolMeta, result: ToolResult) -> Outcome:
-        """Compact a result, and record it with what the call made."""
+        """Compact a result and record it with what the call made."""
         outcome, kept = await self._broker.telling.compact(self._call_id, meta, self._args, result, self._since)
         return await self._record_outcome(outcome, own=result.content, kept=kept)
 
     async def _record_outcome(self, outcome: Outcome, *, own: Content = CLEAN, kept: Sequence[Kept] = ()) -> Outcome:
-        """Record the outcome, with whatever was kept of it; it bears the labels of the call and of all that it read.
-        `own` is what the result says of itself."""
+        """Record the outcome and its artifacts, with the labels of all that was read; `own` are the result's."""
         content = await self._read(own)
         if content and not isinstance(outcome, ToolCallCancelled):
             outcome = replace(outcome, brought=content.sources)
         recorder = self._recorder.made_from(self._recorder.content | content)
         if kept:
             await self._broker.artifacts.record_all(recorder, kept, *self._before, outcome)
-        else:  # what stood before it quotes nothing of what was read since
+        else:  # the events before it quote nothing that was read since
             before = [(fact, self._recorder.content) for fact in self._before]
             await self._recorder.append_each([*before, (outcome, recorder.content)])
         return outcome
 
     async def _read(self, own: Content) -> Content:
-        """All that the call has read from outside by now; `own` is what its result says of itself."""
+        """Return the labels of everything read from outside so far; `own` are the result's own labels."""
         if not self._has_looked or self._tool is None:
             return own | self._provenance.content
         found = await brought(self._tool.meta, self._args, own, self._context.marks, has_run=self._has_run)
@@ -567,7 +554,7 @@ class _Call:
 
 
 class _NotedArtifacts:
-    """The artifacts that a session may read, for a call that notes whence those are that it opens."""
+    """A session's artifacts, for a call that notes the labels of those it opens."""
 
     def __init__(self, artifacts: ArtifactReader, provenance: Provenance) -> None:
         self._artifacts = artifacts
@@ -576,7 +563,7 @@ class _NotedArtifacts:
     async def open(self, artifact_id: ArtifactId) -> tuple[Artifact, bytes]:
         artifact, content = await self._artifacts.open(artifact_id)
         self._provenance.add(artifact.content)
-        # Such as a notebook that was replaced: it is kept with the labels of the call that replaced it.
+        # For example a replaced notebook: it is kept with the labels of the call that replaced it.
         if await asyncio.to_thread(holds_outputs, content):
             self._provenance.add(Content.of(Label.OUTPUT))
         return artifact, content

@@ -1,7 +1,7 @@
-"""The tool index: which tools fit what somebody says, by full text and BM25.
+"""The tool index: full-text search (BM25) for the tools that fit a text.
 
-FTS5 where SQLite has it, else FTS4, which `sqlite-fts4` ranks. Both give the same order of one column alone; so
-what a tool is called weighs more than what is said of it by standing there more than once.
+It uses FTS5 if SQLite has it, else FTS4 ranked by `sqlite-fts4`. Both rank a single column the same way, so a tool's
+name is weighted by repeating it.
 """
 
 import re
@@ -23,7 +23,7 @@ from ozzie_server_ext.tools.base import Tool
 from ozzie_server_ext.tools.registry import ToolRegistry
 
 MAX_TEXT = 8000
-"""In characters, of what terms are taken from: of a longer text, as much of its beginning and of its end."""
+"""Characters searched; of a longer text, half from its beginning and half from its end."""
 
 _WORD = re.compile(r"[^\W_]+")
 _ACCENTS = re.compile(r"[\u0300-\u036f]+")
@@ -31,7 +31,7 @@ _CASES = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 _UNSPACED = re.compile(
     r"[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff]+"
 )
-"""Scripts without blanks between words."""
+"""Scripts without spaces between words."""
 _SILENT = frozenset(
     re.findall(
         r"\w+",
@@ -42,31 +42,29 @@ _SILENT = frozenset(
         """,
     )
 )
-"""What is in every question, and tells nothing of what it is about."""
+"""Words of every question, which say nothing about its topic."""
 
 
 def terms(text: str) -> list[str]:
-    """The terms of a text, in order. A name is parted at `_`, `.` and where its capitals begin a word."""
+    """Return the terms of a text in order. Names are split at `_`, `.` and capitals that begin a word."""
     bare = _ACCENTS.sub("", unicodedata.normalize("NFKD", clipped(text)))
     text = clipped(unicodedata.normalize("NFC", bare))  # one character can have become eighteen
     return [term for word in _WORD.findall(_CASES.sub(" ", text)) for term in _parts(word.casefold())]
 
 
 def pairs(found: list[str]) -> list[str]:
-    """Each two terms behind each other, as one: who writes "read the file" means `read_file` more than what reads, or
-    has to do with files."""
+    """Return each two adjacent terms as one: "read the file" means `read_file` more than other tools that read."""
     return [first + second for first, second in pairwise(found)]
 
 
 def clipped(text: str) -> str:
-    """Its beginning and end, where it is long: what somebody wants stands before or behind what they paste."""
+    """Cut a long text in the middle: a request stands before or behind what was pasted."""
     half = MAX_TEXT // 2
     return text if len(text) <= MAX_TEXT else f"{text[:half]} {text[-half:]}"
 
 
 def _parts(word: str) -> Iterator[str]:
-    """A word without its ending; of a script without blanks, each two characters behind each other, as a search by
-    words would find nothing but whole sentences."""
+    """Return a word's stem; without spaces between words, each pair of characters, to find parts of sentences."""
     at = 0
     for run in _UNSPACED.finditer(word):
         yield from _spoken(word[at : run.start()])
@@ -81,8 +79,7 @@ def _spoken(word: str) -> Iterator[str]:
 
 
 def _stem(word: str) -> str:
-    """Without what English puts behind a verb or a noun, so that "deleting files" finds what deletes a file. The index
-    has no prefixes for that: they would take a note for a notebook."""
+    """Remove English endings, so that "deleting files" finds `delete_file`. Prefixes would mix note and notebook."""
     if not word.isascii() or not word.isalpha() or len(word) < 4:
         return word
     if word.endswith("ies") and len(word) > 4:
@@ -98,15 +95,14 @@ def _stem(word: str) -> str:
 
 
 MOST_TERMS = 32
-"""Of a question: FTS4's ranking takes quadratic time."""
+"""Terms of one query: FTS4's ranking takes quadratic time."""
 MAX_TOLD = 4000
-"""In characters, of what one tool says of itself. An outsider who says much is not found for everything."""
+"""Indexed characters of one tool's texts, so that a wordy outsider is not found for everything."""
 _NAME_WEIGHT = 3
 _MIN_BEGINNING = 4
 
-# As terms come in one form already, `unicode61` has nothing to do but to part them at blanks; of those that both have,
-# it alone takes the letters of every script for letters. Trigrams, which FTS4 lacks, find neither words of two letters
-# nor any Chinese one.
+# Terms are normalized already, so `unicode61` only splits at spaces; of the tokenizers that both have, it alone knows
+# the letters of every script. Trigrams, which FTS4 lacks, find neither words of two letters nor Chinese ones.
 _FTS5 = (
     "CREATE VIRTUAL TABLE told USING fts5(text, content='', tokenize='unicode61')",
     "SELECT rowid, bm25(told) FROM told WHERE told MATCH ? ORDER BY 1",
@@ -117,16 +113,16 @@ _FTS4 = (
     "SELECT docid, rank_bm25(matchinfo(told, 'pcnalx')) FROM told WHERE told MATCH ? ORDER BY 1",
     '"{}*"',
 )
-"""How the table is made, how it is asked, and how the beginning of a word is written."""
+"""How to create the table, query it, and write a prefix."""
 
 
 class ToolIndex:
-    """Over the tools of a registry, in memory. It is made when it is first asked, and again when there are others."""
+    """An index of a registry's tools, in memory; built on first use and rebuilt when the tools change."""
 
     def __init__(self, registry: ToolRegistry, *, fts5: bool = True) -> None:
-        """Without `fts5`, FTS4 is used even where the other one is there."""
+        """`fts5=False` uses FTS4 even if FTS5 is available."""
         self.registry = registry
-        self._ways = (_FTS5, _FTS4) if fts5 else (_FTS4,)
+        self._variants = (_FTS5, _FTS4) if fts5 else (_FTS4,)
         self._indexed: tuple[Tool, ...] = ()
         self._vocabulary: Counter[str] = Counter()
         self._sorted: list[str] = []
@@ -136,30 +132,25 @@ class ToolIndex:
         self._lock = threading.Lock()
 
     def search(self, text: str) -> tuple[Tool, ...]:
-        """The tools that have to do with the text, what fits best first; of equals, by id. Any text will do.
-
-        Raises Unavailable where SQLite has no full-text search.
-        """
+        """Return the matching tools, best first, equals by id. Raises Unavailable if SQLite lacks full-text search."""
         with self._lock:
             connection = self._fresh()
             query = self._query(text)
             found = connection.execute(self._select, (query,)).fetchall() if query else []
             indexed = self._indexed
-        # The rows come by id, and sorting leaves equals as they are.
+        # Rows come by id, and sorting is stable.
         return tuple(indexed[row - 1] for row, _ in sorted(found, key=itemgetter(1)))
 
     def refresh(self) -> None:
-        """Index the tools that there are now. It may be called in a thread: what a thousand tools say takes a while to
-        read. Raises as `search`."""
+        """Index the current tools. May run in a thread: a thousand descriptions take a while. Raises as `search`."""
         with self._lock:
             self._fresh()
 
     def _query(self, text: str) -> str:
-        """Its terms that any tool has, each in quotation marks; of many, the rarest. One that none has may be the
-        beginning of one: somebody says "calc" for the calculator."""
-        asked = terms(text)
+        """Query the text's known terms, the rarest of many; others as prefixes: "calc" means the calculator."""
+        requested = terms(text)
         wanted: dict[str, int] = {}
-        for term in dict.fromkeys((*asked, *pairs(asked))):
+        for term in dict.fromkeys((*requested, *pairs(requested))):
             if term in self._vocabulary:
                 wanted[f'"{term}"'] = self._vocabulary[term]
             elif len(term) >= _MIN_BEGINNING and self._begins(term):
@@ -173,21 +164,21 @@ class ToolIndex:
     def _fresh(self) -> sqlite3.Connection:
         tools = self.registry.all()
         if self._connection is None or tools != self._indexed:
-            told = [list(_told(tool)) for tool in tools]
-            self._connection = self._made(told)
-            self._vocabulary = Counter(term for each in told for term in set(each))
+            documents = [list(_tool_terms(tool)) for tool in tools]
+            self._connection = self._build(documents)
+            self._vocabulary = Counter(term for each in documents for term in set(each))
             self._sorted = sorted(self._vocabulary)
             self._indexed = tools
         return self._connection
 
-    def _made(self, told: Sequence[Sequence[str]]) -> sqlite3.Connection:
+    def _build(self, documents: Sequence[Sequence[str]]) -> sqlite3.Connection:
         # The garbage collector may close it in any thread.
         connection = sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)
         if self._close is not None:
             self._close()
         self._close = weakref.finalize(self, connection.close)
         register_functions(connection)
-        for create, select, beginning in self._ways:
+        for create, select, beginning in self._variants:
             try:
                 connection.execute(create)
             except sqlite3.OperationalError:
@@ -196,13 +187,12 @@ class ToolIndex:
             break
         else:
             raise Unavailable("The SQLite of this Python has no full-text search, FTS5 or FTS4, to find tools with.")
-        rows = [(number, " ".join(each)) for number, each in enumerate(told, start=1)]
+        rows = [(number, " ".join(each)) for number, each in enumerate(documents, start=1)]
         connection.executemany("INSERT INTO told(rowid, text) VALUES (?, ?)", rows)
         return connection
 
 
-def _told(tool: Tool) -> Iterator[str]:
-    """All terms by which a tool is found."""
+def _tool_terms(tool: Tool) -> Iterator[str]:
     meta = tool.meta
     for name in (meta.name, meta.tool_id, *meta.further_names):
         parts = terms(name)
@@ -213,7 +203,7 @@ def _told(tool: Tool) -> Iterator[str]:
 
 
 def _parameters(schema: JsonObject) -> Iterator[str]:
-    """Their names and what is said of them; whose schema somebody outside wrote may be anything."""
+    """Return parameter names and descriptions. An outsider's schema may hold anything."""
     properties = schema.get("properties")
     for name, each in (properties if isinstance(properties, dict) else {}).items():
         yield name

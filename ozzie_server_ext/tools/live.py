@@ -1,6 +1,6 @@
-"""What a tool says while it runs: how far it is, and what it prints. Shown at once, and kept nowhere.
+"""What a tool shows while it runs: progress and output. It is shown at once and not kept.
 
-A tool may print without end: only the last lines are held, and they are shown at most twenty times a second.
+A tool may print endlessly: only the last lines are held, and they are shown at most twenty times a second.
 """
 
 import asyncio
@@ -18,16 +18,16 @@ Show: TypeAlias = Callable[[Kind, JsonObject], None]
 SHOWN_LINES = 12
 INTERVAL_S = 0.05
 MOST_LINE = 2000
-"""In characters. Of a longer line nothing is shown: half of a secret would not be found."""
+"""Characters. A longer line is not shown at all: half of a secret would not be found."""
 _BEFORE = 200
-"""Lines that are held behind those that are shown: a private key is found by its first one."""
+"""Lines held before the visible ones: a private key is recognized by its first line."""
 _ENDLESS = " " * (MOST_LINE + 1)
 _MOST_AT_ONCE = 256 * 1024
-"""In characters, of what is printed in one go; of more, the end."""
+"""Characters taken from one piece of output; of a longer one, the end."""
 
 
 class LiveCall:
-    """What one call shows. For the loop's thread alone; `clean` takes secrets out of a text."""
+    """The live display of one call, for the event loop's thread only. `clean` removes secrets from a text."""
 
     def __init__(self, call_id: CallId, show: Show, clean: Callable[[str], str]) -> None:
         self._call_id = call_id
@@ -36,22 +36,22 @@ class LiveCall:
         self._lines: deque[str] = deque(maxlen=SHOWN_LINES + _BEFORE)
         self._count = 0
         self._begun = ""
-        self._said = ""
+        self._message = ""
         self._waiting: dict[Kind, None] = {}
         self._timer: asyncio.TimerHandle | None = None
         self._is_over = False
 
-    def progress(self, said: str) -> None:
-        """How far it is, in a few words: "3 of 8 files"."""
-        self._said = said[:MOST_LINE]
+    def progress(self, message: str) -> None:
+        """Show how far the tool is, in a few words: "3 of 8 files"."""
+        self._message = message[:MOST_LINE]
         self._changed("tool.call.progressed")
 
     def output(self, text: str) -> None:
-        """What it prints, in pieces as they come. A line is shown once it is whole."""
+        """Take a piece of output. A line is shown once it is complete."""
         if len(text) > _MOST_AT_ONCE:
             left_out, text = text[:-_MOST_AT_ONCE], text[-_MOST_AT_ONCE:]
             self._count += left_out.count("\n")
-            self._begun = _ENDLESS  # what follows is the end of a line that is not known
+            self._begun = _ENDLESS  # the rest of a line whose beginning is unknown
         *whole, self._begun = (self._begun + text.replace("\r\n", "\n").replace("\r", "\n")).split("\n")
         if len(self._begun) > MOST_LINE:
             self._begun = _ENDLESS
@@ -61,7 +61,7 @@ class LiveCall:
             self._changed("tool.output")
 
     def close(self) -> None:
-        """Nothing is shown any more: how it ended is told otherwise."""
+        """Show nothing more: the outcome is reported separately."""
         self._is_over = True
         if self._timer is not None:
             self._timer.cancel()
@@ -71,17 +71,17 @@ class LiveCall:
             return
         self._waiting[kind] = None
         if self._timer is None:
-            self._tell()
+            self._publish()
 
-    def _tell(self) -> None:
+    def _publish(self) -> None:
         for kind in self._waiting:
             self._show(kind, self._output() if kind == "tool.output" else self._progress())
         had_news = bool(self._waiting)
         self._waiting = {}
-        self._timer = asyncio.get_running_loop().call_later(INTERVAL_S, self._tell) if had_news else None
+        self._timer = asyncio.get_running_loop().call_later(INTERVAL_S, self._publish) if had_news else None
 
     def _progress(self) -> JsonObject:
-        return {"call_id": self._call_id, "summary": visible_label(self._clean(self._said))}
+        return {"call_id": self._call_id, "summary": visible_label(self._clean(self._message))}
 
     def _output(self) -> JsonObject:
         lines = [line if len(line) <= MOST_LINE else "(a very long line)" for line in self._lines]

@@ -1,7 +1,7 @@
-"""Which tools a turn is offered: all where they are few, else what fits what the turn is about.
+"""Which tools a turn is offered: all if they are few, otherwise those that fit the topic.
 
-Pure: the same tools, offers and history always give the same set, and with what was offered before, it only grows. A
-provider caches the prompt, and a model may have planned with a tool that it was shown.
+Pure: the same tools, settings and history give the same set, and within a turn it only grows. Providers cache the
+prompt, and a model may have planned with a tool that it was shown.
 """
 
 import re
@@ -16,20 +16,19 @@ from ozzie_server_ext.tools.index import ToolIndex
 from ozzie_server_ext.tools.registry import ToolRegistry
 
 FIND_ID, FIND_NAME = "tool.find", "find_tools"
-"""The tool by which the others are found. It is offered where something was left out, and nowhere else."""
+"""The tool that finds the others. It is offered only if some were left out."""
 OFFERED_AT_MOST = 40
 BEST_FITTING = 5
-"""A skill that stands behind so many others has little to do with what was said."""
+"""A skill below this rank has little to do with the message."""
 
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Offers:
-    """What settings and rules say of a turn's tools: with how many it begins `at_most`, which are `always` among them,
-    and which are `denied` whatever their arguments, by their ids. `pinned` names exactly those that are offered, in the
-    place of all of that: a skill's, or those of a graph that is to run the same way each time. Without
-    `skills`, none of these is offered."""
+    """What settings and rules say about a turn's tools: `at_most` at the start, the ids that are `always` among them,
+    and the ids that are `denied` whatever their arguments. `pinned` replaces all of that with exactly these names: a
+    skill's, or those of a graph that must run the same way each time. `skills=False` offers no skills."""
 
     at_most: int = OFFERED_AT_MOST
     always: tuple[str, ...] = ()
@@ -40,9 +39,8 @@ class Offers:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SoFar:
-    """What a turn has said and done: the user's `message`; the ids of the tools that it was `offered`, in that order;
-    the names of those that its model asked for (`used`) and of those that it was told of (`found`); and the names of
-    those that the turn `before` it used, which the user may go on with in two words."""
+    """The state of a turn: the user's `message`; the ids `offered` to the model, in order; the names it `used` and
+    `found`; and the names that the turn `before` used, since the user may continue that one in two words."""
 
     message: str = ""
     offered: tuple[str, ...] = ()
@@ -52,10 +50,10 @@ class SoFar:
 
 
 def offered(index: ToolIndex, offers: Offers, so_far: SoFar) -> tuple[Tool, ...]:
-    """The tools of a turn's next request. Those that came later stand behind the others: so what a provider has cached
-    of the list stays good.
+    """Return the tools for a turn's next request. New ones come last, so that the provider's cache of the list stays
+    valid.
 
-    Raises InputError where a pinned tool is not there.
+    Raises InputError for an unknown pinned tool.
     """
     registry = index.registry
     if offers.pinned is not None:
@@ -71,12 +69,12 @@ def offered(index: ToolIndex, offers: Offers, so_far: SoFar) -> tuple[Tool, ...]
     chosen = tools | skills if len(tools) + len(skills) <= offers.at_most else _chosen(index, offers, so_far, skills)
     if len(chosen) < len(every):
         chosen |= _by_id(allowed(_resolved(registry, (FIND_ID,)), offers))
-    # Skills change from turn to turn: behind the others, they leave what a provider has cached of those as it is.
+    # Skills change from turn to turn: at the end, they leave the cached part before them unchanged.
     return tuple(sorted(chosen.values(), key=lambda tool: (bool(tool.meta.delegates_to), tool.meta.tool_id)))
 
 
 def pinned(registry: ToolRegistry, names: Iterable[str]) -> tuple[Tool, ...]:
-    """The tools of these names, in that order, each once. Raises InputError for one that is not there."""
+    """Return the tools of these names, in order, each once. Raises InputError for an unknown name."""
     found: dict[str, Tool] = {}
     for name in names:
         tool = registry.find(name)
@@ -87,7 +85,7 @@ def pinned(registry: ToolRegistry, names: Iterable[str]) -> tuple[Tool, ...]:
 
 
 def allowed(tools: Iterable[Tool], offers: Offers) -> tuple[Tool, ...]:
-    """Without those that the rules deny whatever they are called with, and those that only steps of skills call."""
+    """Drop tools that the rules always deny and tools that only skill steps call."""
     return tuple(
         tool
         for tool in tools
@@ -98,43 +96,41 @@ def allowed(tools: Iterable[Tool], offers: Offers) -> tuple[Tool, ...]:
 
 
 def _fitting_skills(index: ToolIndex, offers: Offers, so_far: SoFar) -> tuple[Tool, ...]:
-    """The skills that have to do with the turn: that were used, that the user named, one of
-    whose words they said, or that stand among what fits best what they said."""
+    """Return the skills that fit the turn: used, named, with a keyword in the message, or among its best matches."""
     registry = index.registry
     used = _resolved(registry, so_far.before + so_far.used + so_far.found)
     best = index.search(so_far.message)[:BEST_FITTING]
-    said = [tool for tool in registry.all() if tool.meta.delegates_to and _says(so_far.message, tool.meta)]
-    wanted = (*used, *_named(registry, so_far.message), *said, *best)
+    mentioned = [tool for tool in registry.all() if tool.meta.delegates_to and _mentions(so_far.message, tool.meta)]
+    wanted = (*used, *_mentioned_tools(registry, so_far.message), *mentioned, *best)
     return tuple(tool for tool in allowed(wanted, offers) if tool.meta.delegates_to)
 
 
-def _says(message: str, meta: ToolMeta) -> bool:
-    """Whether the message has the name of the skill in it, or one of the words that it is started by."""
+def _mentions(message: str, meta: ToolMeta) -> bool:
+    """Whether the message contains the skill's name or one of its keywords."""
     words = (meta.delegates_to, *meta.tags)
     return any(re.search(rf"(?<!\w){re.escape(word)}(?!\w)", message, re.IGNORECASE) for word in words)
 
 
 def _chosen(index: ToolIndex, offers: Offers, so_far: SoFar, skills: dict[str, Tool]) -> dict[str, Tool]:
-    """Of more than are offered: what every turn has, what was used, and as far as there is room, what the user named,
-    and what fits best what they said. Of the skills, those."""
+    """Choose among too many: always offered, used, then in the room left skills, named tools and best matches."""
     registry = index.registry
     wanted = offers.always + so_far.before + so_far.used + so_far.found
     chosen = _by_id(allowed(_resolved(registry, wanted), offers))
     chosen.pop(FIND_ID, None)
-    others = (*_named(registry, so_far.message), *index.search(so_far.message))
+    others = (*_mentioned_tools(registry, so_far.message), *index.search(so_far.message))
     fitting = skills | _by_id(tool for tool in allowed(others, offers) if not tool.meta.delegates_to)
     fresh = [tool_id for tool_id in fitting if tool_id not in chosen and tool_id != FIND_ID]
     room = max(offers.at_most - 1 - len(chosen), 0)  # one is for the tool that finds the others
     return chosen | {tool_id: fitting[tool_id] for tool_id in fresh[:room]}
 
 
-def _named(registry: ToolRegistry, message: str) -> tuple[Tool, ...]:
-    """Those that the message names, to the letter."""
+def _mentioned_tools(registry: ToolRegistry, message: str) -> tuple[Tool, ...]:
+    """Return the tools whose exact names stand in the message."""
     return _resolved(registry, dict.fromkeys(name.rstrip(".-") for name in _NAME.findall(message)))
 
 
 def _resolved(registry: ToolRegistry, names: Iterable[str]) -> tuple[Tool, ...]:
-    """One that is not there any more, or not yet, is passed over."""
+    """Return the tools of these names; unknown ones are skipped."""
     return tuple(_by_id(tool for name in names if (tool := registry.find(name)) is not None).values())
 
 

@@ -1,4 +1,4 @@
-"""How the outcome of a call is told: without secrets, and of a large result its beginning and its end."""
+"""Recording a call's outcome: without secrets, and only the beginning and end of a large result."""
 
 import asyncio
 import hashlib
@@ -23,30 +23,30 @@ from ozzie_server_ext.render.text import byte_count
 from ozzie_server_ext.tools.base import ToolFailed
 
 MAX_RESULT = 4 << 20
-"""In characters: what JSON of it is made, searched for secrets and kept of. More is for a file, not for a result."""
+"""Characters of a result as JSON, searched for secrets. More belongs in a file."""
 MAX_ITEMS = 500_000
-"""Of the values in a result, at whatever depth."""
+"""Values in a result, at any depth."""
 LIGHT_ITEMS = 500
 LIGHT = 4096
-"""What is looked at at once and not beside the loop: so many characters in so many values."""
+"""Results up to this many characters and values are processed on the event loop, larger ones in a thread."""
 
 
 class TooLarge(ToolFailed):
-    """The tool gave back more than is taken from any. Where it had an effect, that was had."""
+    """The tool returned more than any tool may. Its effect, if it has one, has happened."""
 
     code = "tool.too_large"
 
 
 def is_light(result: Any) -> bool:
-    """Whether it is so little that it takes no time."""
+    """Whether the result is small enough to be processed on the event loop."""
     return _weighs_at_most(result, LIGHT, LIGHT_ITEMS)
 
 
 def expect_bearable(result: Any) -> None:
-    """Raises TooLarge; the time that it takes is bounded too."""
+    """Raises TooLarge. The check itself takes bounded time."""
     if not _weighs_at_most(result, MAX_RESULT, MAX_ITEMS):
         raise TooLarge(
-            f"It gave back more than {MAX_RESULT >> 20} MiB, or more than {MAX_ITEMS:,} values, and that is not taken. "
+            f"It returned more than {MAX_RESULT >> 20} MiB or more than {MAX_ITEMS:,} values, which is too much. "
             "Ask for less at once."
         )
 
@@ -78,7 +78,7 @@ def _weighs_at_most(result: Any, characters: int, items: int) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class TextPlace:
-    """Where a character of a text stands."""
+    """The place of a character in a text, both counted from 1."""
 
     line: int
     character: int
@@ -86,10 +86,20 @@ class TextPlace:
 
 @dataclass(frozen=True, slots=True)
 class TextPage:
-    """A piece of a text, and the place behind it; None at the text's end."""
+    """A piece of a text and the place behind it; None at the end of the text."""
 
     text: str
     next: TextPlace | None
+
+    def data(self, whole: str, start: TextPlace) -> JsonObject:
+        """Return the page as a result, with its place in the `whole` text."""
+        return {
+            "text": self.text,
+            "first_line": start.line,
+            "first_character": start.character,
+            "lines": count_lines(whole),
+            "next": self.next and {"first_line": self.next.line, "first_character": self.next.character},
+        }
 
 
 def count_lines(text: str) -> int:
@@ -97,8 +107,8 @@ def count_lines(text: str) -> int:
 
 
 def page_of(text: str, start: TextPlace, *, max_lines: int, room: int) -> TextPage:
-    """What begins at `start`, at most so many lines and `room` characters in the JSON that carries it. It ends at a
-    line's end, unless that would leave less than half of it. Raises InputError where `start` lies behind the end."""
+    """Return what begins at `start`: at most `max_lines` lines, and `room` characters of JSON. It ends with a line
+    unless that would halve it. Raises InputError if `start` is behind the end."""
     begin = _offset(text, start)
     end = begin
     for _ in range(max_lines):
@@ -112,7 +122,7 @@ def page_of(text: str, start: TextPlace, *, max_lines: int, room: int) -> TextPa
 
 
 def head_and_tail(text: str, room: int) -> tuple[TextPage, str]:
-    """The beginning and the end of a text that is longer, within `room` together: three quarters of it and one."""
+    """Return the beginning and end of a longer text: three quarters and one quarter of `room`."""
     head = _to_line_end(fitting(text, room - room // 4), whole=len(text))
     tail = fitting(text[len(head) :][-(room // 4 or 1) :][::-1], room // 4)[::-1]
     at_line = tail.find("\n") + 1
@@ -120,7 +130,7 @@ def head_and_tail(text: str, room: int) -> tuple[TextPage, str]:
 
 
 def fitting(text: str, room: int) -> str:
-    """The longest beginning of `text` that takes at most `room` characters within JSON, where some need escapes."""
+    """Return the longest beginning of `text` whose JSON has at most `room` characters, escapes included."""
     used = 0
     for index, character in enumerate(text[:room]):
         used += 1 if character >= " " and character not in '"\\' else 2 if character in '"\\\n\r\t\b\f' else 6
@@ -155,19 +165,19 @@ def _offset(text: str, place: TextPlace) -> int:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LargeResult:
-    """A result that is too large for the conversation, as text: its own where it is one, else indented JSON."""
+    """A result too large for the conversation, as text: the text itself, or indented JSON."""
 
     text: str
     kind: ArtifactKind
     mime: str
 
     def name(self, tool: str, args: JsonObject) -> str:
-        """What the same call of the same tool always gets, so that its next result is a version of this one."""
+        """Return a name that is the same for each such call, so that its next result becomes a new version."""
         call = hashlib.sha256(canonical_bytes(args)).hexdigest()[:8]
         return f"{tool}-{call}.{'json' if self.kind == 'json' else 'txt'}"
 
     def excerpt(self, artifact_id: ArtifactId, max_chars: int) -> JsonObject:
-        """What the model reads instead, and how it reads on."""
+        """Return what the model reads instead, and how it can read on."""
         head, tail = head_and_tail(self.text, max_chars)
         lines, characters = count_lines(self.text), len(self.text)
         read_on = f'artifact_id "{artifact_id}"'
@@ -182,15 +192,12 @@ class LargeResult:
             "lines": lines,
             "characters": characters,
             "artifact": artifact_id,
-            "note": f"This is the beginning and the end. To read on behind `head`: read_artifact with {read_on}.",
+            "note": f"This is the beginning and the end. To read on after `head`: read_artifact with {read_on}.",
         }
 
 
 def large(data: Json, max_chars: int) -> LargeResult | None:
-    """The result as it is kept apart where its JSON has more than `max_chars` characters; None where it fits.
-
-    Raises InvalidJson.
-    """
+    """Return the result for separate storage if its JSON exceeds `max_chars`, else None. Raises InvalidJson."""
     raw = canonical_bytes(data)
     if len(raw) <= max_chars or len(raw.decode()) <= max_chars:
         return None
@@ -205,14 +212,14 @@ log = logger(__name__)
 T = TypeVar("T")
 
 MOST_SAID = 20_000
-"""In characters, of what a tool says of itself in words."""
+"""Characters of a tool's summary or message."""
 MOST_LINKS = 200
 LONGEST_LINK = 500
-"""In characters."""
+"""Characters."""
 
 
 class Telling:
-    """Makes facts of outcomes. `known_secrets` tells what is taken out as it is, beside what looks like a secret."""
+    """Turns outcomes into events. `known_secrets` are removed in addition to whatever looks like a secret."""
 
     def __init__(self, artifacts: ArtifactStore, known_secrets: Callable[[], Sequence[str]] = tuple) -> None:
         self._artifacts = artifacts
@@ -221,19 +228,19 @@ class Telling:
     async def result(
         self, call_id: CallId, meta: ToolMeta, args: JsonObject, result: ToolResult, duration_ms: float
     ) -> tuple[ToolCallCompleted | ToolCallFailed, Kept | None]:
-        """The outcome of a call that came to a result, and the whole of one of which it has only a part.
+        """Return the outcome of a call with a result, and the whole result if the outcome has only a part of it.
 
-        A result that can't be told is a failure; but one of a call that had an effect was had, whatever became of it.
+        A result that can't be shown is a failure, unless the call had an effect: that has happened regardless.
         """
         try:
             summary = self._words(result.summary)
-            data, whole = await self._told(call_id, meta, args, result)
+            data, whole = await self._shortened(call_id, meta, args, result)
         except Exception as error:
             if not isinstance(error, OzzieError):
                 log.exception("a result of tool %s can't be told", meta.tool_id)
             if meta.may_be_repeated:
                 return self.failure(call_id, error_of(meta, error), duration_ms), None
-            summary, data, whole = "", {"done": True, "note": f"It was done. {_untold(error)}"}, None
+            summary, data, whole = "", {"done": True, "note": f"It was done. {_not_shown(error)}"}, None
         return ToolCallCompleted(
             call_id=call_id,
             ok=result.ok,
@@ -249,23 +256,23 @@ class Telling:
     async def compact(
         self, call_id: CallId, meta: ToolMeta, args: JsonObject, result: ToolResult, since: Callable[[], float]
     ) -> tuple[ToolCallCompleted | ToolCallFailed, list[Kept]]:
-        """Return the outcome that a result comes to, short and without secrets, and the artifacts to record with it:
-        what the call made, and the whole result where it is too long. `since` returns the milliseconds since the call
-        began."""
+        """Return a result's outcome, short and without secrets, and the artifacts to record with it: what the call
+        made, and the whole result if it is too long. `since` returns the milliseconds since the call began."""
         try:
-            made, told = await self.kept(call_id, meta, result.made)
+            made, mentions = await self.kept(call_id, meta, result.made)
         except OzzieError as error:
             return self.failure(call_id, error, since()), []
-        outcome, whole = await self.result(call_id, meta, args, naming(result, made, told), since())
+        data = {**result.data, "kept": mentions} if mentions and isinstance(result.data, dict) else result.data
+        result = replace(result, data=data, artifact_refs=(*result.artifact_refs, *(each.artifact_id for each in made)))
+        outcome, whole = await self.result(call_id, meta, args, result, since())
         if isinstance(outcome, ToolCallFailed):
             return outcome, []
         return outcome, [*([whole] if whole else []), *made]
 
     async def kept(self, call_id: CallId, meta: ToolMeta, made: Sequence[Made]) -> tuple[list[Kept], list[Json]]:
-        """What a call makes, without secrets, and durable; and what its result says of it, see `Made`. Raises
-        OzzieError."""
+        """Store what a call made, without secrets; return that and its mentions (see `Made`). Raises OzzieError."""
         kept: list[Kept] = []
-        told: list[Json] = []
+        mentions: list[Json] = []
         for each in made:
             content = await asyncio.to_thread(_clean, each.content, self._known_secrets())
             kept.append(
@@ -280,41 +287,42 @@ class Telling:
             )
             if each.told or each.shown:
                 of: JsonObject = {"name": each.name, "artifact_id": kept[-1].artifact_id}
-                told.append({**of, **(await asyncio.to_thread(_excerpt, content, each.shown) if each.shown else {})})
-        return kept, told
+                excerpt = await asyncio.to_thread(_excerpt, content, each.shown) if each.shown else {}
+                mentions.append({**of, **excerpt})
+        return kept, mentions
 
     def failure(self, call_id: CallId, error: OzzieError, duration_ms: float) -> ToolCallFailed:
-        """The outcome of a call that gave no result, and had no effect."""
+        """Return the outcome of a call without a result and without an effect."""
         return ToolCallFailed(
             call_id=call_id, code=error.code, message=self._words(str(error)), duration_ms=duration_ms
         )
 
     def unknown(self, call_id: CallId, why: OzzieError) -> ToolCallUncertain:
-        """The outcome of a call of which nobody knows whether it was had."""
-        said = " ".join(filter(None, [str(why), why.hint]))
-        return ToolCallUncertain(call_id=call_id, reason=self._words(said))
+        """Return the outcome of a call whose effect is unknown."""
+        reason = " ".join(filter(None, [str(why), why.hint]))
+        return ToolCallUncertain(call_id=call_id, reason=self._words(reason))
 
     def shown(self, text: str) -> str:
-        """What a tool says while it runs, without secrets."""
+        """Return what a tool says while it runs, without secrets."""
         return redact_text(repair_text(text), self._known_secrets())
 
     def _links(self, links: Sequence[str]) -> tuple[str, ...]:
-        """Those that hold no secret: with another in its place, it is no link of that page."""
+        """Drop links that hold a secret: redacted, they would lead elsewhere."""
         short = (link for link in links[:MOST_LINKS] if len(link) <= LONGEST_LINK)
         return tuple(link for link in short if self.shown(link) == link)
 
-    def _words(self, said: str) -> str:
-        """A sentence of a tool's, as it can be told. A long one is not cut: half of a secret is not found."""
-        if len(said) > MOST_SAID:
-            return f"What it says of that is too long to be told: {len(said):,} characters."
-        return self.shown(said)
+    def _words(self, text: str) -> str:
+        """Return a tool's sentence without secrets. A long one is not cut: half of a secret would not be found."""
+        if len(text) > MOST_SAID:
+            return f"The tool's message is too long to be shown: {len(text):,} characters."
+        return self.shown(text)
 
-    async def _told(
+    async def _shortened(
         self, call_id: CallId, meta: ToolMeta, args: JsonObject, result: ToolResult
     ) -> tuple[Json, Kept | None]:
-        said = result.data if result.error is None else encode(result.error)
-        looking = partial(_redacted, said, self._known_secrets(), meta.max_inline_chars)
-        data, found = looking() if is_light(said) else await asyncio.to_thread(_bearable, said, looking)
+        content = result.data if result.error is None else encode(result.error)
+        shorten = partial(_redacted, content, self._known_secrets(), meta.max_inline_chars)
+        data, found = shorten() if is_light(content) else await asyncio.to_thread(_bounded, content, shorten)
         if found is None:
             return data, None
         whole = await self._artifacts.keep(
@@ -328,22 +336,13 @@ class Telling:
         return found.excerpt(whole.artifact_id, meta.max_inline_chars), whole
 
 
-def naming(result: ToolResult, made: Sequence[Kept], told: list[Json]) -> ToolResult:
-    """The result with what was kept of it."""
-    if not made:
-        return result
-    data = {**result.data, "kept": told} if told and isinstance(result.data, dict) else result.data
-    return replace(result, data=data, artifact_refs=(*result.artifact_refs, *(each.artifact_id for each in made)))
-
-
 def _excerpt(content: bytes, room: int) -> JsonObject:
     head, tail = head_and_tail(content.decode(), room)
     return {"head": head.text, "tail": tail}
 
 
 def error_of(meta: ToolMeta, error: Exception) -> OzzieError:
-    """What a person and the model read where a tool ended with this: its own words where it foresaw it, and nothing of
-    its insides where it did not."""
+    """Return the error that people and the model read: the tool's own if it foresaw it, without internals if not."""
     match error:
         case OzzieError():
             return error
@@ -354,7 +353,7 @@ def error_of(meta: ToolMeta, error: Exception) -> OzzieError:
 
 
 def _clean(content: str | bytes, known: Sequence[str]) -> bytes:
-    """Without secrets, where it is text: in what is none, nobody reads one."""
+    """Remove secrets from text; binary content stays as it is."""
     if isinstance(content, bytes):
         try:
             content = content.decode()
@@ -363,19 +362,19 @@ def _clean(content: str | bytes, known: Sequence[str]) -> bytes:
     return redact_text(repair_text(content), known).encode()
 
 
-def _redacted(said: Any, known: Sequence[str], max_chars: int) -> tuple[Json, LargeResult | None]:
-    """Of a result as JSON: what a tool gives back may hold tuples and the like, which nobody would look into."""
-    raw = canonical_bytes(said)
+def _redacted(content: Any, known: Sequence[str], max_chars: int) -> tuple[Json, LargeResult | None]:
+    """Redact a result as plain JSON: it may hold tuples and the like, which `redact` does not look into."""
+    raw = canonical_bytes(content)
     whole = loads(raw, max_bytes=len(raw))
     data = redact(whole, known)
     is_small = data == whole and len(raw) <= max_chars
     return data, None if is_small else large(data, max_chars)
 
 
-def _bearable(said: Any, looking: Callable[[], T]) -> T:
-    expect_bearable(said)
-    return looking()
+def _bounded(content: Any, work: Callable[[], T]) -> T:
+    expect_bearable(content)
+    return work()
 
 
-def _untold(error: Exception) -> str:
+def _not_shown(error: Exception) -> str:
     return f"Its result can't be shown: {error}" if isinstance(error, OzzieError) else "Its result can't be shown."

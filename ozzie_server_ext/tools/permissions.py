@@ -1,6 +1,6 @@
-"""Whether a call that a person has to be asked for may be made, and what they are asked.
+"""Approvals of single calls: whether there is one, and the question if there is none.
 
-What is asked comes from the tool's plan and the checked arguments; a yes is good for exactly that plan.
+The question comes from the tool's plan and the checked arguments; a yes is valid for exactly that plan.
 """
 
 import asyncio
@@ -32,7 +32,7 @@ from ozzie_server_ext.tools.registry import ToolRegistry
 
 
 def unknown_tool(name: str, registry: ToolRegistry) -> OzzieError:
-    """Names of an outsider's making are not told: nobody may have been offered them."""
+    """Return the error for an unknown tool. Names made by outsiders are not listed: they may not have been offered."""
     names = [tool.meta.name for tool in registry.all() if not tool.meta.told_by and tool.meta.tool_id != FIND_ID]
     there = "there are"
     if len(names) > OFFERED_AT_MOST:
@@ -40,18 +40,8 @@ def unknown_tool(name: str, registry: ToolRegistry) -> OzzieError:
     return InvalidArguments(f"There is no tool {name[:64]}; {there}: {', '.join(names)}.", code="tool.unknown")
 
 
-def asks_anew() -> PolicyError:
-    return PolicyError("It was cut off, and you would have to allow it to be made again.")
-
-
-def has_no_key() -> PolicyError:
-    return PolicyError(
-        "It was cut off, and its tool does not take the key any more with which it was to be made again."
-    )
-
-
 def refusal(meta: ToolMeta, verdict: Verdict, caller: Caller) -> PolicyError | None:
-    """Why the call does not run, whatever anybody says; None where it may, or may once somebody said yes."""
+    """Return why the call can't run whatever anybody answers; None if it may, perhaps after a yes."""
     if verdict.decision is Decision.DENY:
         return PolicyError(verdict.refusal)
     if verdict.decision is Decision.ASK and not caller.attended:
@@ -63,18 +53,14 @@ def unattended(meta: ToolMeta) -> PolicyError:
     return PolicyError(f"Not done: nobody was there to ask ({meta.name}).", code="policy.unattended")
 
 
-def not_for_skill(meta: ToolMeta) -> PolicyError:
-    return PolicyError(f"Not done: the skill that is run does not have the tool {meta.name}.", code="policy.skill")
-
-
 MOST_SHOWN = 32_000
-"""In characters, of a proof within the request itself. Of a longer one, the whole is an artifact."""
+"""Characters of a proof within the request itself. A longer one is kept whole as an artifact."""
 _UNCHECKED = "No second model was asked: the call contains something that looks like a secret."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Grant:
-    """A yes, and how and when it came."""
+    """An approval, with how and when it came."""
 
     way: AuthStrength
     at: datetime
@@ -82,8 +68,8 @@ class Grant:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Earlier:
-    """What a call was asked for before. `grant`: the yes, where there was one; `is_open`: nobody has answered, and
-    somebody still could; `has_ended`: that call came to an end, and what is made now is another one."""
+    """An earlier approval request for a call. `grant`: the yes, if any; `is_open`: it can still be answered;
+    `has_ended`: that call ended, and the present one is another."""
 
     asked: ApprovalRequested
     grant: Grant | None = None
@@ -92,34 +78,29 @@ class Earlier:
 
 
 class Grants(Protocol):
-    """The yeses for the session that are in force."""
+    """The approvals for a session that are in force."""
 
     async def covering(
         self, session_id: SessionId, fits: Callable[[SessionGrant], bool], needs: AuthStrength
     ) -> ApprovalId | None:
-        """The approval whose yes for the session covers a call, if one does that came by `needs` or a stronger way."""
-        ...
-
-
-class NoGrants:
-    """Where everything is asked for each time."""
-
-    async def covering(
-        self, session_id: SessionId, fits: Callable[[SessionGrant], bool], needs: AuthStrength
-    ) -> ApprovalId | None:
+        """Return the approval for the session that covers a call and came with strength `needs` or more, if any."""
         return None
+
+
+class NoGrants(Grants):
+    """For callers that ask every time."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Permission:
-    """`approval_id` is the yes by which the call may be made. Without one, `facts` are what asks a person."""
+    """`approval_id` allows the call. Without one, `facts` are the events that ask a person."""
 
     approval_id: ApprovalId | None = None
     facts: tuple[EventBody, ...] = ()
 
 
 class Permissions:
-    """Looks for a yes to a call, and words the question where there is none."""
+    """Looks for an approval of a call, and writes the question if there is none."""
 
     def __init__(
         self,
@@ -130,7 +111,7 @@ class Permissions:
         expires_s: Callable[[], float] = lambda: EXPIRES_S,
         known_secrets: Callable[[], Sequence[str]] = tuple,
     ) -> None:
-        """`expires_s` tells how long a question waits. `known_secrets`: see `Telling`."""
+        """`expires_s` returns how long a question stays open. `known_secrets`: see `Telling`."""
         self._artifacts = artifacts
         self._clock = clock
         self._ids = ids
@@ -149,13 +130,13 @@ class Permissions:
         earlier: Earlier | None,
         quoted: Content = CLEAN,
     ) -> Permission:
-        """Whether the planned call may be made, or what asks for it. `quoted` is what the question may quote from
-        outside, beside what the call is made from. Raises as `ArtifactStore.record`, and OzzieError where the tool
-        can't say what it would do."""
+        """Return the approval of the planned call, or the events that ask for it. `quoted` are labels of content that
+        only the question may quote. Raises as `ArtifactStore.record`, and OzzieError if the tool can't say what it
+        would do."""
         meta, rule = plan.of(tool.meta), ruling.verdict.rule
         content = context.reading.content
         binds = binding(meta, plan.args, plan.effect, ruling, context.caller, content)
-        # A second model looks at nothing that strangers wrote: it may speak to it.
+        # A second model must not see what strangers wrote: it might obey it.
         is_checked = ruling.verdict.decision is Decision.CHECK and not quoted
         person = _strongest(weakest_way(meta, labelled=bool(content)), ruling.verdict.needs)
         needs = AuthStrength.MODEL if is_checked else person
@@ -174,7 +155,7 @@ class Permissions:
         preview = await preview_of(tool, plan)
         real, stored = await asyncio.to_thread(_cards, preview, plan.args, known)
         is_redacted = stored != real
-        if is_redacted:  # only who draws the real card may answer, and no second model does
+        if is_redacted:  # only who sees the real card may answer, and a second model does not
             needs = _strongest(person, AuthStrength.CLI)
         if needs is not AuthStrength.MODEL and not context.caller.attended:
             raise unattended(meta)
@@ -208,14 +189,14 @@ class Permissions:
         return Permission(facts=(*_void(earlier, binds), requested))
 
     def _is_good(self, earlier: Earlier, binds: str, needs: AuthStrength) -> bool:
-        """Whether there was a yes to exactly this, lately, by a way that is strong enough now too."""
+        """Whether a recent yes to exactly this exists, of sufficient strength."""
         grant = earlier.grant
         if grant is None or earlier.asked.binds != binds or grant.way.strength < needs.strength:
             return False
         return self._clock.now() - grant.at <= timedelta(seconds=GRANT_S)
 
     async def _proof(self, card: Card, name: str, call_id: CallId, recorder: Recorder) -> tuple[str, ArtifactId | None]:
-        """What is shown at once, and the artifact with all of it where that is more. `name` is the tool's."""
+        """Return what is shown at once, and the artifact with the whole proof if that is longer."""
         proof = card.proof
         if len(proof) <= MOST_SHOWN:
             return proof, None
@@ -237,7 +218,7 @@ def _strongest(*ways: AuthStrength) -> AuthStrength:
 
 
 def _void(earlier: Earlier | None, binds: str) -> tuple[EventBody, ...]:
-    """What becomes of the question before: nobody may answer it any more, and a yes to it is void."""
+    """Close the previous question: it can't be answered any more, and a yes to it is void."""
     if earlier is None or not (earlier.is_open or earlier.grant is not None):
         return ()
     why = "time" if earlier.grant is not None and earlier.asked.binds == binds else "changed"

@@ -1,4 +1,4 @@
-"""Which tools there are. A tool can't take another's name."""
+"""The registry of tools. No tool can take another's name."""
 
 import contextlib
 from collections.abc import Iterable
@@ -9,7 +9,7 @@ from ozzie_server_ext.tools.base import Tool
 
 
 class ToolRegistry:
-    """Tools by every name that they answer to."""
+    """Tools by each of their names."""
 
     def __init__(self, tools: Iterable[Tool] = ()) -> None:
         self._tools: dict[str, Tool] = {}
@@ -18,10 +18,7 @@ class ToolRegistry:
             self.register(tool)
 
     def register(self, tool: Tool) -> None:
-        """Add a tool.
-
-        Raises Conflict where one of its names is taken.
-        """
+        """Add a tool. Raises Conflict if one of its names is taken."""
         names = {tool.meta.tool_id, tool.meta.name, *tool.meta.further_names}
         for name in names:
             if name in self._names:
@@ -33,7 +30,7 @@ class ToolRegistry:
         self._names |= dict.fromkeys(names, tool)
 
     def replace(self, before: Iterable[Tool], tools: Iterable[Tool]) -> tuple[Tool, ...]:
-        """Put `tools` in the place of those; the ones that are there now. One whose name is taken is left out."""
+        """Replace the tools `before` by `tools`; return the registered ones, without those whose name is taken."""
         for tool in before:
             if self._tools.get(tool.meta.tool_id) is tool:
                 del self._tools[tool.meta.tool_id]
@@ -46,34 +43,33 @@ class ToolRegistry:
         return tuple(there)
 
     def find(self, name: str) -> Tool | None:
-        """The tool of that id or name; models now and then use a further name or the id itself."""
+        """Return the tool with this id or name; models sometimes use a further name or the id."""
         return self._names.get(name)
 
     def meta(self, name: str) -> ToolMeta | None:
-        """What the tool of that id or name declares of itself."""
+        """Return the contract of the tool with this id or name."""
         tool = self._names.get(name)
         return tool.meta if tool is not None else None
 
     def may_be_repeated(self, tool_id: str) -> bool:
-        """Whether a call of that tool which has no outcome may be made again; of one that is not here, nobody knows."""
+        """Whether a call without an outcome may be repeated; False for an unknown tool."""
         tool = self._tools.get(tool_id)
         return tool is not None and tool.meta.may_be_repeated
 
     def takes_key(self, tool_id: str) -> bool:
-        """Whether a call of that tool that is made again with the same key has its effect once."""
+        """Whether a call repeated with the same key has its effect only once."""
         tool = self._tools.get(tool_id)
         return tool is not None and tool.meta.takes_key
 
     def only_reads(self, name: str) -> bool:
-        """Whether a call by that name has no effect; one of a tool that is not here has none."""
+        """Whether a call by this name has no effect; True for an unknown tool, which never runs."""
         meta = self.meta(name)
         return meta is None or meta.side_effect is SideEffect.NONE
 
     def is_outbound(self, name: str) -> bool:
-        """Whether a call by that name leaves this machine; one of a tool that is not here goes nowhere."""
+        """Whether a call by this name leaves this machine; False for an unknown tool."""
         meta = self.meta(name)
         return meta is not None and meta.is_outbound
 
     def all(self) -> tuple[Tool, ...]:
-        """Every tool, by id."""
         return tuple(self._tools[tool_id] for tool_id in sorted(self._tools))

@@ -1,4 +1,4 @@
-"""Opening files below one folder and nowhere else, and walking through them."""
+"""Opening files below one folder only, and walking through them."""
 
 import os
 import re
@@ -16,27 +16,27 @@ from ozzie_server_ext.render.text import visible_label
 from ozzie_server_ext.tools.base import ToolFailed
 
 MAX_NAME_BYTES = 255
-"""What Linux's file systems take, in bytes of UTF-8."""
+"""The limit of Linux file systems, in bytes of UTF-8."""
 
 # O_NONBLOCK: opening a FIFO must not wait for its other end.
 FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 FOLDER = FILE | os.O_DIRECTORY
 
-# Letters that are drawn as nothing, and what only chooses how the character before is drawn.
+# Letters drawn as nothing, and variation selectors.
 _BLANK = re.compile("[\u034f\u115f\u1160\u17b4\u17b5\u2800\u3164\ufe00-\ufe0f\uffa0\U000e0100-\U000e01ef]")
 
 
 class OutsideProject(ToolFailed):
-    """The path leads out of the project, or to something that is not offered there."""
+    """The path leads out of the project or to something that is not accessible there."""
 
     code = "tool.outside_project"
 
 
 def parts_below(path: str, *, hidden: bool = False) -> tuple[str, ...]:
-    """The components of a path relative to the project's root.
+    """Return the components of a path relative to the project's root.
 
-    Raises OutsideProject for absolute paths, `..`, and, unless `hidden` is set, hidden files: credentials and settings
-    are kept in those.
+    Raises OutsideProject for absolute paths, `..` and, unless `hidden` is set, hidden files, which hold credentials and
+    settings.
     """
     pure = PurePosixPath(path.strip() or ".")
     if "\0" in path:
@@ -52,10 +52,10 @@ def parts_below(path: str, *, hidden: bool = False) -> tuple[str, ...]:
 
 
 def readable_parts(path: str) -> tuple[str, ...]:
-    """The components of the path of a file that is to be changed: as `parts_below`, and each is a name that a person
-    reads as it is: nothing invisible, no line break, no space at an end or twice.
+    """Return the components of the path of a file to be changed. As `parts_below`, but each name must read as it is:
+    nothing invisible, no line break, no space at an end or doubled.
 
-    Raises OutsideProject; ToolFailed for a name that can't be read or is too long, and for the project folder itself.
+    Raises OutsideProject; ToolFailed for an unreadable or too long name and for the project folder itself.
     """
     shown = visible_label(path)
     for part in path.split("/"):
@@ -70,8 +70,7 @@ def readable_parts(path: str) -> tuple[str, ...]:
 
 
 def open_deepest(root: Path, parts: tuple[str, ...]) -> tuple[int, tuple[str, ...]]:
-    """An open descriptor of the deepest folder on the way `parts` that is there, and the names that are missing below
-    it; the caller closes it.
+    """Open the deepest existing folder of `parts`; return its descriptor and the missing rest. The caller closes it.
 
     Raises OutsideProject for a symbolic link on the way, ToolFailed for anything else that is no folder.
     """
@@ -100,8 +99,8 @@ def closing(descriptor: int) -> Iterator[int]:
 
 
 def open_plain(folder: int, name: str, path: str) -> int | None:
-    """An open descriptor of the plain file `name` in an open folder, or None where nothing has that name; the caller
-    closes it. `path` is for the messages.
+    """Open the plain file `name` of an open folder; return its descriptor, which the caller closes, or None if there is
+    no such name. `path` is for messages.
 
     Raises OutsideProject for a symbolic link, ToolFailed for anything else that is no plain file.
     """
@@ -118,10 +117,10 @@ def open_plain(folder: int, name: str, path: str) -> int | None:
 
 
 def open_below(root: Path, path: str, *, folder: bool, hidden: bool = False) -> int:
-    """An open descriptor of the file (or folder) at `path` below `root`; the caller closes it. `hidden` is for who
-    shows names to the user, and reads nothing.
+    """Open the file (or folder) at `path` below `root`; the caller closes the descriptor. `hidden` is for callers that
+    show names to the user and read nothing.
 
-    Raises OutsideProject, or ToolFailed where it is not there or is no plain file (folder).
+    Raises OutsideProject, or ToolFailed if it does not exist or is no plain file (folder).
     """
     parts = parts_below(path, hidden=hidden)
     descriptor = os.open(root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
@@ -156,14 +155,14 @@ def _explain(path: str, part: str, folder: int, error: OSError) -> ToolFailed:
 
 
 MAX_DEPTH = 100
-"""Folders in folders that are looked into."""
+"""Nested folders that are searched."""
 MAX_FILES = 50_000
-"""How many are looked at in one walk."""
+"""Files of one walk."""
 
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """A plain file: its path relative to the project, its size in bytes, and the open folder in which it is `name`."""
+    """A plain file: its path in the project, its size in bytes, and the open folder that has it as `name`."""
 
     path: str
     size: int
@@ -171,7 +170,7 @@ class Found:
     name: str
 
     def open(self) -> BinaryIO:
-        """Open it to be read; what is no plain file any more reads as an empty one."""
+        """Open it for reading; if it is no plain file any more, it reads as empty."""
         try:
             descriptor = open_plain(self.folder, self.name, self.path)
         except ToolFailed:
@@ -180,8 +179,8 @@ class Found:
 
 
 class Walk:
-    """One walk, with an end: after `limit_s` seconds, after MAX_FILES files, or when it is stopped from another thread.
-    `is_cut` says whether one of these came before the last file; `looked_at` counts files."""
+    """One bounded walk: it ends after `limit_s` seconds, after MAX_FILES files, or when another thread stops it.
+    `is_cut` says whether it ended early; `looked_at` counts files."""
 
     def __init__(self, limit_s: float) -> None:
         self._end = time.monotonic() + limit_s
@@ -194,14 +193,14 @@ class Walk:
 
     @property
     def is_over(self) -> bool:
-        """Whether it may go no further."""
+        """Whether it must stop."""
         if self._stopped.is_set() or self.looked_at >= MAX_FILES or time.monotonic() > self._end:
             self.is_cut = True
         return self.is_cut
 
     def files(self, root: Path, path: str) -> Iterator[Found]:
-        """The plain files at and below `path` in the project, without what is hidden; no link is followed. Raises
-        ToolFailed where `path` is neither a folder nor a plain file."""
+        """Yield the plain files at and below `path` in the project; hidden files are left out, links not followed.
+        Raises ToolFailed if `path` is neither a folder nor a plain file."""
         try:
             top = open_below(root, path, folder=True)
         except ToolFailed as error:
@@ -225,10 +224,10 @@ class Walk:
                         yield Found(name if below == "." else f"{below}/{name}", size, opened, name)
 
     def _file(self, root: Path, path: str, otherwise: ToolFailed) -> Iterator[Found]:
-        """The one plain file at `path`. Raises what was told of it as a folder where it is none."""
+        """Yield the plain file at `path`. Raises `otherwise`, the error of opening it as a folder, if it is none."""
         folder, _, name = path.rstrip("/").rpartition("/")
         try:
-            with _opened(root, folder or ".") as opened:
+            with closing(open_below(root, folder or ".", folder=True)) as opened:
                 if not _is_shown(name) or (size := _size(name, opened)) is None:
                     raise otherwise
                 self.looked_at += 1
@@ -237,19 +236,13 @@ class Walk:
             raise otherwise from None
 
 
-@contextmanager
-def _opened(root: Path, folder: str) -> Iterator[int]:
-    with closing(open_below(root, folder, folder=True)) as opened:
-        yield opened
-
-
 def _is_shown(name: str) -> bool:
-    """Hidden files are not offered, and neither is a name that is no text: nobody could ask for it."""
+    """Hidden files and names that are no text are left out: nobody could ask for the latter."""
     return not name.startswith(".") and name.isprintable()
 
 
 def _size(name: str, folder: int) -> int | None:
-    """Of a plain file; None for anything else, and for what has gone."""
+    """Return the size of a plain file; None for anything else and for what has gone."""
     try:
         info = os.stat(name, dir_fd=folder, follow_symlinks=False)
     except OSError:

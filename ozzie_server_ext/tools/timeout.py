@@ -1,4 +1,4 @@
-"""Waiting for a tool no longer than it was given, also for one that does not let itself be stopped."""
+"""Waiting for a tool within its time limit, even for one that does not stop when told to."""
 
 import asyncio
 from collections.abc import Callable, Coroutine, Iterator
@@ -17,9 +17,8 @@ PATIENCE_S = 10.0
 
 
 async def to_its_end(work: Callable[[], T]) -> T:
-    """The result of `work`. Where the caller is cancelled meanwhile, it still gets the result of what was begun: a
-    thread can't be stopped, and half a step that nobody knows of is worse than a stop that comes a moment later. It
-    asks its own task (`cancelling()`) whether that was so. Work that hangs is given up after PATIENCE_S."""
+    """Return the result of `work`, run in a thread, even if the caller is cancelled, who then has to check
+    `cancelling()`: an unnoticed half step is worse than a late stop. Work that hangs is abandoned after PATIENCE_S."""
     running = asyncio.ensure_future(asyncio.to_thread(work))
     try:
         return await asyncio.shield(running)
@@ -34,18 +33,18 @@ log = logger(__name__)
 
 
 GRACE_S = PATIENCE_S + 2
-"""How long a tool that is told to stop may take for it: longer than a step that must not be left half done takes."""
+"""How long a stopped tool may take: longer than a step that must not be left half done."""
 
 _left: set["asyncio.Future[Any]"] = set()
-"""Those that go on though nobody waits for them any more: the loop itself holds them by a weak reference only."""
+"""Abandoned work that goes on: the event loop itself holds only weak references."""
 
 
 async def in_time(work: Coroutine[Any, Any, T], limit_s: float, *, keeps: bool = False) -> T:
-    """The result of `work`, which is told to stop after `limit_s`, or when the caller is cancelled; what it comes to
-    after `limit_s`, it still comes to. Where it goes on regardless, it is left alone after GRACE_S.
+    """Return the result of `work`, which is cancelled after `limit_s` or with the caller. A result that it still
+    returns after the limit counts. If it ignores cancellation, it is abandoned after GRACE_S.
 
-    With `keeps`, it also comes to that where the caller was cancelled, who has to look for that then: what had an
-    effect is told. Raises TimeoutError, or what the cancellation raises.
+    With `keeps`, a result counts even if the caller was cancelled (who must check for that): an effect has to be
+    reported. Raises TimeoutError, or as the cancellation does.
     """
     running = asyncio.ensure_future(work)
     try:
@@ -64,19 +63,19 @@ async def in_time(work: Coroutine[Any, Any, T], limit_s: float, *, keeps: bool =
 
 
 async def limited(tool: Tool, work: Coroutine[Any, Any, T], *, keeps: bool = False) -> T:
-    """As `in_time`, with the limit of the tool. What waits for nothing needs no task in which it could be stopped."""
+    """As `in_time`, with the tool's limit. A tool that never awaits needs no task to be stopped in."""
     return await (in_time(work, tool.meta.timeout_s, keeps=keeps) if tool.waits else work)
 
 
 async def planned(tool: Tool, args: JsonObject, context: ToolContext) -> Plan:
-    """What a call would do, see `Tool.plan`. Raises OzzieError, and nothing else."""
-    with told_as_errors(tool, "planned"):
+    """Return what a call would do, see `Tool.plan`. Raises only OzzieError."""
+    with only_ozzie_errors(tool, "planned"):
         return await limited(tool, tool.plan(args, context))
 
 
 @contextmanager
-def told_as_errors(tool: Tool, doing: str) -> Iterator[None]:
-    """Let what goes wrong while the tool did that be an OzzieError, and nothing else. A break is noted in the log."""
+def only_ozzie_errors(tool: Tool, doing: str) -> Iterator[None]:
+    """Turn every error of the tool into an OzzieError; unexpected ones are logged."""
     try:
         yield
     except OzzieError:
@@ -88,7 +87,7 @@ def told_as_errors(tool: Tool, doing: str) -> Iterator[None]:
 
 
 async def _stop(running: "asyncio.Future[Any]") -> None:
-    """Returns once it has ended. Raises as the caller was told to stop, or TimeoutError, where it goes on."""
+    """Cancel and wait. If it does not end, raises CancelledError if the caller was cancelled, else TimeoutError."""
     loop = asyncio.get_running_loop()
     end = loop.time() + GRACE_S
     cancelled: asyncio.CancelledError | None = None

@@ -21,7 +21,7 @@ from typing import Protocol
 
 from ozzie_server_ext.tools.changes.replace import clear_leftovers, replace
 from ozzie_server_ext.tools.changes.seen import Seen, look
-from ozzie_server_ext.tools.changes.several import Step, came_to_be, carry_out, make_way, was_done
+from ozzie_server_ext.tools.changes.several import Step, carry_out, make_missing_folders, was_done, was_replaced
 from ozzie_server_ext.tools.changes.trash import all_notes, move_to_trash, restore, was_trashed
 from tests.hostile.leftovers import leftovers
 
@@ -57,7 +57,7 @@ class Replacing:
         assert content in (OLD, NEW), content
         assert stat.S_IMODE(os.stat(root / self.path).st_mode) == MODE
         beside = _check_beside(root, self.path)
-        assert came_to_be(root, self.seen, NEW_HASH) is (content == NEW)
+        assert was_replaced(root, self.seen, NEW_HASH) is (content == NEW)
         assert clear_leftovers(root, self.path).kept == ()
         assert os.listdir(root) == [self.path]
         replace(root, look(root, self.path).seen, b"next")
@@ -76,7 +76,7 @@ class Creating:
         there = (root / self.path).exists()
         assert not there or (root / self.path).read_bytes() == NEW
         beside = _check_beside(root, self.path)
-        assert came_to_be(root, self.seen, NEW_HASH) is there
+        assert was_replaced(root, self.seen, NEW_HASH) is there
         if (root / self.path).parent.exists():
             assert clear_leftovers(root, self.path).kept == ()
             assert os.listdir((root / self.path).parent) == ["notes.txt"] * there
@@ -159,7 +159,7 @@ class Applying:
         return [Step(seen=look(root, path).seen, content=content) for path, content in contents.items()]
 
     def _apply(self, root: Path, steps: list[Step]) -> None:
-        for step in make_way(root, tuple(steps)).steps:
+        for step in make_missing_folders(root, tuple(steps)).steps:
             carry_out(root, step, "key", WHEN)
 
 

@@ -3,14 +3,14 @@
 from pathlib import Path
 
 from ozzie_server_ext.tools.changes.replace import names_of
-from ozzie_server_ext.tools.changes.seen import told_in_words
+from ozzie_server_ext.tools.changes.seen import explain_os_errors
 from ozzie_server_ext.tools.safe_open import closing, open_deepest, readable_parts
 
 
 def leftovers(root: Path, path: str) -> tuple[str, ...]:
     """Return their names. Raises OutsideProject, ToolFailed."""
     *above, name = readable_parts(path)
-    with told_in_words(path):
+    with explain_os_errors(path):
         descriptor, missing = open_deepest(root, tuple(above))
         with closing(descriptor):
             return () if missing else names_of(descriptor, name)

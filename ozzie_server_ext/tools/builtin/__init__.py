@@ -1,4 +1,4 @@
-"""The tools that come with Ozzie, one family a file."""
+"""The tools that come with Ozzie, one family per file."""
 
 from ozzie_server_ext.tools.base import Tool
 from ozzie_server_ext.tools.builtin import (
@@ -7,12 +7,10 @@ from ozzie_server_ext.tools.builtin import (
     commands,
     files,
     finding,
-    gate,
     host,
     kernels,
     notebooks,
     notes,
-    running,
     search,
     time,
     user,
@@ -24,6 +22,6 @@ from ozzie_server_ext.tools.builtin import (
 def builtin_tools() -> tuple[Tool, ...]:
     families = (
         *(calc, time, files, search, writing, applying),
-        *(notebooks, commands, host, kernels, running, web, notes, user, finding, gate),
+        *(notebooks, commands, host, kernels, web, notes, user, finding),
     )
     return tuple(tool for family in families for tool in family.TOOLS)

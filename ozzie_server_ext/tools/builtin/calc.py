@@ -11,8 +11,8 @@ from typing import Annotated
 from pydantic import Field
 
 from ozzie_server_ext.domain.expressions import Language, NotAllowed, parsed
-from ozzie_server_ext.domain.toolmeta import Idempotency, RiskLevel, SideEffect, ToolMeta, ToolResult
-from ozzie_server_ext.tools.base import FunctionTool, ToolContext, ToolFailed
+from ozzie_server_ext.domain.toolmeta import ToolResult
+from ozzie_server_ext.tools.base import FunctionTool, ToolContext, ToolFailed, read_only
 
 MAX_CHARACTERS = 1000
 _CONTEXT = decimal.Context(
@@ -24,14 +24,10 @@ def _by_float(function: Callable[[float], float]) -> Callable[[Decimal], Decimal
     return lambda x: Decimal(repr(function(float(x))))
 
 
-def _round(x: Decimal, digits: Decimal = Decimal(0)) -> Decimal:
-    return round(x, int(digits))
-
-
 def _number(value: object) -> Decimal:
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise TypeError
-    if isinstance(value, float) and math.isinf(value):  # a literal beyond the floats, as 1e400
+    if isinstance(value, float) and math.isinf(value):  # a literal beyond floats, such as 1e400
         raise decimal.Overflow
     return Decimal(repr(value))
 
@@ -63,7 +59,7 @@ _ARITHMETIC = Language[Decimal](
         "log10": _CONTEXT.log10,
         "max": max,
         "min": min,
-        "round": _round,
+        "round": lambda x, digits=Decimal(0): round(x, int(digits)),
         "sqrt": _CONTEXT.sqrt,
         "sin": _by_float(math.sin),
         "cos": _by_float(math.cos),
@@ -86,10 +82,7 @@ def evaluate(
 
 
 def calculate(expr: str) -> str:
-    """The value of `expr` in plain digits.
-
-    Raises ToolFailed, saying what is wrong with the expression.
-    """
+    """Return the value of `expr` in plain digits. Raises ToolFailed with what is wrong."""
     try:
         tree = parsed(expr.strip().replace("^", "**"))
         with decimal.localcontext(_CONTEXT):
@@ -110,7 +103,7 @@ def calculate(expr: str) -> str:
 
 
 def _plain(value: Decimal) -> str:
-    # What is exact stays exact. Of a value that had to be cut off (1/3), nobody wants to read more than a float shows.
+    # Exact values stay exact; a rounded one (1/3) is shown with the digits of a float.
     exact = len(value.normalize(_CONTEXT).as_tuple().digits) <= 28
     rounded = decimal.Context(prec=28 if exact else 15).plus(value)
     if rounded == 0:
@@ -120,16 +113,4 @@ def _plain(value: Decimal) -> str:
     return f"{rounded.normalize():f}"
 
 
-TOOLS = (
-    FunctionTool(
-        evaluate,
-        ToolMeta(
-            tool_id="calc.eval",
-            name="calculator",
-            side_effect=SideEffect.NONE,
-            risk_level=RiskLevel.LOW,
-            timeout_s=5,
-            idempotency=Idempotency.SUPPORTED,
-        ),
-    ),
-)
+TOOLS = (FunctionTool(evaluate, read_only(tool_id="calc.eval", name="calculator", timeout_s=5)),)

@@ -1,5 +1,5 @@
-"""`shell.run` and `code.python`: commands and programs in the sandbox, where they change nothing outside. Of a
-folder that they may edit they get a copy; what they change in it is kept apart, for `apply_changes` (ADR 33)."""
+"""`shell.run` and `code.python`: commands and programs in the sandbox, which change nothing outside. Of a folder that
+they may edit they get a copy; the changes are kept for `apply_changes` (ADR 33)."""
 
 import asyncio
 import codecs
@@ -14,30 +14,21 @@ from pydantic import Field
 from ozzie_server_ext.domain.artifacts import MAX_NAME, ArtifactKind
 from ozzie_server_ext.domain.errors import OzzieError
 from ozzie_server_ext.domain.json import Json, JsonObject
-from ozzie_server_ext.domain.toolmeta import (
-    Idempotency,
-    Made,
-    RiskLevel,
-    SideEffect,
-    Target,
-    TargetKind,
-    ToolMeta,
-    ToolResult,
-)
+from ozzie_server_ext.domain.toolmeta import Idempotency, Made, Target, TargetKind, ToolMeta, ToolResult
 from ozzie_server_ext.execution.runner import Collected, JobFile, JobLimits, JobRunner, JobSpec, JobState, JobStatus
 from ozzie_server_ext.render.text import file_count, line_count
-from ozzie_server_ext.tools.base import FunctionTool, Live, ToolContext, ToolFailed
+from ozzie_server_ext.tools.base import FunctionTool, Live, ToolContext, ToolFailed, failure_of, read_only
 from ozzie_server_ext.tools.builtin.job_sources import JobSources
 from ozzie_server_ext.tools.builtin.proposing import Proposal, not_kept, proposal
 from ozzie_server_ext.tools.outcome import count_lines
 from ozzie_server_ext.tools.safe_open import open_below, parts_below
 
 SHOWN = 8000
-"""In characters, of what a command printed and the model reads at once: its beginning and its end."""
+"""Characters of output that the model reads at once: its beginning and its end."""
 
 
 class Printed:
-    """Text of pieces that may end in the middle of a character."""
+    """Decodes output whose pieces may end within a character."""
 
     def __init__(self, live: Live) -> None:
         self._live = live
@@ -50,45 +41,42 @@ class Printed:
         self._live.output(text)
 
     def whole(self) -> str:
-        """All of it, at the end."""
         return "".join(self._pieces) + self._decoder.decode(b"", final=True)
 
 
 def output_of(status: JobStatus, printed: str, log: str) -> tuple[JsonObject, list[Made]]:
-    """What a result says of how it ended and what it printed; and the artifact of that name, where that is more than a
-    model reads at once."""
-    data: JsonObject = {"exit_code": status.exit_code, "output": printed}
-    made: list[Made] = []
-    if len(printed) > SHOWN:
-        data["output"] = {"cut": True, "lines": count_lines(printed), "note": "Its beginning and end stand in `kept`."}
-        made.append(Made(name=log, kind="log", mime="text/plain", content=printed, shown=SHOWN))
+    """Return how a command ended and what it printed, and the artifact `log` if that is too long."""
+    output, made = short_output(printed, log)
+    data: JsonObject = {"exit_code": status.exit_code, "output": output}
     if status.reason:
         data["ended"] = status.reason
     return data, made
 
 
+def short_output(printed: str, log: str) -> tuple[Json, list[Made]]:
+    """Return output for the model; if it is too long, a note and the artifact `log` with all of it."""
+    if len(printed) <= SHOWN:
+        return printed, []
+    note: JsonObject = {"cut": True, "lines": count_lines(printed), "note": "Its beginning and end are in `kept`."}
+    return note, [Made(name=log, kind="log", mime="text/plain", content=printed, shown=SHOWN)]
+
+
 def how_it_ended(status: JobStatus, printed: str, files: int = 0) -> str:
-    """In a few words, with how many files it left."""
-    match status.state:
-        case JobState.SUCCEEDED | JobState.FAILED if status.exit_code is not None:
-            said = [f"exit {status.exit_code}"] if status.exit_code else []
-            said.append(line_count(count_lines(printed)) if printed else "no output")
-            return " · ".join([*said, *([file_count(files)] if files else [])])
-        case JobState.TIMED_OUT:
-            return "took too long"
-        case JobState.CUT:
-            return "took too much"
-        case _:
-            return str(status.state)
+    """Summarize in a few words, with the number of files."""
+    if status.exit_code is None or status.state not in (JobState.SUCCEEDED, JobState.FAILED):
+        return {JobState.TIMED_OUT: "took too long", JobState.CUT: "took too much"}.get(status.state, str(status.state))
+    parts = [f"exit {status.exit_code}"] if status.exit_code else []
+    parts.append(line_count(count_lines(printed)) if printed else "no output")
+    return " · ".join([*parts, *([file_count(files)] if files else [])])
 
 
 MAX_COMMAND = 50_000
-"""In characters, of a command or a program."""
+"""Characters of a command or program."""
 MAX_S = 600
 _ROOM_S = 60
-"""For what is around the command itself: waiting for its turn, and taking its files out."""
+"""Seconds beside the command itself: waiting for a slot and collecting files."""
 OUT_FOLDER = "out/"
-"""Where the files that a command leaves stand among the artifacts."""
+"""Where the files of commands are among the artifacts."""
 MAX_FILES = 20
 _IMAGES = ("image/png", "image/jpeg", "image/gif", "image/webp")
 _KINDS: Mapping[str, ArtifactKind] = {"application/json": "json", "text/markdown": "markdown"}
@@ -142,7 +130,7 @@ async def _run(
     editable_folder: str | None,
     timeout_s: int,
 ) -> ToolResult:
-    # Models write "" for what they leave out; the project itself is ".".
+    # Models write "" to omit it; the project itself is ".".
     editable = await asyncio.to_thread(_folder, context.project, editable_folder) if editable_folder else None
     spec = JobSpec(
         argv=argv,
@@ -157,7 +145,7 @@ async def _run(
     try:
         job_id = await jobs.start(spec)
     except OzzieError as error:
-        raise ToolFailed(" ".join(filter(None, [str(error), error.hint])), code=error.code) from None
+        raise failure_of(error) from None
     try:
         printed = await _printed(jobs, job_id, context.live)
     except asyncio.CancelledError:
@@ -170,12 +158,12 @@ async def _run(
         raise ToolFailed(status.reason, code="sandbox.failed")
     changes = None if spec.copied is None else await asyncio.to_thread(_changes, spec, status, left)
     files_left = (file.content for file in (*left.out, *left.changed))
-    await sources.note_told([printed.encode(errors="replace"), *files_left])
+    await sources.note_output([printed.encode(errors="replace"), *files_left])
     return await asyncio.to_thread(_result, job_id, status, printed, left, changes)
 
 
 def _folder(project: Path, folder: str) -> str:
-    """The folder's path below the project. Raises ToolFailed where it can't be opened."""
+    """Return the folder's path in the project. Raises ToolFailed if it can't be opened."""
     os.close(open_below(project, folder, folder=True))
     return "/".join(parts_below(folder))
 
@@ -187,7 +175,7 @@ def _changes(spec: JobSpec, status: JobStatus, left: Collected) -> Proposal:
 
 
 async def _printed(jobs: JobRunner, job_id: str, live: Live) -> str:
-    """All that it prints, shown as it comes."""
+    """Return all output, shown live as it comes."""
     printed = Printed(live)
     async for piece in jobs.stream_logs(job_id):
         printed.add(piece.data)
@@ -202,7 +190,7 @@ def _result(job_id: str, status: JobStatus, printed: str, left: Collected, chang
     made += logs
     ok, summary = status.state is JobState.SUCCEEDED, how_it_ended(status, printed, len(left.out))
     if changes is not None:
-        data["changes"] = changes.told
+        data["changes"] = changes.data
         made += [changes.made] if changes.made else []
         left_out += changes.left_out
         ok = ok and not changes.is_refused
@@ -213,7 +201,7 @@ def _result(job_id: str, status: JobStatus, printed: str, left: Collected, chang
 
 
 def _is_named(file: JobFile) -> bool:
-    """Whether its name can be an artifact's."""
+    """Whether an artifact can have its name."""
     return len(OUT_FOLDER + file.path) <= MAX_NAME
 
 
@@ -233,11 +221,9 @@ def _is_text(content: bytes) -> bool:
 
 
 def _meta(tool_id: str, name: str, further: tuple[str, ...]) -> ToolMeta:
-    return ToolMeta(
+    return read_only(
         tool_id=tool_id,
         name=name,
-        side_effect=SideEffect.NONE,
-        risk_level=RiskLevel.LOW,
         timeout_s=MAX_S + _ROOM_S,
         idempotency=Idempotency.NOT_SUPPORTED,
         further_names=further,

@@ -1,4 +1,4 @@
-"""`fs.list` and `fs.read`: looking at files below the project's root, and nowhere else."""
+"""`fs.list` and `fs.read`: looking at files of the project, and no others."""
 
 import asyncio
 import hashlib
@@ -12,16 +12,8 @@ from pydantic import Field
 from ozzie_server_ext.domain.content import Content, Label
 from ozzie_server_ext.domain.json import JsonObject
 from ozzie_server_ext.domain.redaction import redacted_lines
-from ozzie_server_ext.domain.toolmeta import (
-    Idempotency,
-    RiskLevel,
-    SideEffect,
-    Target,
-    TargetKind,
-    ToolMeta,
-    ToolResult,
-)
-from ozzie_server_ext.tools.base import FunctionTool, ToolContext, ToolFailed
+from ozzie_server_ext.domain.toolmeta import Target, TargetKind, ToolResult
+from ozzie_server_ext.tools.base import FunctionTool, ToolContext, ToolFailed, read_only
 from ozzie_server_ext.tools.changes.seen import MAX_BYTES, FileChanged
 from ozzie_server_ext.tools.notebook.outputs import file_holds_outputs
 from ozzie_server_ext.tools.outcome import TextPlace, count_lines, page_of
@@ -30,8 +22,7 @@ from ozzie_server_ext.tools.safe_open import open_below
 
 @dataclass(frozen=True, slots=True)
 class TextFile:
-    """`text` has `\\n` at the ends of lines; the file has `\\r\\n` where `windows` is set, and begins with the mark of
-    UTF-8 where `marked` is."""
+    """`text` has `\\n` line ends; the file has `\\r\\n` if `windows`, and a UTF-8 byte order mark if `marked`."""
 
     text: str
     windows: bool = False
@@ -39,7 +30,7 @@ class TextFile:
 
     @classmethod
     def of(cls, content: bytes, path: str) -> "TextFile":
-        """Raises ToolFailed for what is no text, or one that could not be written back as it was."""
+        """Raises ToolFailed for anything but text that can be written back unchanged."""
         try:
             text = content.decode()
         except UnicodeDecodeError:
@@ -57,11 +48,11 @@ class TextFile:
         return cls(text, windows, marked)
 
     def with_text(self, text: str) -> "TextFile":
-        """The same file with another text, whose lines end as the file's do. Raises ToolFailed for what is no text."""
+        """Return the same file with another text and the same line ends. Raises ToolFailed for non-text characters."""
         text = text.replace("\r\n", "\n")
         text = text.removeprefix("\ufeff") if self.marked else text
         if "\0" in text or "\r" in text:
-            raise ToolFailed("The new text has characters that are no text; nothing was written.")
+            raise ToolFailed("The new text has non-text characters; nothing was written.")
         return replace(self, text=text)
 
     @property
@@ -74,19 +65,17 @@ _PART = "-part"
 
 
 def version_of(content: bytes) -> str:
-    """What a file's content is called where somebody has to have seen it before it is changed."""
+    """Return the version that a call must name to change a file with this content."""
     return hashlib.sha256(content).hexdigest()[:16]
 
 
 def version_read(content: bytes, *, whole: bool) -> str:
-    """The same for who has read it. Where that was a part, it says so: that is enough to change a passage, and not to
-    write the whole anew."""
+    """Return the version for a reader; after a partial read it allows changing a passage, not rewriting the whole."""
     return version_of(content) + ("" if whole else _PART)
 
 
 def expect_version(named: str, content: bytes, path: str, *, whole: bool) -> None:
-    """Raises ToolFailed where `named` is not the version of the content, or where the whole has to have been read and
-    was not."""
+    """Raises ToolFailed if `named` is not the content's version, or only of a part when the `whole` must be read."""
     if not named:
         raise ToolFailed(f"{path} is there already: read it first, and name its version.")
     if named.removesuffix(_PART) != version_of(content):
@@ -136,27 +125,22 @@ def _page(context: ToolContext, path: str, start: TextPlace, max_lines: int) -> 
     if b"\0" in raw[:8192]:
         raise ToolFailed(f"{path} is not text.")
     complete = len(raw) <= MAX_BYTES
-    # Secrets go before the text is cut: half of one would not be known for what it is.
+    # Redact before cutting: half of a secret would not be recognized.
     text = redacted_lines(raw[:MAX_BYTES].decode("utf-8", "replace").removeprefix("\ufeff").replace("\r\n", "\n"))
     page = page_of(text, start, max_lines=max_lines, room=MAX_CHARACTERS)
-    lines = count_lines(text)
     is_whole = complete and start == TextPlace(1, 1) and page.next is None
     data: JsonObject = {
         "path": path,
-        "text": page.text,
-        "first_line": start.line,
-        "first_character": start.character,
-        "lines": lines,
-        "next": page.next and {"first_line": page.next.line, "first_character": page.next.character},
-        # Of a file that is too large to be changed, there is no version.
-        "version": version_read(raw, whole=is_whole) if complete else "",
+        **page.data(text, start),
+        "version": version_read(raw, whole=is_whole) if complete else "",  # a file too large to change has none
         "truncated": not complete or page.next is not None,
     }
-    return ToolResult(ok=True, data=data, summary=_count(lines, "line", "lines") + ("" if complete else " or more"))
+    summary = _count(count_lines(text), "line", "lines") + ("" if complete else " or more")
+    return ToolResult(ok=True, data=data, summary=summary)
 
 
 def _list(context: ToolContext, path: str) -> tuple[int, list[dict[str, Any]]]:
-    """How many entries there are, and what the first of them are."""
+    """Return the number of entries, and the first ones."""
     folder = open_below(context.project, path, folder=True)
     try:
         found: list[dict[str, Any]] = []
@@ -165,9 +149,9 @@ def _list(context: ToolContext, path: str) -> tuple[int, list[dict[str, Any]]]:
             try:
                 info = os.stat(name, dir_fd=folder, follow_symlinks=False)
             except FileNotFoundError:
-                continue  # removed in this moment
+                continue  # just removed
             kind = "folder" if stat.S_ISDIR(info.st_mode) else "file" if stat.S_ISREG(info.st_mode) else "other"
-            # A name may hold bytes that are no UTF-8; the log and the model take text only.
+            # A name may hold bytes that are not UTF-8; the log and the model take only text.
             found.append({"name": os.fsencode(name).decode("utf-8", "replace"), "kind": kind, "size": info.st_size})
         return len(names), found
     finally:
@@ -178,32 +162,15 @@ def _count(number: int, one: str, many: str) -> str:
     return f"{number:,} {one if number == 1 else many}"
 
 
+_META = read_only(
+    tool_id="fs.list",
+    name="list_files",
+    timeout_s=20,
+    max_inline_chars=2 * MAX_CHARACTERS,
+    targets=(Target("path", TargetKind.PATH),),
+)
+
 TOOLS = (
-    FunctionTool(
-        list_folder,
-        ToolMeta(
-            tool_id="fs.list",
-            name="list_files",
-            side_effect=SideEffect.NONE,
-            risk_level=RiskLevel.LOW,
-            timeout_s=20,
-            idempotency=Idempotency.SUPPORTED,
-            max_inline_chars=2 * MAX_CHARACTERS,
-            targets=(Target("path", TargetKind.PATH),),
-        ),
-    ),
-    FunctionTool(
-        read_text,
-        ToolMeta(
-            tool_id="fs.read",
-            name="read_file",
-            side_effect=SideEffect.NONE,
-            risk_level=RiskLevel.LOW,
-            timeout_s=20,
-            idempotency=Idempotency.SUPPORTED,
-            further_names=("file_read",),
-            max_inline_chars=2 * MAX_CHARACTERS,
-            targets=(Target("path", TargetKind.PATH),),
-        ),
-    ),
+    FunctionTool(list_folder, _META),
+    FunctionTool(read_text, replace(_META, tool_id="fs.read", name="read_file", further_names=("file_read",))),
 )

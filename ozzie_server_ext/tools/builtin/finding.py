@@ -1,4 +1,4 @@
-"""`tool.find`: the tools that were left out of what the model is offered."""
+"""`tool.find`: finding tools that the model is not offered."""
 
 import re
 from typing import Annotated
@@ -7,13 +7,13 @@ from pydantic import Field
 
 from ozzie_server_ext.domain.content import Content
 from ozzie_server_ext.domain.json import Json
-from ozzie_server_ext.domain.toolmeta import Idempotency, RiskLevel, SideEffect, ToolMeta, ToolResult
-from ozzie_server_ext.tools.base import FunctionTool, Tool, ToolContext
+from ozzie_server_ext.domain.toolmeta import ToolResult
+from ozzie_server_ext.tools.base import FunctionTool, Tool, ToolContext, read_only
 from ozzie_server_ext.tools.offering import FIND_ID, FIND_NAME
 
 MOST_FOUND = 10
 MAX_SENTENCE = 240
-"""In characters."""
+"""Characters."""
 
 _SENTENCE = re.compile(r".*?[.!?](?=\s|$)", re.DOTALL)
 
@@ -33,28 +33,15 @@ async def find_tools(
         ok=True,
         data={"tools": listed},
         summary="1 tool" if len(listed) == 1 else f"{len(listed)} tools",
-        content=Content.of_all(tool.meta.told_by for tool in found),  # names and sentences are theirs
+        content=Content.of_all(tool.meta.told_by for tool in found),  # outsiders may have written the texts
     )
 
 
 def _sentence(tool: Tool) -> str:
-    """The first one of what it says of itself."""
     about = tool.spec.description[: MAX_SENTENCE * 4]
     first = _SENTENCE.match(about)
-    said = first[0] if first else about
-    return said if len(said) <= MAX_SENTENCE else f"{said[: MAX_SENTENCE - 1]}…"
+    sentence = first[0] if first else about
+    return sentence if len(sentence) <= MAX_SENTENCE else f"{sentence[: MAX_SENTENCE - 1]}…"
 
 
-TOOLS = (
-    FunctionTool(
-        find_tools,
-        ToolMeta(
-            tool_id=FIND_ID,
-            name=FIND_NAME,
-            side_effect=SideEffect.NONE,
-            risk_level=RiskLevel.LOW,
-            timeout_s=20,
-            idempotency=Idempotency.SUPPORTED,
-        ),
-    ),
-)
+TOOLS = (FunctionTool(find_tools, read_only(tool_id=FIND_ID, name=FIND_NAME, timeout_s=20)),)

@@ -1,5 +1,5 @@
-"""`host.run`: a program on the user's own machine, in their name, for what the sandbox can't do. Somebody looks at each
-one first (ADR 35)."""
+"""`host.run`: a program on the user's own machine, run as the user, for what the sandbox can't do. A person looks at
+each one first (ADR 35)."""
 
 import asyncio
 import os
@@ -45,9 +45,9 @@ from ozzie_server_ext.tools.timeout import to_its_end
 
 MAX_S = 3600
 MAX_COMMAND = 50_000
-"""In characters, of all words together: somebody is to read them."""
+"""Characters of all words together: a person has to read them."""
 _ROOM_S = 30
-"""For what is around the command itself."""
+"""Seconds beside the command itself."""
 _LOG = "out/host-{key}.log"
 
 Words = Annotated[
@@ -63,9 +63,8 @@ Seconds = Annotated[int, Field(description="It is ended after so many seconds.",
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Named:
-    """What a command names, as it was looked at. `root` is the project, `folder` below it; `place` is what that folder
-    is, by device and inode."""
+class _Resolved:
+    """A resolved command. `root` is the project, `folder` below it; `place` is that folder's device and inode."""
 
     argv: tuple[str, ...]
     root: str
@@ -85,30 +84,30 @@ async def plan_command(context: ToolContext, *, argv: Words, folder: Folder = ".
     if any("\0" in word for word in argv):
         raise ToolFailed("No program can be given a word with a zero byte in it.")
     args: JsonObject = {"argv": [*argv], "folder": folder, "timeout_s": timeout_s}
-    named = await asyncio.to_thread(_looked_at, context, tuple(argv), folder, timeout_s)
+    resolved = await asyncio.to_thread(_resolve, context, tuple(argv), folder, timeout_s)
     effect: JsonObject = {
-        "root": named.root,
-        "folder": [*named.place],
-        "program": encode(named.program),
-        "files": [encode(file) for file in named.files],
+        "root": resolved.root,
+        "folder": [*resolved.place],
+        "program": encode(resolved.program),
+        "files": [encode(file) for file in resolved.files],
     }
-    return Plan(args=args, effect=effect, preview=partial(_preview, named), work=named)
+    return Plan(args=args, effect=effect, preview=partial(_preview, resolved), work=resolved)
 
 
-def _looked_at(context: ToolContext, argv: tuple[str, ...], folder: str, timeout_s: int) -> _Named:
-    with _opened(context, argv, folder, timeout_s) as (named, _, _):
-        return named
+def _resolve(context: ToolContext, argv: tuple[str, ...], folder: str, timeout_s: int) -> _Resolved:
+    with _opened(context, argv, folder, timeout_s) as (resolved, _, _):
+        return resolved
 
 
 @contextmanager
 def _opened(
     context: ToolContext, argv: tuple[str, ...], folder: str, timeout_s: int
-) -> Iterator[tuple[_Named, int, int]]:
-    """What a command names, with its folder and its program open. Raises OzzieError."""
+) -> Iterator[tuple[_Resolved, int, int]]:
+    """Resolve a command; yield it with its open folder and program. Raises OzzieError."""
     with closing(open_below(context.project, folder, folder=True)) as place:
         descriptor, program = open_program(argv[0], place, os.environ.get("PATH", os.defpath))
         with closing(descriptor):
-            named = _Named(
+            resolved = _Resolved(
                 argv=argv,
                 root=str(context.project.resolve()),
                 folder="/".join(parts_below(folder)),
@@ -117,75 +116,70 @@ def _opened(
                 files=files_named(argv[1:], place),
                 wall_s=timeout_s,
             )
-            yield named, place, descriptor
+            yield resolved, place, descriptor
 
 
 async def run_command(context: ToolContext, plan: Plan) -> ToolResult:
-    """Run what was looked at, and nothing that has come into its place."""
-    named: _Named = plan.work
+    """Run the program that was approved, and nothing that has replaced it."""
+    resolved: _Resolved = plan.work
     printed = Printed(context.live)
-    # It sees the project, and prints what it likes, also of what it fetched.
-    content = Content.of(Label.OUTPUT, [named.program.file.real]) | await context.marks.below()
+    # It sees the project and may print anything, also what it fetched.
+    content = Content.of(Label.OUTPUT, [resolved.program.file.real]) | await context.marks.below()
     context.provenance.add(content)
     with ExitStack() as held:
-        opened = _opened(context, named.argv, named.folder or ".", named.wall_s)
+        opened = _opened(context, resolved.argv, resolved.folder or ".", resolved.wall_s)
         now, place, descriptor = await to_its_end(partial(held.enter_context, opened))
-        if now != named:
-            raise ToolFailed(_changed(named, now), code="tool.changed")
+        if now != resolved:
+            raise ToolFailed(_changed(resolved, now), code="tool.changed")
         current = asyncio.current_task()
         if current is not None and current.cancelling():
             raise ToolFailed("The turn was stopped before it was begun.", code="host.not_started")
         spec = HostSpec(
-            argv=named.argv,
-            program=named.program,
+            argv=resolved.argv,
+            program=resolved.program,
             descriptor=descriptor,
             folder=place,
-            env=_environment(os.environ, named, context.reading.content),
-            wall_s=float(named.wall_s),
+            env=_environment(os.environ, resolved, context.reading.content),
+            wall_s=float(resolved.wall_s),
         )
         status = await HostCommand(spec, context.children, printed.add).run()
-    said = printed.whole()
-    data, made = await asyncio.to_thread(output_of, status, said, _LOG.format(key=context.key))
+    output = printed.whole()
+    data, made = await asyncio.to_thread(output_of, status, output, _LOG.format(key=context.key))
     ok = status.state is JobState.SUCCEEDED
-    return ToolResult(ok=ok, data=data, summary=how_it_ended(status, said), made=tuple(made), content=content)
+    return ToolResult(ok=ok, data=data, summary=how_it_ended(status, output), made=tuple(made), content=content)
 
 
-async def happened(context: ToolContext, effect: JsonObject) -> bool | None:
-    """Nobody knows how far a command came that was cut off."""
-    return None
-
-
-def _environment(ours: Mapping[str, str], named: _Named, read: Content) -> dict[str, str]:
-    """What the command sees. A message that it sends by `ozzie ask` or by a kernel is no person's."""
-    seen = {**host_environment(ours), "PWD": "/".join(filter(None, [named.root, named.folder]))}
-    own = content_in(ours) | Content.of(Label.OUTPUT, [named.program.file.real])
+def _environment(ours: Mapping[str, str], resolved: _Resolved, read: Content) -> dict[str, str]:
+    """The command's environment. It labels messages sent by `ozzie ask` or a kernel: they are not a person's."""
+    seen = {**host_environment(ours), "PWD": "/".join(filter(None, [resolved.root, resolved.folder]))}
+    own = content_in(ours) | Content.of(Label.OUTPUT, [resolved.program.file.real])
     return told_to(seen, read | own)
 
 
-def _changed(named: _Named, now: _Named) -> str:
-    if replace(now, files=named.files, place=named.place) != named:
-        what = f"The program {spelled(named.argv[0])}"
-    elif now.place != named.place:
-        what = f"The folder {named.folder or 'of the project'}"
+def _changed(resolved: _Resolved, now: _Resolved) -> str:
+    if replace(now, files=resolved.files, place=resolved.place) != resolved:
+        what = f"The program {spelled(resolved.argv[0])}"
+    elif now.place != resolved.place:
+        what = f"The folder {resolved.folder or 'of the project'}"
     else:
         what = "A file that the command names"
-    return f"{what} is another one than a moment ago, so nothing was run."
+    return f"{what} has just changed, so nothing was run."
 
 
-def _preview(named: _Named) -> Preview:
-    program, place = named.program.file, "/".join(filter(None, [named.root, named.folder]))
-    in_folder = quoted(f"{named.folder}/") if named.folder else "the project's folder"
+def _preview(resolved: _Resolved) -> Preview:
+    program, place = resolved.program.file, "/".join(filter(None, [resolved.root, resolved.folder]))
+    in_folder = quoted(f"{resolved.folder}/") if resolved.folder else "the project's folder"
     leads = f", which is {spelled(program.real)}" if program.real != program.path else ""
     lines = [
-        *map(spelled, named.argv),
+        *map(spelled, resolved.argv),
         "",
         f"Program: {spelled(program.path)}{leads}",
         f"Folder: {spelled(place)}",
-        f"Ended after {elapsed(named.wall_s)} at the latest.",
+        f"Ended after {elapsed(resolved.wall_s)} at the latest.",
         "It runs outside of the sandbox, as you: it can read, change, delete and send away whatever you can.",
     ]
-    if any(not word.isascii() for word in named.argv):
-        lines.append("Some of its letters are of other alphabets, and may only look like the ones that you expect.")
+    if any(not word.isascii() for word in resolved.argv):
+        lines.append("Some letters are from other alphabets and may only look like the ones you expect.")
     return Preview(
         sentence=f"Run {quoted(program.path)} on this machine, in {in_folder}?",
         proof="\n".join(lines),
@@ -211,6 +205,5 @@ TOOLS = (
             brings=Label.OUTPUT,
             is_outbound=True,
         ),
-        happened=happened,
     ),
 )

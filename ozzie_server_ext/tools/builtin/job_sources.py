@@ -1,10 +1,10 @@
-"""Label what a command in the sandbox says by the files that it opened: their marks, and outputs of notebooks in them.
+"""Labelling the output of a sandboxed command by the files that it opened: their marks, and notebook outputs in them.
 
-Where it can't be watched what it opens, it counts as having read everything that it could: the marks of all files, and
-the outputs in all files that are named like a notebook. Where it was watched and something was missed, which a command
-may have brought about, it counts as having read outputs whatever the project holds.
+If openings can't be watched, it counts as having read everything it could: the marks of all files, and the outputs in
+all files named like a notebook. If some openings were missed, which a command may have caused, it counts as having read
+outputs in any case.
 
-What it says is looked at, too: some of what it can read is in no file of the project that it opens.
+Its output is searched too: some of what it can read is in no project file that it opens.
 """
 
 import asyncio
@@ -31,11 +31,11 @@ from ozzie_server_ext.tools.notebook.outputs import (
 from ozzie_server_ext.tools.safe_open import FILE
 
 _FILE_CLOCK = 5
-"""CLOCK_REALTIME_COARSE, by which Linux stamps files: some milliseconds behind the finer one."""
+"""CLOCK_REALTIME_COARSE, by which Linux stamps files: some milliseconds behind the precise clock."""
 
 
 class JobSources:
-    """What one job may have read. It is made before the job begins."""
+    """The sources that one job may have read. Create it before the job begins."""
 
     def __init__(self, context: ToolContext, copied: str | None, everything: Content) -> None:
         self._context = context
@@ -45,27 +45,26 @@ class JobSources:
 
     @classmethod
     async def of(cls, context: ToolContext, copied: str | None) -> "JobSources":
-        """`copied` is the folder of which the job gets a copy."""
+        """Prepare for a job that gets a copy of the folder `copied`."""
         return cls(context, copied, await context.marks.below())
 
     async def note(self, job_id: str) -> None:
-        """Add what the job read to what the call has read. The job has ended, however it did; if that is cut off as
-        well, the worst is added."""
+        """Add what an ended job read to the call's provenance; if this is cancelled, add the maximum."""
         found = self._everything | Content.of(Label.OUTPUT)
         try:
             found = await self._read(await self._context.jobs.opened(job_id))
         except OzzieError:
-            pass  # it still ends, or nobody remembers it
+            pass  # the job still ends, or is forgotten
         finally:
             self._context.provenance.add(found)
 
-    async def note_told(self, told: Sequence[bytes]) -> None:
-        """Add what the job is seen to have read by what it `told`: what it printed, and each file that it left."""
+    async def note_output(self, texts: Sequence[bytes]) -> None:
+        """Add what the job reveals to have read in its output and the files that it left."""
         provenance = self._context.provenance
-        names = await asyncio.to_thread(_of_names, told, await self._context.marks.all())
+        names = await asyncio.to_thread(_of_names, texts, await self._context.marks.all())
         provenance.add(names)
-        # Of a file that could not be looked into, such as a packed one.
-        if Label.OUTPUT not in provenance.content.labels and await asyncio.to_thread(any, map(holds_outputs, told)):
+        # From files that could not be searched, such as compressed ones.
+        if Label.OUTPUT not in provenance.content.labels and await asyncio.to_thread(any, map(holds_outputs, texts)):
             provenance.add(Content.of(Label.OUTPUT))
 
     async def _read(self, opened: Opened | None) -> Content:
@@ -84,7 +83,7 @@ class JobSources:
 
 
 def _of_opened(project: Path, marked: Mapping[str, Content], opened: Opened, since_ns: int) -> Content | None:
-    """Return what those files and names come from; None where that isn't known of all of them."""
+    """Return the labels of the opened files and listed names; None if some are unknown."""
     if not opened.is_whole:
         return None
     found = Content.of_all(content for path, content in marked.items() if _is_opened(path, opened))
@@ -92,7 +91,7 @@ def _of_opened(project: Path, marked: Mapping[str, Content], opened: Opened, sin
     outputs = _outputs_in(project, opened.files, since_ns, same)
     if outputs is None:
         return None
-    # By another name, such as a hard link's, it is the same file.
+    # The same file may have other names, such as hard links.
     found |= Content.of_all(content for path, content in marked.items() if _identity(project / path) in same)
     return found | outputs
 
@@ -104,7 +103,7 @@ def _is_opened(path: str, opened: Opened) -> bool:
 
 
 def _outputs_of_folder(project: Path, folder: str, since_ns: int) -> Content | None:
-    """Return the outputs in all files of a folder, which was copied as a whole; None where some may have gone since."""
+    """Return the outputs in all files of the folder that was copied; None if some may have gone since."""
     if changed_since(project / folder, since_ns):
         return None
     paths: list[str] = []
@@ -116,9 +115,9 @@ def _outputs_of_folder(project: Path, folder: str, since_ns: int) -> Content | N
     return _outputs_in(project, paths, since_ns, set())
 
 
-def _of_names(told: Iterable[bytes], marked: Mapping[str, Content]) -> Content:
-    """Return the marks of what lies at the project's top and is named in what a job told. Each entry is a mount, so
-    the system's tables of mounts and of processes name it to who lists no folder: `mount`, `df` and `ps` do."""
+def _of_names(texts: Iterable[bytes], marked: Mapping[str, Content]) -> Content:
+    """Return the marks of top-level names of the project that the job revealed. Each is a mount, so the system's tables
+    of mounts and processes (`mount`, `df`, `ps`) name it even to a job that lists no folder."""
     tops: dict[bytes, Content] = {}
     for path, content in marked.items():
         top = os.fsencode(path.partition("/")[0])
@@ -126,18 +125,18 @@ def _of_names(told: Iterable[bytes], marked: Mapping[str, Content]) -> Content:
     if not tops:
         return CLEAN
     longest_first = b"|".join(map(re.escape, sorted(tops, reverse=True)))
-    named = re.compile(re.escape(f"{PROJECT}/".encode()) + b"(" + longest_first + b")")
+    pattern = re.compile(re.escape(f"{PROJECT}/".encode()) + b"(" + longest_first + b")")
     found: set[bytes] = set()
-    for text in told:  # the table of mounts writes a space and a backslash by their numbers
-        found.update(named.findall(text.replace(rb"\040", b" ").replace(rb"\134", b"\\")))
+    for text in texts:  # the mount table escapes spaces and backslashes
+        found.update(pattern.findall(text.replace(rb"\040", b" ").replace(rb"\134", b"\\")))
     return Content.of_all(tops[top] for top in found)
 
 
 def _outputs_in(project: Path, paths: Iterable[str], since_ns: int, same: set[tuple[int, int]]) -> Content | None:
-    """Return the outputs in these files, and add to `same` by what the system knows each of them.
+    """Return the outputs in these files, and add the files' identities to `same`.
 
-    Return None where one has gone, is no plain file, or changed since the job began: it may have held something else,
-    or had another name, when it was read.
+    Return None if one is gone, is no plain file, or changed since the job began: its earlier content or name is then
+    unknown.
     """
     end = time.monotonic() + LIMIT_S
     found: set[str] = set()
@@ -145,7 +144,7 @@ def _outputs_in(project: Path, paths: Iterable[str], since_ns: int, same: set[tu
         try:
             with open(os.open(project / path, FILE), "rb") as file:
                 info = os.fstat(file.fileno())
-                # By a pipe, another program may have passed on anything.
+                # Another program may have passed anything through a pipe.
                 if not stat.S_ISREG(info.st_mode) or info.st_ctime_ns >= since_ns:
                     return None
                 same.add((info.st_dev, info.st_ino))

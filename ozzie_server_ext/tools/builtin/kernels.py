@@ -1,6 +1,6 @@
-"""`kernel.list`, `kernel.run` and `kernel.inspect`: the kernels of the Jupyter Server that the gateway runs in.
+"""`kernel.list`, `kernel.run`, `kernel.inspect` and `notebook.run`: the kernels of the surrounding Jupyter Server.
 
-Code in a kernel runs as the user: no sandbox holds it, so each piece of it is shown and asked for.
+Code in a kernel runs as the user, outside any sandbox, so a person is shown and asked about each piece of it.
 """
 
 import posixpath
@@ -12,6 +12,7 @@ from typing import Annotated
 from pydantic import Field
 
 from ozzie_server_ext.domain.content import Content, Label
+from ozzie_server_ext.domain.errors import OzzieError
 from ozzie_server_ext.domain.json import Json, JsonObject
 from ozzie_server_ext.domain.toolmeta import (
     Category,
@@ -19,25 +20,39 @@ from ozzie_server_ext.domain.toolmeta import (
     Made,
     RiskLevel,
     SideEffect,
+    Target,
+    TargetKind,
     ToolMeta,
     ToolResult,
 )
+from ozzie_server_ext.jupyter.cells import CellKind, Show, index_of
 from ozzie_server_ext.jupyter.kernels import LONGEST_NAME, Ended, KernelInfo, Ran, is_plain_name
 from ozzie_server_ext.jupyter.outputs import pictures_of, raised_in, text_of
 from ozzie_server_ext.render.text import line_count, quoted
-from ozzie_server_ext.tools.base import EffectTool, FunctionTool, Plan, Preview, ToolContext, ToolFailed, Unsettled
-from ozzie_server_ext.tools.builtin.commands import MAX_COMMAND, MAX_S, OUT_FOLDER
+from ozzie_server_ext.tools.base import (
+    EffectTool,
+    FunctionTool,
+    Plan,
+    Preview,
+    ToolContext,
+    ToolFailed,
+    Unsettled,
+    read_only,
+)
+from ozzie_server_ext.tools.builtin.commands import MAX_COMMAND, MAX_S, OUT_FOLDER, SHOWN, short_output
+from ozzie_server_ext.tools.builtin.notebooks import CellId, Path, Version, as_read, read_at
+from ozzie_server_ext.tools.builtin.writing import root_of
+from ozzie_server_ext.tools.notebook.files import opened
+from ozzie_server_ext.tools.notebook.text import content_of
 from ozzie_server_ext.tools.outcome import count_lines
 
 MAX_PICTURES = 20
 NONE = "No kernel runs in this Jupyter server."
 _NONE_HINT = "Kernels belong to the Jupyter Server that hosts Ozzie's gateway."
 _ROOM_S = 30
-"""For what is around the code itself: finding the kernel idle, and interrupting it."""
-_SHOWN = 8000
-"""In characters, of what code printed and the model reads at once: its beginning and its end."""
+"""Seconds beside the code itself: waiting for an idle kernel, and interrupting it."""
 _SHORTEST = 4
-"""Of the beginning of an id, in characters."""
+"""Characters of the beginning of an id."""
 _ENDINGS = {"image/png": "png", "image/jpeg": "jpg"}
 _UNSAFE = re.compile(r"[^\w.-]+")
 
@@ -49,11 +64,12 @@ Kernel = Annotated[
         max_length=1024,
     ),
 ]
+Seconds = Annotated[int, Field(description="It is interrupted after so many seconds.", ge=1, le=MAX_S)]
 
 
 @dataclass(frozen=True, slots=True)
 class Bound:
-    """What a yes is for: that process of that kernel."""
+    """The target of an approval: this process of this kernel."""
 
     kernel: KernelInfo
     process: str
@@ -65,7 +81,8 @@ async def list_kernels(context: ToolContext) -> ToolResult:
     if not found:
         return ToolResult(ok=True, data={"kernels": [], "note": f"{NONE} {_NONE_HINT}"}, summary="no kernels")
     kernels: list[Json] = [_listed(each) for each in found]
-    return ToolResult(ok=True, data={"kernels": kernels}, summary=_kernel_count(len(found)))
+    summary = f"{len(found):,} kernel{'' if len(found) == 1 else 's'}"
+    return ToolResult(ok=True, data={"kernels": kernels}, summary=summary)
 
 
 async def plan_run(
@@ -73,7 +90,7 @@ async def plan_run(
     *,
     kernel: Kernel,
     code: Annotated[str, Field(description="A cell's code.", min_length=1, max_length=MAX_COMMAND)],
-    timeout_s: Annotated[int, Field(description="It is interrupted after so many seconds.", ge=1, le=MAX_S)] = 60,
+    timeout_s: Seconds = 60,
 ) -> Plan:
     """Run code in a live kernel of the user's, as a cell that stands in no notebook. It sees and changes the user's
     variables, and runs with all their rights, so the user is asked each time. To look at variables, use inspect_kernel;
@@ -89,21 +106,71 @@ async def plan_run(
 
 
 async def run(context: ToolContext, plan: Plan) -> ToolResult:
-    """Run it in the process that it was planned for."""
+    """Run the code in the process that it was planned for."""
     bound: Bound = plan.work
-    ran = await context.jupyter.kernels.run(
-        bound.kernel.kernel_id,
-        str(plan.args["code"]),
-        process=bound.process,
-        timeout_s=float(str(plan.args["timeout_s"])),
-        show=context.live.output,
+    return result_of(bound.kernel, *await _run(context, plan, bound, str(plan.args["code"])))
+
+
+async def _run(context: ToolContext, plan: Plan, bound: Bound, code: str) -> tuple[Ran, int]:
+    timeout_s = int(str(plan.args["timeout_s"]))
+    kernels, kernel_id = context.jupyter.kernels, bound.kernel.kernel_id
+    show = context.live.output
+    return await kernels.run(kernel_id, code, process=bound.process, timeout_s=float(timeout_s), show=show), timeout_s
+
+
+@dataclass(frozen=True, slots=True)
+class _CellWork:
+    path: str
+    cell_id: str
+    code: str
+    bound: Bound
+
+
+async def plan_run_cell(
+    context: ToolContext, *, path: Path, cell: CellId, version: Version, timeout_s: Seconds = 60
+) -> Plan:
+    """Run a code cell of a notebook, which was read before, in the notebook's live kernel, and show its outputs below
+    it as text and pictures. It runs with all the user's rights, so the user is asked each time."""
+    args: JsonObject = {"path": path, "cell": cell, "version": version, "timeout_s": timeout_s}
+    path, notebook = await read_at(context, path)
+    found = as_read(notebook, cell, version)
+    if found.kind is not CellKind.CODE or not found.source.strip():
+        raise ToolFailed(f"The cell {cell} has no code.")
+    kernel = await find_kernel(context, path)
+    bound = Bound(kernel, await context.jupyter.kernels.process(kernel.kernel_id))
+    number = index_of(cell, notebook) + 1
+    return Plan(
+        args=args,
+        content=content_of(found),
+        effect={
+            "root": root_of(context),
+            "path": path,
+            "cell": cell,
+            "version": found.version,
+            "kernel": kernel.kernel_id,
+            "process": bound.process,
+        },
+        writes=(f"{root_of(context)}/{path}",),
+        preview=partial(code_preview, kernel, found.source, f"cell {number}"),
+        work=_CellWork(path, cell, found.source, bound),
     )
-    return result_of(bound.kernel, ran, int(str(plan.args["timeout_s"])))
 
 
-async def nobody_knows(context: ToolContext, effect: JsonObject) -> bool | None:
-    """Whether code did what it was to do, nobody can see from outside."""
-    return None
+async def run_cell(context: ToolContext, plan: Plan) -> ToolResult:
+    """Run the cell in the process that it was planned for. Its outputs are shown below it if it has not changed;
+    otherwise only the model reads them."""
+    work: _CellWork = plan.work
+    ran, timeout_s = await _run(context, plan, work.bound, work.code)
+    result = result_of(work.bound.kernel, ran, timeout_s)
+    shown = Show(cell_id=work.cell_id, was=work.code, outputs=ran.outputs, execution_count=ran.execution_count)
+    try:
+        done = await (await opened(context, work.path)).edit(shown)
+        notes = [*done.notes]
+    except OzzieError as error:
+        notes = [f"Its outputs are not shown below the cell: {error}"]
+    assert isinstance(result.data, dict)
+    # The file gets no mark of its outputs: whoever reads outputs of a notebook gets the label from reading.
+    return replace(result, data={**result.data, "cell": work.cell_id, "notes": [*notes]})
 
 
 async def inspect_kernel(
@@ -118,17 +185,18 @@ async def inspect_kernel(
     """Look at the user's variables in a live Python kernel: name, type, size, a short value; of one variable more, such
     as a data frame's columns and first rows. Nothing of the user's is run or changed."""
     if name and not is_plain_name(name):
-        raise ToolFailed(f"{quoted(name)} is no plain name of a variable. Attributes and parts can't be looked at so.")
+        raise ToolFailed(f"{quoted(name)} is no plain name of a variable; attributes and items can't be inspected.")
     found = await find_kernel(context, kernel)
-    told = await context.jupyter.kernels.inspect(found.kernel_id, name or "")
-    variables = told.get("variables")
-    summary = _variable_count(len(variables)) if isinstance(variables, list) else "1 variable"
-    data: JsonObject = {"kernel": found.kernel_id, "notebook": found.notebook, **told}
+    inspected = await context.jupyter.kernels.inspect(found.kernel_id, name or "")
+    variables = inspected.get("variables")
+    count = len(variables) if isinstance(variables, list) else 1
+    summary = f"{count:,} variable{'' if count == 1 else 's'}"
+    data: JsonObject = {"kernel": found.kernel_id, "notebook": found.notebook, **inspected}
     return ToolResult(ok=True, data=data, summary=summary, content=_content(found))
 
 
 async def find_kernel(context: ToolContext, wanted: str) -> KernelInfo:
-    """Raises ToolFailed."""
+    """Find a kernel by id or notebook. Raises ToolFailed."""
     found = await context.jupyter.kernels.list()
     if not found:
         raise ToolFailed(f"{NONE} {_NONE_HINT}", code="kernel.none")
@@ -145,7 +213,7 @@ async def find_kernel(context: ToolContext, wanted: str) -> KernelInfo:
 
 
 def code_preview(kernel: KernelInfo, code: str, what: str = "") -> Preview:
-    """`what` it is, within a sentence; how many lines of code, where it is not told."""
+    """The card for running code; `what` it is within the sentence, by default its number of lines."""
     what = what or f"{line_count(count_lines(code))} of code"
     return Preview(
         sentence=f"Run {what} in {kernel.said}? It can do all that you can: change your variables and files, "
@@ -157,18 +225,18 @@ def code_preview(kernel: KernelInfo, code: str, what: str = "") -> Preview:
 
 
 def result_of(kernel: KernelInfo, ran: Ran, timeout_s: int) -> ToolResult:
-    """What the model reads of it. Raises ToolFailed where it was not run, and Unsettled where nobody knows."""
-    said = kernel.said[:1].upper() + kernel.said[1:]
+    """Return what the model reads of a run. Raises ToolFailed if it did not run, and Unsettled if that is unknown."""
+    place = kernel.said[:1].upper() + kernel.said[1:]
     match ran.ended:
         case Ended.NOT_BEGUN:
-            raise ToolFailed(f"{said} gave the code back, because a cell before it failed. It was not run.")
+            raise ToolFailed(f"{place} returned the code because a cell before it failed. It was not run.")
         case Ended.QUEUED:
             raise Unsettled(
-                f"{said} became busy with something else before the code began. The code stands behind that, and may "
-                "still run."
+                f"{place} became busy with something else before the code began. The code is queued behind that and "
+                "may still run."
             )
         case Ended.RUNS_ON:
-            raise Unsettled(f"{said} was interrupted, and the code in it goes on all the same.")
+            raise Unsettled(f"{place} was interrupted, and the code in it goes on all the same.")
         case _:
             pass
     printed = text_of(ran.outputs)
@@ -184,15 +252,14 @@ def result_of(kernel: KernelInfo, ran: Ran, timeout_s: int) -> ToolResult:
         )
         for number, (mime, content) in enumerate(pictures[:MAX_PICTURES], start=1)
     ]
+    output, logs = short_output(printed, f"{stem}.log")
+    made += logs
     data: JsonObject = {
         "kernel": kernel.kernel_id,
         "notebook": kernel.notebook,
         "execution_count": ran.execution_count,
-        "output": printed,
+        "output": output,
     }
-    if len(printed) > _SHOWN:
-        data["output"] = {"cut": True, "lines": count_lines(printed), "note": "Its beginning and end stand in `kept`."}
-        made.append(Made(name=f"{stem}.log", kind="log", mime="text/plain", content=printed, shown=_SHOWN))
     if raised := raised_in(ran.outputs):
         data["raised"] = raised[:1000]
     if ended := _ended(ran.ended, timeout_s):
@@ -211,40 +278,31 @@ def result_of(kernel: KernelInfo, ran: Ran, timeout_s: int) -> ToolResult:
     )
 
 
+_ENDED = {
+    Ended.TIMED_OUT: "It was interrupted after {timeout_s} s.",
+    Ended.CUT: "It was interrupted because it showed too much.",
+    Ended.STOPPED: "It was interrupted because the turn was stopped.",
+    Ended.LOST: "The kernel ended, or was restarted, while it ran: its variables are gone.",
+}
+
+
 def _ended(ended: Ended, timeout_s: int) -> str:
-    so_far = "What it did until then is done."
-    match ended:
-        case Ended.TIMED_OUT:
-            return f"It was interrupted after {timeout_s} s. {so_far}"
-        case Ended.CUT:
-            return f"It was interrupted because it showed too much. {so_far}"
-        case Ended.STOPPED:
-            return f"It was interrupted because the turn was stopped. {so_far}"
-        case Ended.LOST:
-            return f"The kernel ended, or was restarted, while it ran: its variables are gone. {so_far}"
-        case _:
-            return ""
+    reason = _ENDED.get(ended, "").format(timeout_s=timeout_s)
+    return f"{reason} What it did until then is done." if reason else ""
 
 
 def _summary(ran: Ran, printed: str, pictures: int) -> str:
-    match ran.ended:
-        case Ended.DONE | Ended.FAILED:
-            failed = ["failed"] if ran.ended is Ended.FAILED else []
-            shown = [f"{pictures} picture{'' if pictures == 1 else 's'}"] if pictures else []
-            lines = [line_count(count_lines(printed))] if printed else [] if shown else ["no output"]
-            return " · ".join([*failed, *lines, *shown])
-        case Ended.TIMED_OUT:
-            return "took too long"
-        case Ended.CUT:
-            return "showed too much"
-        case Ended.LOST:
-            return "the kernel ended"
-        case _:
-            return str(ran.ended)
+    if ran.ended not in (Ended.DONE, Ended.FAILED):
+        early = {Ended.TIMED_OUT: "took too long", Ended.CUT: "showed too much", Ended.LOST: "the kernel ended"}
+        return early.get(ran.ended, str(ran.ended))
+    failed = ["failed"] if ran.ended is Ended.FAILED else []
+    shown = [f"{pictures} picture{'' if pictures == 1 else 's'}"] if pictures else []
+    lines = [line_count(count_lines(printed))] if printed else [] if shown else ["no output"]
+    return " · ".join([*failed, *lines, *shown])
 
 
 def _listed(kernel: KernelInfo) -> JsonObject:
-    told: JsonObject = {
+    listed: JsonObject = {
         "kernel": kernel.kernel_id,
         "name": kernel.name,
         "language": kernel.language,
@@ -253,8 +311,8 @@ def _listed(kernel: KernelInfo) -> JsonObject:
         "last_activity": kernel.last_activity,
     }
     if kernel.is_agent:
-        told["note"] = "Ozzie's own: its cells are turns of an agent. It can't be run in or looked at."
-    return told
+        listed["note"] = "Ozzie's own: its cells are turns of an agent. It can't be run in or looked at."
+    return listed
 
 
 def _stem(kernel: KernelInfo) -> str:
@@ -266,22 +324,12 @@ def _content(kernel: KernelInfo) -> Content:
     return Content.of(Label.OUTPUT, [kernel.place])
 
 
-def _kernel_count(number: int) -> str:
-    return f"{number:,} kernel{'' if number == 1 else 's'}"
-
-
-def _variable_count(number: int) -> str:
-    return f"{number:,} variable{'' if number == 1 else 's'}"
-
-
-_LOOKS = ToolMeta(
+_LOOKS = read_only(
     tool_id="kernel.list",
     name="list_kernels",
-    side_effect=SideEffect.NONE,
-    risk_level=RiskLevel.LOW,
     timeout_s=30.0,
     idempotency=Idempotency.NOT_SUPPORTED,
-    max_inline_chars=2 * _SHOWN,
+    max_inline_chars=2 * SHOWN,
 )
 
 RUN = ToolMeta(
@@ -292,13 +340,15 @@ RUN = ToolMeta(
     categories=frozenset({Category.LIVE_KERNEL}),
     timeout_s=MAX_S + _ROOM_S,
     idempotency=Idempotency.NOT_SUPPORTED,
-    max_inline_chars=2 * _SHOWN,
+    max_inline_chars=2 * SHOWN,
     brings=Label.OUTPUT,
 )
-"""What holds for all code in a live kernel."""
+"""The contract for all code in a live kernel."""
+_RUN_CELL = replace(RUN, tool_id="notebook.run", name="run_cell", targets=(Target("path", TargetKind.PATH),))
 
 TOOLS = (
     FunctionTool(list_kernels, _LOOKS),
     FunctionTool(inspect_kernel, replace(_LOOKS, tool_id="kernel.inspect", name="inspect_kernel", brings=Label.OUTPUT)),
-    EffectTool(plan_run, run, RUN, happened=nobody_knows),
+    EffectTool(plan_run, run, RUN),
+    EffectTool(plan_run_cell, run_cell, _RUN_CELL),
 )

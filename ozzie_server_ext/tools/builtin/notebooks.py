@@ -1,7 +1,7 @@
 """`notebook.…`: changing notebooks of the project cell by cell.
 
-A cell is named by its id, and by the version that `read_notebook` told: it is changed as it was seen, or not at all.
-Where somebody has the notebook open, it is changed there, beside what they type (ADR 36).
+A cell is named by its id and the version from `read_notebook`: it is changed as it was read, or not at all. A notebook
+that is open somewhere is changed there, beside the user's own edits (ADR 36).
 """
 
 import asyncio
@@ -16,16 +16,7 @@ from ozzie_server_ext.domain.artifacts import REPLACED_BY
 from ozzie_server_ext.domain.content import CLEAN, Content, Label
 from ozzie_server_ext.domain.json import Json, JsonObject
 from ozzie_server_ext.domain.redaction import REDACTED, redact_text
-from ozzie_server_ext.domain.toolmeta import (
-    Category,
-    Idempotency,
-    RiskLevel,
-    SideEffect,
-    Target,
-    TargetKind,
-    ToolMeta,
-    ToolResult,
-)
+from ozzie_server_ext.domain.toolmeta import Category, Target, TargetKind, ToolMeta, ToolResult
 from ozzie_server_ext.jupyter.cells import (
     MAX_CELL_ID,
     TOP,
@@ -57,6 +48,8 @@ from ozzie_server_ext.tools.base import (
     ToolContext,
     ToolFailed,
     Unsettled,
+    file_change,
+    read_only,
 )
 from ozzie_server_ext.tools.builtin.writing import change_question, counts, root_of
 from ozzie_server_ext.tools.changes.diff import lines_of, unified
@@ -64,9 +57,9 @@ from ozzie_server_ext.tools.notebook.effects import (
     FOLDER,
     MAX_UNDO_BYTES,
     brings_code,
+    cell_after,
     effect_of,
     read_undo,
-    told_of,
     undo_name,
     undo_text,
     was_made,
@@ -80,7 +73,7 @@ _KINDS = {CellKind.CODE: "code cell", CellKind.MARKDOWN: "Markdown cell", CellKi
 
 
 def preview(path: str, edit: Edit, notebook: Notebook, *, can_undo: bool) -> Preview:
-    """Of an edit that is about what is there."""
+    """The card of an edit that fits the notebook."""
     undo = _UNDO if can_undo else _NO_UNDO
     name = quoted(path)
     match edit:
@@ -92,24 +85,24 @@ def preview(path: str, edit: Edit, notebook: Notebook, *, can_undo: bool) -> Pre
             )
             return Preview(sentence=sentence, proof=unified("", new.source), shown="diff", undo=undo)
         case Replace():
-            what = f"{_said(edit.cell_id, notebook)} of {name}"
+            what = f"{_cell_name(edit.cell_id, notebook)} of {name}"
             proof = unified(edit.was, edit.source)
             return Preview(sentence=change_question(what, edit.was, edit.source), proof=proof, shown="diff", undo=undo)
         case Move():
-            where = "to the top" if edit.after == TOP else f"behind {_said(edit.after, notebook)}"
-            sentence = f"Move {_said(edit.cell_id, notebook)} of {name} {where}?"
+            where = "to the top" if edit.after == TOP else f"behind {_cell_name(edit.after, notebook)}"
+            sentence = f"Move {_cell_name(edit.cell_id, notebook)} of {name} {where}?"
             return Preview(sentence=sentence, proof=edit.was, shown="text", undo=undo)
         case Delete():
             cell = notebook.cells[index_of(edit.cell_id, notebook)]
-            sentence = f"Delete {_said(edit.cell_id, notebook)} of {name}?"
+            sentence = f"Delete {_cell_name(edit.cell_id, notebook)} of {name}?"
             return Preview(sentence=sentence, proof=_all_of(cell), shown="text", undo=undo)
         case Show():
-            sentence = f"Put other outputs below {_said(edit.cell_id, notebook)} of {name}?"
+            sentence = f"Put other outputs below {_cell_name(edit.cell_id, notebook)} of {name}?"
             return Preview(sentence=sentence, proof=edit.was, shown="text", undo=undo)
 
 
-def _said(cell_id: str, notebook: Notebook) -> str:
-    """By its number, from 1, as a person counts them."""
+def _cell_name(cell_id: str, notebook: Notebook) -> str:
+    """Name a cell by its number, from 1, as people count."""
     index = index_of(cell_id, notebook)
     return f"cell {index + 1} ({_KINDS[notebook.cells[index].kind]})"
 
@@ -117,7 +110,7 @@ def _said(cell_id: str, notebook: Notebook) -> str:
 def _place(index: int, notebook: Notebook) -> str:
     if index == len(notebook.cells):
         return "at its end"
-    return "at its top" if not index else f"behind {_said(above(index, notebook), notebook)}"
+    return "at its top" if not index else f"behind {_cell_name(above(index, notebook), notebook)}"
 
 
 def _all_of(cell: Cell) -> str:
@@ -127,9 +120,9 @@ def _all_of(cell: Cell) -> str:
 
 MAX_CELLS = 200
 MAX_CHARACTERS = 16_000
-"""Of sources and outputs together, in one answer. A cell that is longer comes in part."""
+"""Characters of sources and outputs in one answer. A longer cell comes in part."""
 MAX_PRINTED = 4_000
-"""In characters, of one cell's outputs."""
+"""Characters of one cell's outputs."""
 
 
 async def read_notebook(
@@ -145,20 +138,20 @@ async def read_notebook(
     path = path_of(path)
     found = await opened(context, path)
     notebook = await found.read()
-    data, content = await asyncio.to_thread(_told, notebook, path, first_cell, max_cells, outputs)
+    data, content = await asyncio.to_thread(_page, notebook, path, first_cell, max_cells, outputs)
     data = {"path": path, "read_from": found.where, **data}
     count = len(notebook.cells)
     return ToolResult(ok=True, data=data, summary="1 cell" if count == 1 else f"{count:,} cells", content=content)
 
 
-def _told(notebook: Notebook, path: str, first: int, most: int, outputs: bool) -> tuple[JsonObject, Content]:
+def _page(notebook: Notebook, path: str, first: int, most: int, outputs: bool) -> tuple[JsonObject, Content]:
     shown: list[Json] = []
     content = Content()
     room = MAX_CHARACTERS
     wanted = notebook.cells[first - 1 :][:most]
     for number, cell in enumerate(wanted, first):
         printed = redact_text(cell.printed)[:MAX_PRINTED] if outputs else ""
-        # Secrets go before a text is cut: half of one would not be known for what it is.
+        # Redact before cutting: half of a secret would not be recognized.
         source = redact_text(cell.source)
         if shown and len(source) + len(printed) > room:
             break
@@ -179,7 +172,7 @@ def _told(notebook: Notebook, path: str, first: int, most: int, outputs: bool) -
 
 
 def _cell(number: int, cell: Cell, source: str, printed: str, is_whole: bool) -> JsonObject:
-    told: JsonObject = {
+    shown: JsonObject = {
         "number": number,
         "id": cell.cell_id,
         "version": cell.version if is_whole else "",
@@ -187,34 +180,17 @@ def _cell(number: int, cell: Cell, source: str, printed: str, is_whole: bool) ->
         "source": source,
     }
     if printed:
-        told["outputs"] = printed
+        shown["outputs"] = printed
     elif cell.outputs:
-        told["has_outputs"] = [form[:60] for form in cell.forms[:8]]
-    return told
-
-
-_READING = (
-    FunctionTool(
-        read_notebook,
-        ToolMeta(
-            tool_id="notebook.read",
-            name="read_notebook",
-            side_effect=SideEffect.NONE,
-            risk_level=RiskLevel.LOW,
-            timeout_s=30,
-            idempotency=Idempotency.SUPPORTED,
-            max_inline_chars=3 * MAX_CHARACTERS,
-            targets=(Target("path", TargetKind.PATH),),
-        ),
-    ),
-)
+        shown["has_outputs"] = [form[:60] for form in cell.forms[:8]]
+    return shown
 
 
 MAX_SOURCE = 100_000
-"""In characters, of one cell."""
+"""Characters of one cell."""
 _FAMILY = "notebook."
 _MAX_NAME = MAX_CELL_ID + 16
-"""In characters, of what a cell is called."""
+"""Characters of a cell's name."""
 END = "end"
 _TOP = "top"
 
@@ -234,7 +210,7 @@ Source = Annotated[str, Field(description="All of the cell's text.", max_length=
 class _Work:
     path: str
     edit: Edit
-    told: JsonObject
+    result: JsonObject
     summary: str
 
 
@@ -319,13 +295,13 @@ async def plan_undo(
 
 
 async def read_at(context: ToolContext, path: str) -> tuple[str, Notebook]:
-    """The path in its one form, and what the notebook says now. Raises as `path_of` and `opened`."""
+    """Return the canonical path and the present notebook. Raises as `path_of` and `opened`."""
     path = path_of(path)
     return path, await (await opened(context, path)).read()
 
 
 def as_read(notebook: Notebook, cell_id: str, version: str) -> Cell:
-    """Raises ToolFailed where the cell is not the one that was read."""
+    """Return the cell. Raises ToolFailed if it is not the version that was read."""
     found = notebook.cells[index_of(cell_id, notebook)]
     if not version:
         raise ToolFailed("Read the cell first, all of it, and name its version.")
@@ -335,22 +311,21 @@ def as_read(notebook: Notebook, cell_id: str, version: str) -> Cell:
 
 
 def _expect_quiet(kind: CellKind, source: str, before: str) -> None:
-    """Raises ToolFailed for a text that loses a secret, or loads something as soon as somebody looks at it."""
+    """Raises ToolFailed for a text that loses a secret or loads something when displayed."""
     if source.count(REDACTED) > before.count(REDACTED):
         raise ToolFailed(
-            "The new text has [redacted: …], which stands where a secret was taken out, and the secret would be lost. "
-            "Leave that cell to a person."
+            "The new text has [redacted: …], which stands for a secret that would be lost. Leave that cell to a person."
         )
     loaded = what_loads(source) if kind is CellKind.MARKDOWN else ""
     if loaded and loaded != what_loads(before):
         raise ToolFailed(
-            f"The cell would load {loaded} whenever somebody looks at it. Name it as a link, which is followed by who "
-            "wants to."
+            f"The cell would load {loaded} whenever somebody looks at it. Write it as a link, which people follow only "
+            "if they want to."
         )
 
 
 def _new_id(key: str) -> str:
-    """Made from the call's key: the same where it is planned again, after the answer or a crash."""
+    """Derive an id from the call's key, so that planning again, after an answer or a crash, gives the same."""
     return f"ozzie-{sha256(key.encode()).hexdigest()[:24]}"
 
 
@@ -363,9 +338,9 @@ async def _plan(
     summary: str,
     content: Content = CLEAN,
 ) -> Plan:
-    place_of(edit, notebook)  # before anybody is asked for what is not possible
-    before = await asyncio.to_thread(_way_back, path, edit, notebook)
-    told: JsonObject = {"path": path, **told_of(edit, notebook), "undo": before.name if before else None}
+    place_of(edit, notebook)  # fail before anybody is asked
+    before = await asyncio.to_thread(_undo_artifact, path, edit, notebook)
+    result: JsonObject = {"path": path, **cell_after(edit, notebook), "undo": before.name if before else None}
     return Plan(
         args=args,
         categories=frozenset({Category.CODE_CELL}) if brings_code(edit) else frozenset(),
@@ -374,35 +349,34 @@ async def _plan(
         writes=(f"{root_of(context)}/{path}",),
         before=before,
         preview=partial(preview, path, edit, notebook, can_undo=before is not None),
-        work=_Work(path, edit, told, summary),
+        work=_Work(path, edit, result, summary),
     )
 
 
-def _way_back(path: str, edit: Edit, notebook: Notebook) -> Before | None:
-    """What takes the edit back; None where nothing does."""
+def _undo_artifact(path: str, edit: Edit, notebook: Notebook) -> Before | None:
+    """Return the artifact that undoes the edit; None if it can't be undone."""
     try:
         text = undo_text(path, inverse(edit, notebook))
     except CellChanged:
         return None
-    if len(text) > MAX_UNDO_BYTES // 4 or redact_text(text) != text:  # a character takes four bytes at the most
+    if len(text) > MAX_UNDO_BYTES // 4 or redact_text(text) != text:  # a character takes at most four bytes
         return None
     return Before(name=undo_name(text), mime="application/json", content=text.encode())
 
 
 async def make(context: ToolContext, plan: Plan) -> ToolResult:
-    """What all of them do: make the edit where the notebook is open, or in its file."""
+    """Make any of the edits, where the notebook is open or in its file."""
     work: _Work = plan.work
     found = await opened(context, work.path)
     try:
         done = await found.edit(work.edit)
     except DocumentSilent as error:
         raise Unsettled(str(error), hint=error.hint) from error
-    data: JsonObject = {**work.told, "changed_in": found.where, "notes": [*done.notes]}
+    data: JsonObject = {**work.result, "changed_in": found.where, "notes": [*done.notes]}
     return ToolResult(ok=True, data=data, summary=work.summary, wrote=plan.writes)
 
 
 async def made(context: ToolContext, effect: JsonObject) -> bool | None:
-    """Whether that edit was made."""
     if effect["root"] != root_of(context):
         return None
     path = str(effect["path"])
@@ -410,19 +384,22 @@ async def made(context: ToolContext, effect: JsonObject) -> bool | None:
 
 
 def _meta(tool_id: str, name: str) -> ToolMeta:
-    return ToolMeta(
-        tool_id=f"{_FAMILY}{tool_id}",
-        name=name,
-        side_effect=SideEffect.REVERSIBLE,
-        risk_level=RiskLevel.MEDIUM,
-        timeout_s=45.0,
-        idempotency=Idempotency.NOT_SUPPORTED,
-        targets=(Target("path", TargetKind.PATH),),
+    return file_change(
+        tool_id=f"{_FAMILY}{tool_id}", name=name, timeout_s=45.0, targets=(Target("path", TargetKind.PATH),)
     )
 
 
 TOOLS = (
-    *_READING,
+    FunctionTool(
+        read_notebook,
+        read_only(
+            tool_id="notebook.read",
+            name="read_notebook",
+            timeout_s=30,
+            max_inline_chars=3 * MAX_CHARACTERS,
+            targets=(Target("path", TargetKind.PATH),),
+        ),
+    ),
     EffectTool(plan_insert, make, _meta("insert", "insert_cell"), happened=made),
     EffectTool(plan_edit, make, _meta("edit", "edit_cell"), happened=made),
     EffectTool(plan_move, make, _meta("move", "move_cell"), happened=made),

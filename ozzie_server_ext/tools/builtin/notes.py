@@ -1,12 +1,13 @@
-"""`note.write` and `note.read`: what the agent keeps for itself in a session, under names.
+"""`note.write`, `note.read` and `artifact.read`: what the agent keeps in a session, under names.
 
-A note is an artifact: each writing is a version, and a fork has its parent's as they were.
+A note is an artifact: each writing is a version, and a fork has its parent's notes as they were.
 """
 
 import asyncio
 import hashlib
 import re
 from collections.abc import Mapping
+from dataclasses import replace
 from datetime import timedelta
 from functools import partial
 from typing import Annotated
@@ -20,7 +21,7 @@ from ozzie_server_ext.domain.json import Json, JsonObject
 from ozzie_server_ext.domain.redaction import redact_text, redacted_lines
 from ozzie_server_ext.domain.toolmeta import Idempotency, Made, RiskLevel, SideEffect, ToolMeta, ToolResult
 from ozzie_server_ext.render.text import byte_count, line_count, quoted
-from ozzie_server_ext.tools.base import EffectTool, FunctionTool, Plan, Preview, ToolContext, ToolFailed
+from ozzie_server_ext.tools.base import EffectTool, FunctionTool, Plan, Preview, ToolContext, ToolFailed, read_only
 from ozzie_server_ext.tools.changes.diff import lines_of, unified
 from ozzie_server_ext.tools.outcome import TextPlace, count_lines, page_of
 
@@ -40,7 +41,7 @@ async def read_artifact(
     `characters` in the result count all of it; `next` says where to read on, and is null at its end."""
     artifact, content = await context.artifacts.open(ArtifactId(artifact_id))
     if not artifact.is_text:
-        # Without its name, which may be from outside: a failure bears no label of what it is about.
+        # Don't name it: the name may be from outside, and a failure bears no label for it.
         raise ToolFailed(f"That artifact is not text, and has {byte_count(artifact.size)}.")
     data = await asyncio.to_thread(read_page, artifact, content, TextPlace(first_line, first_character), max_lines)
     summary = f"{count_lines(str(data['text'])):,} of {data['lines']:,} lines"
@@ -48,44 +49,22 @@ async def read_artifact(
 
 
 def read_page(artifact: Artifact, content: bytes, start: TextPlace, max_lines: int) -> JsonObject:
-    """A page of an artifact, as the model reads it. Secrets are taken out before it is cut: a piece of one would not be
-    found."""
+    """Return a page of an artifact. It is redacted before it is cut: half a secret would not be recognized."""
     text = redacted_lines(content.decode("utf-8", "replace"))
     page = page_of(text, start, max_lines=max_lines, room=MAX_CHARACTERS)
     return {
         "artifact_id": artifact.artifact_id,
         "name": artifact.name,
         "version": artifact.version,
-        "text": page.text,
-        "first_line": start.line,
-        "first_character": start.character,
-        "lines": count_lines(text),
         "characters": len(text),
-        "next": page.next and {"first_line": page.next.line, "first_character": page.next.character},
+        **page.data(text, start),
     }
 
 
-_ARTIFACT_TOOLS = (
-    FunctionTool(
-        read_artifact,
-        ToolMeta(
-            tool_id="artifact.read",
-            name="read_artifact",
-            side_effect=SideEffect.NONE,
-            risk_level=RiskLevel.LOW,
-            timeout_s=20,
-            idempotency=Idempotency.SUPPORTED,
-            # A page is no artifact again: it fits, also where it holds masks, of 24 characters for 8.
-            max_inline_chars=4 * MAX_CHARACTERS,
-        ),
-    ),
-)
-
-
 MAX_BYTES = 64_000
-"""Of one note, in UTF-8."""
+"""Bytes of one note."""
 MAX_NOTES = 100
-"""In one session, with those that it has from its parent."""
+"""Notes of a session, including its parent's."""
 MAX_NAME = 80
 
 _FOLDER, _ENDING = "notes/", ".md"
@@ -106,7 +85,7 @@ async def plan_note(
     later turns, also behind a restart. A note of the same name gets a new version."""
     if not _NAME.fullmatch(name):
         raise ToolFailed("A note's name has letters, digits, spaces, dots and hyphens, such as plan or open questions.")
-    # As it is kept: without secrets. So the same text again is the same note.
+    # As it is kept, redacted, so that the same text again is the same note.
     kept = await asyncio.to_thread(redact_text, text)
     size = len(kept.encode())
     if size > MAX_BYTES:
@@ -129,12 +108,12 @@ async def plan_note(
 
 
 async def write_note(context: ToolContext, plan: Plan) -> ToolResult:
-    """The text is kept together with the outcome of the call."""
+    """Return the planned result; its text is kept together with the outcome."""
     return plan.work
 
 
 async def was_written(context: ToolContext, effect: JsonObject) -> bool | None:
-    """Never: a call without an outcome kept nothing, for both are recorded together."""
+    """A call without an outcome kept nothing, since both are recorded together."""
     return False
 
 
@@ -147,22 +126,22 @@ async def read_note(
     notes = await _notes(context)
     if not name:
         listed: list[Json] = [_listed(context, each, artifact) for each, artifact in notes.items()]
-        told = "1 note" if len(listed) == 1 else f"{len(listed)} notes"
-        content = Content.of_all(artifact.content for artifact in notes.values())  # a name is made from it, too
-        return ToolResult(ok=True, data={"notes": listed}, summary=told, content=content)
+        count = "1 note" if len(listed) == 1 else f"{len(listed)} notes"
+        content = Content.of_all(artifact.content for artifact in notes.values())  # names come from the content too
+        return ToolResult(ok=True, data={"notes": listed}, summary=count, content=content)
     if name not in notes:
-        # Their names may be from outside, and a failure bears no label.
+        # Don't list the names: they may be from outside, and a failure bears no label.
         raise ToolFailed(f"There is no note {quoted(name)}. To list all notes, leave the name empty.")
     artifact, content = await context.artifacts.open(notes[name].artifact_id)
     data = await asyncio.to_thread(read_page, artifact, content, TextPlace(1, 1), MAX_LINES)
     if data["next"] is not None:
-        data["note"] = "This is the beginning. To read on: read_artifact with artifact_id and what stands in `next`."
+        data["note"] = "This is the beginning. To read on: read_artifact with artifact_id and the values of `next`."
     summary = line_count(int(str(data["lines"])))
     return ToolResult(ok=True, data={**data, "name": name}, summary=summary, content=artifact.content)
 
 
 async def _notes(context: ToolContext) -> Mapping[str, Artifact]:
-    """The newest version of each note by name, but for what a person erased."""
+    """Return the newest version of each note by name, without erased ones."""
     found = await context.artifacts.under(_FOLDER, "markdown")
     return {
         artifact.name.removeprefix(_FOLDER).removesuffix(_ENDING): artifact
@@ -187,12 +166,20 @@ def _preview(name: str, before: str, after: str) -> Preview:
         sentence=f"Keep the note {quoted(name)}, of {line_count(len(lines_of(after)))}?",
         proof=unified(before, after),
         shown="diff",
-        undo="The version before is kept among the artifacts.",
+        undo="The previous version is kept among the artifacts.",
     )
 
 
+_READ = read_only(
+    tool_id="artifact.read",
+    name="read_artifact",
+    timeout_s=20,
+    # Large enough that a page is never cut again, even with masks of 24 characters for 8.
+    max_inline_chars=4 * MAX_CHARACTERS,
+)
+
 TOOLS = (
-    *_ARTIFACT_TOOLS,
+    FunctionTool(read_artifact, _READ),
     EffectTool(
         plan_note,
         write_note,
@@ -207,16 +194,5 @@ TOOLS = (
         ),
         happened=was_written,
     ),
-    FunctionTool(
-        read_note,
-        ToolMeta(
-            tool_id="note.read",
-            name="read_note",
-            side_effect=SideEffect.NONE,
-            risk_level=RiskLevel.LOW,
-            timeout_s=20,
-            idempotency=Idempotency.SUPPORTED,
-            max_inline_chars=4 * MAX_CHARACTERS,
-        ),
-    ),
+    FunctionTool(read_note, replace(_READ, tool_id="note.read", name="read_note")),
 )

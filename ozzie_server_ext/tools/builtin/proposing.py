@@ -1,17 +1,17 @@
-"""What a command changed in its copy of a folder, made into changes that somebody may apply (ADR 33).
+"""Turning what a command changed in its copy of a folder into changes that a person may apply (ADR 33).
 
-All of it is kept, or nothing: half of a change is another one. What can never be a file of the project (links, pipes,
-hidden names) is only told to be left out.
+All of it is kept or nothing: a partial set misleads. What can't be a project file (links, pipes, hidden names) is only
+listed as left out.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from ozzie_server_ext.domain.json import Json, JsonObject
 from ozzie_server_ext.domain.redaction import REDACTED, redact_text
 from ozzie_server_ext.domain.toolmeta import Made
-from ozzie_server_ext.execution.runner import Collected, Was
+from ozzie_server_ext.execution.runner import Collected
 from ozzie_server_ext.render.text import byte_count
 from ozzie_server_ext.tools.base import ToolFailed
 from ozzie_server_ext.tools.builtin.writing import counts
@@ -21,41 +21,41 @@ from ozzie_server_ext.tools.notebook.files import expect_inert
 from ozzie_server_ext.tools.safe_open import readable_parts
 
 MAX_REPLACED = 16 * 1024 * 1024
-"""In bytes, of all that changes replace: it is kept, too."""
-_TOLD = 10
+"""Bytes of everything that changes replace: it is kept too."""
+_MOST_PROBLEMS = 10
 
 
 @dataclass(frozen=True, slots=True)
 class Proposal:
-    """`told` is what the model reads of it. `made` is kept; None where there is nothing to keep. `count` files would
-    change; `left_out` are names that are no part of it, each with the reason."""
+    """`data` is for the model. `made` is the change set to keep, if any. `count` files would change; `left_out` are
+    names that are not part of it, each with the reason."""
 
-    told: JsonObject
+    data: JsonObject
     made: Made | None = None
     count: int = 0
     left_out: tuple[str, ...] = field(default=())
 
     @property
     def is_refused(self) -> bool:
-        return "refused" in self.told
+        return "refused" in self.data
 
 
 def not_kept(why: str) -> Proposal:
-    """Where nothing is kept of what a command changed."""
+    """Return the proposal if nothing of the changes is kept."""
     return Proposal({"files": [], "refused": f"Nothing of what it changed was kept. {why}"})
 
 
 def proposal(project: Path, folder: str, left: Collected) -> Proposal:
-    """Of what a job left in its copy of `folder`, which is relative to the project; "" is the project itself."""
+    """Return the changes that a job left in its copy of `folder` ("" is the whole project)."""
     if left.incomplete:
         return not_kept(f"{left.incomplete} Change less at once, or name a smaller folder.")
-    changes, left_out = _named(folder, left)
+    changes, left_out = _usable(folder, left)
     if not changes:
         return Proposal({"files": []}, left_out=left_out)
     clash = nested(change.path for change in changes)
     if clash is not None:
-        return not_kept(f"{clash[0]} was a file or is one, and {clash[1]} lies below it; use a new name.")
-    told: list[Json] = []
+        return not_kept(f"{clash[0]} was a file or is one, and {clash[1]} is below it; use a new name.")
+    files: list[Json] = []
     problems: list[str] = []
     replaced = 0
     for change in changes:
@@ -66,10 +66,9 @@ def proposal(project: Path, folder: str, left: Collected) -> Proposal:
             problems.append(str(error))
             continue
         replaced += len(looked.content)
-        told.append(_told(change, looked))
+        files.append(_described(change, looked))
     if problems:
-        more = f" And {len(problems) - _TOLD} more." if len(problems) > _TOLD else ""
-        return not_kept(" ".join(problems[:_TOLD]) + more)
+        return not_kept(first_problems(problems))
     if replaced > MAX_REPLACED:
         return not_kept(f"It would replace more than {byte_count(MAX_REPLACED)}. Change less at once.")
     found = ChangeSet(changes)
@@ -79,11 +78,17 @@ def proposal(project: Path, folder: str, left: Collected) -> Proposal:
     name = found.name()
     made = Made(name=name, kind="json", mime="application/json", content=text, told=True)
     note = "Nothing of it is in the project yet. apply_changes, with exactly these paths, asks a person."
-    return Proposal({"artifact": name, "files": told, "note": note}, made, len(changes), left_out)
+    return Proposal({"artifact": name, "files": files, "note": note}, made, len(changes), left_out)
 
 
-def _named(folder: str, left: Collected) -> tuple[tuple[FileChange, ...], tuple[str, ...]]:
-    """The changes of files whose names can be used, in the order of their paths; and those that can't."""
+def first_problems(problems: Sequence[str]) -> str:
+    """Join the first problems, with the number of the others."""
+    more = f" And {len(problems) - _MOST_PROBLEMS} more." if len(problems) > _MOST_PROBLEMS else ""
+    return " ".join(problems[:_MOST_PROBLEMS]) + more
+
+
+def _usable(folder: str, left: Collected) -> tuple[tuple[FileChange, ...], tuple[str, ...]]:
+    """Return the changes of files with usable names, sorted by path, and the other names."""
     found: dict[str, FileChange] = {}
     left_out: list[str] = []
     for path, change in _each(folder, left):
@@ -104,19 +109,15 @@ def _each(folder: str, left: Collected) -> Iterator[tuple[str, FileChange]]:
     for file in left.changed:
         was = left.before.get(file.path)
         executable = None if file.executable == (was is not None and was.executable) else file.executable
-        before = _before(left.before, file.path)
+        before = was.sha256 if was else None
         yield at(file.path), FileChange(path=at(file.path), before=before, content=file.content, executable=executable)
     for path in left.deleted:
-        yield at(path), FileChange(path=at(path), before=_before(left.before, path), content=None)
-
-
-def _before(before: Mapping[str, Was], path: str) -> str | None:
-    was = before.get(path)
-    return None if was is None else was.sha256
+        was = left.before.get(path)
+        yield at(path), FileChange(path=at(path), before=was.sha256 if was else None, content=None)
 
 
 def _expect_sound(change: FileChange, looked: Looked) -> None:
-    """Raises ToolFailed where the change could not be applied, or its content not be kept as it is."""
+    """Raises ToolFailed if the change could not be applied, or its content not be kept unchanged."""
     now = looked.seen.file.sha256 if looked.seen.file else None
     if now != change.before:
         raise ToolFailed(f"{change.path} was changed in the project meanwhile; run the command again.")
@@ -136,14 +137,14 @@ def _expect_sound(change: FileChange, looked: Looked) -> None:
     expect_inert(change.path, looked.content if looked.seen.file else None, change.content)
 
 
-def _told(change: FileChange, looked: Looked) -> JsonObject:
+def _described(change: FileChange, looked: Looked) -> JsonObject:
     what = "removed" if change.content is None else "changed" if change.before else "new"
-    told: JsonObject = {"path": change.path, "is": what}
+    entry: JsonObject = {"path": change.path, "is": what}
     old, new = text_of(looked.content), text_of(change.content or b"")
     if old is None or new is None:
-        told["size"] = byte_count(len(looked.content if change.content is None else change.content))
+        entry["size"] = byte_count(len(looked.content if change.content is None else change.content))
     else:
-        told["lines"] = counts(old, new)
+        entry["lines"] = counts(old, new)
     if change.executable is not None:
-        told["executable"] = change.executable
-    return told
+        entry["executable"] = change.executable
+    return entry

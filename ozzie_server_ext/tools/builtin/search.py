@@ -1,7 +1,7 @@
-"""`fs.search` and `fs.find`: where something stands in the project, and which files there are.
+"""`fs.search` and `fs.find`: finding lines and files in the project.
 
-What is searched for is a text and not a regular expression: an expression can be made to take for ever on a file that
-is made for it. Where one is needed, `grep -E` runs in the sandbox, with a limit.
+The search is for plain text, since a regular expression can be made to take forever on a crafted file. For those there
+is `grep -E` in the sandbox, with a limit.
 """
 
 import asyncio
@@ -13,17 +13,9 @@ from pydantic import Field
 from ozzie_server_ext.domain.content import Content, Label
 from ozzie_server_ext.domain.json import Json, JsonObject
 from ozzie_server_ext.domain.redaction import redacted_lines
-from ozzie_server_ext.domain.toolmeta import (
-    Idempotency,
-    RiskLevel,
-    SideEffect,
-    Target,
-    TargetKind,
-    ToolMeta,
-    ToolResult,
-)
+from ozzie_server_ext.domain.toolmeta import Target, TargetKind, ToolMeta, ToolResult
 from ozzie_server_ext.policy.patterns import Glob, SequenceGlob
-from ozzie_server_ext.tools.base import FunctionTool, ToolContext, ToolFailed
+from ozzie_server_ext.tools.base import FunctionTool, ToolContext, ToolFailed, read_only
 from ozzie_server_ext.tools.changes.seen import MAX_BYTES
 from ozzie_server_ext.tools.notebook.outputs import file_holds_outputs
 from ozzie_server_ext.tools.safe_open import Walk
@@ -33,7 +25,7 @@ T = TypeVar("T")
 MAX_MATCHES = 200
 MAX_FOUND = 500
 SHOWN = 240
-"""In characters, of a line that matches: what stands around the match."""
+"""Characters shown of a matching line, around the match."""
 LIMIT_S = 15.0
 
 Below = Annotated[str, Field(description="A folder or a file, relative to the project folder.", max_length=1024)]
@@ -70,7 +62,7 @@ async def find(
 
 
 async def _beside(walk: Walk, work: Callable[[], T]) -> T:
-    """The result of work in a thread, which stops where the call does."""
+    """Return the result of `work`, run in a thread and stopped with the call."""
     try:
         return await asyncio.to_thread(work)
     except asyncio.CancelledError:
@@ -95,27 +87,27 @@ def _search(
         with found.open() as file:
             raw = file.read(MAX_BYTES)
             lines = _matching(raw, found.size > MAX_BYTES, wanted, ignore_case)
-            # A line doesn't tell whether it is part of an output.
+            # A line doesn't show whether it is part of an output.
             notebooks += [found.path] if lines and file_holds_outputs(file, raw) else []
         in_files += bool(lines)
         walk.is_cut |= len(lines) > most - len(matches) or found.size > MAX_BYTES
         matches += [{"path": found.path, "line": number, "text": line} for number, line in lines[: most - len(matches)]]
     data: JsonObject = {"matches": matches, "files_searched": searched, "truncated": walk.is_cut}
-    told = f"{len(matches):,}{'+' if walk.is_cut else ''} match{'' if len(matches) == 1 else 'es'}"
-    summary = f"{told} in {in_files} file{'' if in_files == 1 else 's'}"
+    count = f"{len(matches):,}{'+' if walk.is_cut else ''} match{'' if len(matches) == 1 else 'es'}"
+    summary = f"{count} in {in_files} file{'' if in_files == 1 else 's'}"
     if notebooks:
         context.provenance.add(Content.of(Label.OUTPUT, notebooks))
     return ToolResult(ok=True, data=data, summary=summary)
 
 
 def _matching(raw: bytes, is_cut: bool, wanted: str, ignore_case: bool) -> list[tuple[int, str]]:
-    """Numbers and texts of the lines with it; none of what is no text. `is_cut`: the file goes on behind `raw`."""
+    """Return numbers and texts of the matching lines, none for non-text. `is_cut`: the file is longer than `raw`."""
     if b"\0" in raw[:8192] or (not ignore_case and wanted.encode() not in raw):
         return []
-    # Secrets go before a line is taken out of its text: a part of one would not be known for what it is. What is
-    # looked for is looked for in what is left: whether a secret contains a text is nobody's to find out.
+    # Redact before lines are taken out: a part of a secret would not be recognized. The search is in the redacted text:
+    # nobody may find out whether a secret contains a text.
     if len(raw) == MAX_BYTES and is_cut:
-        raw = raw[: raw.rfind(b"\n") + 1]  # of half a line, half a secret
+        raw = raw[: raw.rfind(b"\n") + 1]  # half a line may hold half a secret
     text = raw.decode("utf-8", "replace").replace("\r\n", "\n")
     if ignore_case and wanted not in text.casefold():
         return []
@@ -128,7 +120,7 @@ def _matching(raw: bytes, is_cut: bool, wanted: str, ignore_case: bool) -> list[
 
 
 def _unfolded(line: str, at: int) -> int:
-    """Where in the line that is which is at that place once its case is folded: some letters become two."""
+    """Return the index in the line of a position in its case-folded form, in which some letters become two."""
     for index, letter in enumerate(line):
         if at <= 0:
             return index
@@ -167,15 +159,8 @@ def _find(context: ToolContext, walk: Walk, pattern: str, path: str) -> ToolResu
 
 
 def _meta(tool_id: str, name: str) -> ToolMeta:
-    return ToolMeta(
-        tool_id=tool_id,
-        name=name,
-        side_effect=SideEffect.NONE,
-        risk_level=RiskLevel.LOW,
-        timeout_s=20,
-        idempotency=Idempotency.SUPPORTED,
-        max_inline_chars=32_000,
-        targets=(Target("path", TargetKind.PATH),),
+    return read_only(
+        tool_id=tool_id, name=name, timeout_s=20, max_inline_chars=32_000, targets=(Target("path", TargetKind.PATH),)
     )
 
 

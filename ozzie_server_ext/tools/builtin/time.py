@@ -5,8 +5,8 @@ from zoneinfo import ZoneInfo
 
 from pydantic import Field
 
-from ozzie_server_ext.domain.toolmeta import Idempotency, RiskLevel, SideEffect, ToolMeta, ToolResult
-from ozzie_server_ext.tools.base import FunctionTool, ToolContext, ToolFailed
+from ozzie_server_ext.domain.toolmeta import ToolResult
+from ozzie_server_ext.tools.base import FunctionTool, ToolContext, ToolFailed, read_only
 
 
 def now(
@@ -28,16 +28,4 @@ def now(
     )
 
 
-TOOLS = (
-    FunctionTool(
-        now,
-        ToolMeta(
-            tool_id="time.now",
-            name="current_time",
-            side_effect=SideEffect.NONE,
-            risk_level=RiskLevel.LOW,
-            timeout_s=5,
-            idempotency=Idempotency.SUPPORTED,
-        ),
-    ),
-)
+TOOLS = (FunctionTool(now, read_only(tool_id="time.now", name="current_time", timeout_s=5)),)

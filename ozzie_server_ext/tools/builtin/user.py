@@ -1,17 +1,28 @@
-"""`user.ask`: a question to the person, whose answer is the result."""
+"""`user.ask` and `skill.gate`: questions to the person. Only steps of skills call the gate, and it always asks."""
 
+from dataclasses import replace
 from typing import Annotated
 
 from pydantic import BaseModel, ConfigDict, Field
 
 from ozzie_server_ext.domain.errors import Bug
 from ozzie_server_ext.domain.json import JsonObject
-from ozzie_server_ext.domain.toolmeta import Idempotency, RiskLevel, SideEffect, ToolMeta, ToolResult
+from ozzie_server_ext.domain.toolmeta import Idempotency, ToolResult
 from ozzie_server_ext.render.text import visible_label
-from ozzie_server_ext.tools.base import EffectTool, ModelQuestion, Offered, Plan, ToolContext, ToolFailed
+from ozzie_server_ext.tools.base import (
+    EffectTool,
+    FunctionTool,
+    ModelQuestion,
+    Offered,
+    Plan,
+    Preview,
+    ToolContext,
+    ToolFailed,
+    read_only,
+)
 
 MOST_OPTIONS = 6
-"""Each has a digit."""
+"""Each has a digit key."""
 
 
 class Option(BaseModel):
@@ -34,8 +45,8 @@ async def ask(
     only_options: Annotated[bool, Field(description="Whether no other answer is of use.")] = False,
 ) -> Plan:
     """Ask the user a question and wait for the answer. For what only they can know or decide; never for a secret."""
-    offered = tuple(Option.model_validate(each) for each in options)  # of arguments that were checked, it is the JSON
-    labels = {visible_label(each.label) for each in offered}  # as a person tells them apart
+    offered = tuple(Option.model_validate(each) for each in options)  # checked arguments are plain JSON
+    labels = {visible_label(each.label) for each in offered}  # what a person can tell apart
     if len(labels) < len(offered) or "" in labels:
         raise ToolFailed("Each option needs a label of its own.")
     if not question.strip():
@@ -54,22 +65,29 @@ async def _run(context: ToolContext, plan: Plan) -> ToolResult:
     raise Bug("A person answers a question; the tool does not.")
 
 
-async def _happened(context: ToolContext, effect: JsonObject) -> bool | None:
-    return None
+async def go_on(
+    context: ToolContext,
+    *,
+    question: Annotated[str, Field(description="What a person says yes or no to.", min_length=1, max_length=50_000)],
+    show: Annotated[str, Field(description="What it is about.")] = "",
+) -> ToolResult:
+    """Ask a person whether to go on."""
+    return ToolResult(ok=True, data={"approved": True}, summary="approved")
 
+
+def _gate_preview(args: JsonObject) -> Preview:
+    show = str(args["show"])
+    return Preview(
+        sentence=visible_label(str(args["question"])),
+        proof=show,
+        shown="text" if show else "",
+        undo="Approving only starts the next steps.",
+    )
+
+
+_ASK = read_only(tool_id="user.ask", name="ask_user", timeout_s=5, idempotency=Idempotency.NOT_SUPPORTED)
 
 TOOLS = (
-    EffectTool(
-        ask,
-        _run,
-        ToolMeta(
-            tool_id="user.ask",
-            name="ask_user",
-            side_effect=SideEffect.NONE,
-            risk_level=RiskLevel.LOW,
-            timeout_s=5,
-            idempotency=Idempotency.NOT_SUPPORTED,
-        ),
-        happened=_happened,
-    ),
+    EffectTool(ask, _run, _ASK),
+    FunctionTool(go_on, replace(_ASK, tool_id="skill.gate", name="gate", for_skills=True), preview=_gate_preview),
 )

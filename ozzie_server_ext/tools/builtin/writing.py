@@ -1,12 +1,13 @@
-"""`fs.write`, `fs.edit` and `fs.trash`: changing text files of the project, on exactly what was seen or not at all.
+"""`fs.write`, `fs.edit` and `fs.trash`: changing text files of the project, exactly as they were read or not at all.
 
-A file that is there has to have been read: the call names the version that `read_file` told, and is refused where the
-file is another one by now. What it looked like before is kept.
+An existing file must have been read: the call names the version from `read_file` and is refused if the file has changed
+since. The old content is kept.
 """
 
 import asyncio
 import hashlib
 from collections import Counter
+from dataclasses import replace as with_changes
 from functools import partial
 from typing import Annotated
 
@@ -15,23 +16,15 @@ from pydantic import Field
 from ozzie_server_ext.domain.artifacts import MAX_NAME
 from ozzie_server_ext.domain.json import JsonObject
 from ozzie_server_ext.domain.redaction import REDACTED
-from ozzie_server_ext.domain.toolmeta import (
-    Idempotency,
-    RiskLevel,
-    SideEffect,
-    Target,
-    TargetKind,
-    ToolMeta,
-    ToolResult,
-)
+from ozzie_server_ext.domain.toolmeta import Target, TargetKind, ToolResult
 from ozzie_server_ext.protocol.codec import decode, encode
 from ozzie_server_ext.render.text import byte_count, cut_middle, line_count, quoted
-from ozzie_server_ext.tools.base import Before, EffectTool, Plan, Preview, ToolContext, ToolFailed
+from ozzie_server_ext.tools.base import Before, EffectTool, Plan, Preview, ToolContext, ToolFailed, file_change
 from ozzie_server_ext.tools.builtin.files import TextFile, expect_version, version_of
 from ozzie_server_ext.tools.changes.diff import lines_of, unified
 from ozzie_server_ext.tools.changes.replace import replace
 from ozzie_server_ext.tools.changes.seen import FileChanged, Looked, Seen, look
-from ozzie_server_ext.tools.changes.several import came_to_be, went_to_trash
+from ozzie_server_ext.tools.changes.several import was_moved_to_trash, was_replaced
 from ozzie_server_ext.tools.changes.trash import move_to_trash
 from ozzie_server_ext.tools.notebook.files import expect_inert
 from ozzie_server_ext.tools.timeout import to_its_end
@@ -104,7 +97,7 @@ def _planned_edit(context: ToolContext, args: JsonObject, path: str, old: str, n
     before = TextFile.of(looked.content, looked.seen.path)
     count = before.text.count(old) if old else 0
     if count != 1:
-        where = f"stands {count:,} times in it; take more of what is around it" if count else "does not stand in it"
+        where = f"is in it {count:,} times; include more of its surroundings" if count else "is not in it"
         raise ToolFailed(f"{looked.seen.path} was not changed: the passage to replace {where}.")
     return _plan(context, args, looked, before, before.with_text(before.text.replace(old, new)))
 
@@ -138,12 +131,12 @@ def _before(looked: Looked) -> Before:
 
 
 def root_of(context: ToolContext) -> str:
-    """The project, as an effect names it: after a restart, it may be another one that is open."""
+    """Return the project as effects name it: after a restart, another one may be open."""
     return str(context.project.resolve())
 
 
 async def write(context: ToolContext, plan: Plan) -> ToolResult:
-    """What both writing tools do: give the file that was seen its new content."""
+    """Give the file that was seen its new content, for both writing tools."""
     seen, content, summary = plan.work
     done = await to_its_end(partial(replace, context.project, seen, content))
     data: JsonObject = {"path": seen.path, "version": version_of(content), "changed": True, "notes": list(done.notes)}
@@ -151,15 +144,14 @@ async def write(context: ToolContext, plan: Plan) -> ToolResult:
 
 
 async def written(context: ToolContext, effect: JsonObject) -> bool | None:
-    """Whether that write was done."""
     if effect["root"] != root_of(context):
         return None
     seen = decode(Seen, effect["seen"])
-    return await asyncio.to_thread(came_to_be, context.project, seen, str(effect["sha256"]))
+    return await asyncio.to_thread(was_replaced, context.project, seen, str(effect["sha256"]))
 
 
 async def trash(context: ToolContext, plan: Plan) -> ToolResult:
-    """Move the file that was seen away, under the key of the call."""
+    """Move the file that was seen to the trash, under the call's key."""
     seen: Seen = plan.work
     when = context.clock.now()
     done = await to_its_end(partial(move_to_trash, context.project, seen, context.key, when=when))
@@ -168,28 +160,28 @@ async def trash(context: ToolContext, plan: Plan) -> ToolResult:
 
 
 async def trashed(context: ToolContext, effect: JsonObject) -> bool | None:
-    """Whether that file went to the trash: it is there now, or it still lies where it lay."""
+    """Whether the file went to the trash; None if it is neither there nor in its place."""
     if effect["root"] != root_of(context):
         return None
     seen = decode(Seen, effect["seen"])
-    return await asyncio.to_thread(went_to_trash, context.project, seen, str(effect["key"]))
+    return await asyncio.to_thread(was_moved_to_trash, context.project, seen, str(effect["key"]))
 
 
 def counts(old: str, new: str) -> str:
-    """How many lines come and go: "+2 −1 lines"."""
+    """Return the number of added and removed lines: "+2 −1 lines"."""
     come, go = changed(old, new)
     return f"+{come:,} −{go:,} lines" if old else line_count(come)
 
 
 def changed(old: str, new: str) -> tuple[int, int]:
-    """How many lines come, and how many go, wherever they stand. What is only moved counts as neither."""
+    """Return how many lines are added and removed, wherever they are. Moved lines count as neither."""
     before, after = Counter(lines_of(old)), Counter(lines_of(new))
     return (after - before).total(), (before - after).total()
 
 
 def change_question(path: str, old: str, new: str) -> str:
-    """By the lines that come and go. Who reads that some are only added or removed takes the others to stay in their
-    places: where they do not, it is said."""
+    """Ask by the numbers of lines. If only additions or only removals are named, a reader takes the other lines to stay
+    in place, so moves are mentioned."""
     come, go = changed(old, new)
     if come == go:
         return f"Change {line_count(come)} of {path}?" if come else f"Move lines of {path}?"
@@ -225,7 +217,7 @@ def _trash_preview(looked: Looked) -> Preview:
     try:
         proof = looked.content.decode()
     except UnicodeDecodeError:
-        proof = f"{size} that are no text"
+        proof = f"{size} that are not text"
     return Preview(
         sentence=f"Move {quoted(looked.seen.path)} ({size}) to the trash?",
         proof=proof,
@@ -234,30 +226,10 @@ def _trash_preview(looked: Looked) -> Preview:
     )
 
 
-_META = {
-    "side_effect": SideEffect.REVERSIBLE,
-    "risk_level": RiskLevel.MEDIUM,
-    "timeout_s": 30.0,
-    "targets": (Target("path", TargetKind.PATH),),
-}
+_META = file_change(tool_id="fs.write", name="write_file", timeout_s=30.0, targets=(Target("path", TargetKind.PATH),))
 
 TOOLS = (
-    EffectTool(
-        plan_write,
-        write,
-        ToolMeta(tool_id="fs.write", name="write_file", idempotency=Idempotency.NOT_SUPPORTED, **_META),
-        happened=written,
-    ),
-    EffectTool(
-        plan_edit,
-        write,
-        ToolMeta(tool_id="fs.edit", name="edit_file", idempotency=Idempotency.NOT_SUPPORTED, **_META),
-        happened=written,
-    ),
-    EffectTool(
-        plan_trash,
-        trash,
-        ToolMeta(tool_id="fs.trash", name="trash_file", idempotency=Idempotency.NOT_SUPPORTED, **_META),
-        happened=trashed,
-    ),
+    EffectTool(plan_write, write, _META, happened=written),
+    EffectTool(plan_edit, write, with_changes(_META, tool_id="fs.edit", name="edit_file"), happened=written),
+    EffectTool(plan_trash, trash, with_changes(_META, tool_id="fs.trash", name="trash_file"), happened=trashed),
 )

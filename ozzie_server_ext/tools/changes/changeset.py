@@ -1,7 +1,7 @@
-"""What a command would change in files of the project, as it is kept among the artifacts until somebody applies it.
+"""Change sets: the file changes that a command proposes, kept as an artifact until somebody applies them.
 
-An artifact `changes/HASH.json` holds it: for each file the version that it was made from, the new one's hash, and its
-content. The hash tells whether the content is what the command left: secrets are taken out of artifacts.
+The artifact `changes/HASH.json` has for each file the hash of the version it was made from, the new hash and the new
+content. Artifacts are redacted, so the hash shows whether the content still is what the command left.
 """
 
 import base64
@@ -19,20 +19,20 @@ from ozzie_server_ext.tools.base import ToolFailed
 from ozzie_server_ext.tools.safe_open import readable_parts
 
 FOLDER = "changes/"
-"""Where they stand among the artifacts."""
+"""Where change sets are among the artifacts."""
 REVERSE = " (replaced).json"
-"""How the name of one ends that takes another one back."""
+"""The ending of the name of a set that undoes another."""
 MAX_PATH = 1024
-"""In characters."""
+"""Characters."""
 _FORMAT = 1
 _MAX_BYTES = 192 * 1024 * 1024
-"""Of the JSON: in text, a character can take six bytes."""
+"""Bytes of the JSON: a character of text can take six."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileChange:
-    """`before` is the SHA-256 of the content that the file has to have, hexadecimal; None where there must be no file.
-    `content` is the new one; None where the file goes. `executable` says what it is to be, None leaves it."""
+    """`before` is the SHA-256 (hexadecimal) that the file must have; None if there must be no file. `content` is the
+    new one; None removes the file. `executable` None leaves that as it is."""
 
     path: str
     before: str | None
@@ -41,28 +41,26 @@ class FileChange:
 
     @property
     def after(self) -> str | None:
-        """The SHA-256 of the new content."""
         return None if self.content is None else sha256(self.content).hexdigest()
 
     def text(self) -> str:
-        """As it stands in the artifact."""
         content: JsonObject = {}
         if self.content is not None:
             text = text_of(self.content)
             content = {"base64": base64.b64encode(self.content).decode()} if text is None else {"text": text}
-        said: JsonObject = {
+        document: JsonObject = {
             "path": self.path,
             "before": self.before,
             "after": self.after,
             "executable": self.executable,
             **content,
         }
-        return json.dumps(said, ensure_ascii=False, indent=1)
+        return json.dumps(document, ensure_ascii=False, indent=1)
 
 
 @dataclass(frozen=True, slots=True)
 class ChangeSet:
-    """Changes of files, in the order of their paths. No path lies below another one."""
+    """File changes, sorted by path. No path is below another."""
 
     files: tuple[FileChange, ...]
 
@@ -71,7 +69,6 @@ class ChangeSet:
         return [file.path for file in self.files]
 
     def text(self) -> str:
-        """The artifact's content."""
         files = ",\n".join(file.text() for file in self.files)
         return f'{{"format": {_FORMAT}, "files": [\n{files}\n]}}\n'
 
@@ -81,7 +78,7 @@ class ChangeSet:
 
 
 def text_of(content: bytes) -> str | None:
-    """The content as text; None where it is none."""
+    """Return the content as text; None if it is not text."""
     try:
         text = content.decode()
     except UnicodeDecodeError:
@@ -90,56 +87,56 @@ def text_of(content: bytes) -> str | None:
 
 
 def nested(paths: Iterable[str]) -> tuple[str, str] | None:
-    """A path that lies below another one of them, behind that one; None where none does."""
-    keys = sorted(path.split("/") for path in paths)  # what lies below a path comes right behind it
+    """Return a path and another one below it; None if there are none."""
+    keys = sorted(path.split("/") for path in paths)  # a path is directly followed by what is below it
     found = next(((one, two) for one, two in pairwise(keys) if two[: len(one)] == one), None)
     return None if found is None else ("/".join(found[0]), "/".join(found[1]))
 
 
 def read_changes(content: bytes, name: str) -> ChangeSet:
-    """What an artifact called `name` holds. Raises ToolFailed where that is not what was kept."""
+    """Parse the artifact `name`. Raises ToolFailed if it was altered."""
     try:
-        said = loads_object(content, max_bytes=_MAX_BYTES)
-        files = said["files"]
-        if said["format"] != _FORMAT or not isinstance(files, list) or not 0 < len(files) <= MAX_CHANGED_FILES:
+        document = loads_object(content, max_bytes=_MAX_BYTES)
+        files = document["files"]
+        if document["format"] != _FORMAT or not isinstance(files, list) or not 0 < len(files) <= MAX_CHANGED_FILES:
             raise ValueError
         found = tuple(_file(each, name) for each in files)
     except (InvalidJson, KeyError, TypeError, ValueError, binascii.Error):
-        raise _other(f"{name} can't be read as changes of files") from None
+        raise _altered(f"{name} can't be read as changes of files") from None
     paths = [file.path for file in found]
     if paths != sorted(set(paths)) or nested(paths) is not None:
-        raise _other(f"{name} can't be read as changes of files")
+        raise _altered(f"{name} can't be read as changes of files")
     return ChangeSet(found)
 
 
-def _file(said: Json, name: str) -> FileChange:
+def _file(entry: Json, name: str) -> FileChange:
     """Raises ToolFailed, KeyError, TypeError, ValueError."""
-    if not isinstance(said, dict):
+    if not isinstance(entry, dict):
         raise TypeError
-    path, before, after, executable = said["path"], said["before"], said["after"], said["executable"]
+    path, before, after, executable = entry["path"], entry["before"], entry["after"], entry["executable"]
     if not isinstance(path, str) or len(path) > MAX_PATH or path != "/".join(readable_parts(path)):
         raise ValueError
     if not isinstance(before, str | None) or not isinstance(executable, bool | None):
         raise TypeError
     content: bytes | None = None
     if after is not None:
-        content = base64.b64decode(str(said["base64"]), validate=True) if "base64" in said else _text(said).encode()
+        content = base64.b64decode(str(entry["base64"]), validate=True) if "base64" in entry else _text(entry).encode()
     change = FileChange(path=path, before=before, content=content, executable=executable)
     if change.after != after:
-        raise _other(f"{path} is in {name} not as the command left it")
+        raise _altered(f"{path} is in {name} not as the command left it")
     if before is None and content is None:
         raise ValueError
     return change
 
 
-def _text(said: JsonObject) -> str:
-    text = said["text"]
+def _text(entry: JsonObject) -> str:
+    text = entry["text"]
     if not isinstance(text, str):
         raise TypeError
     return text
 
 
-def _other(what: str) -> ToolFailed:
+def _altered(what: str) -> ToolFailed:
     return ToolFailed(
         f"{what}: a secret may have been taken out of it. Nothing was done; change such a file with edit_file."
     )

@@ -1,4 +1,4 @@
-"""What comes and goes between two texts, as a unified diff, in bounded time."""
+"""Unified diffs of two texts in bounded time."""
 
 from collections import Counter
 from collections.abc import Iterable, Iterator
@@ -7,16 +7,14 @@ from itertools import accumulate, islice
 
 CONTEXT = 3
 MOST_STEPS = 1_000_000
-"""Pairs of same lines that are looked at to find what two texts have in common: some tenths of a second at
-the most. Texts that are made to take longer are shown with passages that go and come as a whole."""
+"""Pairs of equal lines examined: some tenths of a second at most. Then passages are shown as a whole."""
 _NO_END = "\\ No newline at end of file"
 
 _Block = tuple[str, int, int, int, int]
 
 
 def unified(old: str, new: str, most_steps: int = MOST_STEPS) -> str:
-    """The diff without names of files; empty where the texts are the same. `most_steps`: less than MOST_STEPS where it
-    is one of many."""
+    """Return the diff without file names, "" for equal texts. Use fewer `most_steps` for one of many files."""
     before, after = lines_of(old), lines_of(new)
     groups = _groups(before, after, most_steps)
     shown = "".join(part for group in groups for part in _hunk(before, after, group))
@@ -24,7 +22,7 @@ def unified(old: str, new: str, most_steps: int = MOST_STEPS) -> str:
 
 
 def lines_of(text: str) -> list[str]:
-    """With their line feeds: a last line without one is another line than the same with one."""
+    """Split a text, keeping line feeds: a last line without one differs from the same line with one."""
     *whole, rest = text.split("\n")
     return [f"{line}\n" for line in whole] + ([rest] if rest else [])
 
@@ -41,8 +39,7 @@ def _groups(before: list[str], after: list[str], most_steps: int) -> Iterator[li
 
 
 class _Bounded(SequenceMatcher[str]):
-    """Of two lists of lines that have the first `begin` and the last `end` in common. It finds nothing more that they
-    have in common once it has looked at so many pairs."""
+    """A matcher for lines with `begin` first and `end` last ones in common, which examines `most_steps` pairs."""
 
     def __init__(self, old: list[str], new: list[str], begin: int, end: int, most_steps: int) -> None:
         super().__init__(None, old, new, autojunk=False)
@@ -53,7 +50,7 @@ class _Bounded(SequenceMatcher[str]):
         self._left = most_steps
 
     def find_longest_match(self, alo: int = 0, ahi: int | None = None, blo: int = 0, bhi: int | None = None) -> Match:
-        """Overrides what all of difflib's answers come from; any match is a right one."""
+        """Override the source of all of difflib's answers; any match is a correct one."""
         old, new = self._sizes
         ahi, bhi = old if ahi is None else ahi, new if bhi is None else bhi
         if (alo, blo) == (0, 0) and self._begin:
@@ -68,7 +65,7 @@ class _Bounded(SequenceMatcher[str]):
 
 
 def _common(one: Iterable[str], other: Iterable[str]) -> int:
-    """How many lines both begin with."""
+    """Return how many lines both begin with."""
     count = 0
     for line, same in zip(one, other, strict=False):
         if line != same:
@@ -88,7 +85,7 @@ def _hunk(before: list[str], after: list[str], group: list[_Block]) -> Iterator[
 
 
 def _span(begin: int, end: int) -> str:
-    """As POSIX diff -u writes a range: of no lines, the one before it is named."""
+    """Format a range as POSIX diff -u does: an empty one names the line before it."""
     count = end - begin
     return f"{begin + 1 if count else begin},{count}"
 

@@ -1,4 +1,4 @@
-"""The folder of a file that is being changed: held open, locked against other changes of Ozzie's, and watched."""
+"""The folder of a file being changed: held open, locked against other changes by Ozzie, and watched."""
 
 import ctypes
 import errno
@@ -14,13 +14,22 @@ from types import TracebackType
 from typing import Self
 
 from ozzie_server_ext.tools.base import ToolFailed
-from ozzie_server_ext.tools.changes.seen import FileBusy, FileChanged, Seen, identity, read_file, told_in_words
+from ozzie_server_ext.tools.changes.seen import (
+    FileBusy,
+    FileChanged,
+    Seen,
+    appeared,
+    explain_os_errors,
+    gone,
+    identity,
+    read_file,
+)
 from ozzie_server_ext.tools.safe_open import FOLDER, closing, open_deepest, open_plain
 
 
 class Lease:
-    """Held on an open file within `with`. Where none is to be had (a file of another owner, a file system without
-    them), it does nothing and `wanted` stays false: then a program that has the file open keeps the old version."""
+    """A read lease on an open file within `with`. If none is available (another owner, some file systems), it does
+    nothing and `wanted` stays False; then a program that has the file open keeps the old version."""
 
     def __init__(self, descriptor: int, path: str) -> None:
         self._descriptor = descriptor
@@ -28,10 +37,10 @@ class Lease:
         self._held = False
 
     def __enter__(self) -> Self:
-        """Raises FileBusy where a program has the file open for writing."""
+        """Raises FileBusy if a program has the file open for writing."""
         try:
-            # The kernel tells of who waits by a signal, SIGIO if none is chosen, which would end the process; SIGURG is
-            # ignored unless somebody handles it.
+            # The kernel reports waiting writers by a signal: by default SIGIO, which would end the process. SIGURG is
+            # ignored unless handled.
             fcntl.fcntl(self._descriptor, fcntl.F_SETSIG, signal.SIGURG)
             fcntl.fcntl(self._descriptor, fcntl.F_SETLEASE, fcntl.F_RDLCK)
             self._held = True
@@ -52,7 +61,7 @@ class Lease:
 
     @property
     def wanted(self) -> bool:
-        """Whether somebody waits to write into the file, or did since the lease was taken from us."""
+        """Whether somebody waits to write to the file, or did since the lease was broken."""
         return self._held and fcntl.fcntl(self._descriptor, fcntl.F_GETLEASE) != fcntl.F_RDLCK
 
 
@@ -65,7 +74,7 @@ _renameat2: Callable[[int, bytes, int, bytes, int], int] | None = getattr(
 
 
 class NotOffered(ToolFailed):
-    """The system or the file system has no step that is safe against others; nothing was done."""
+    """The system or file system has no safe atomic rename; nothing was done."""
 
     code = "tool.no_safe_rename"
 
@@ -78,21 +87,18 @@ class NotOffered(ToolFailed):
 
 
 def require_renames() -> None:
-    """Raises NotOffered where the system has none of this, before anything is begun."""
+    """Raises NotOffered if the system lacks atomic renames; call it before anything else."""
     if _renameat2 is None:
         raise NotOffered
 
 
 def swap(folder: int, one: str, other: str) -> None:
-    """Each name leads to what the other led to; both have to be there.
-
-    Raises NotOffered, FileNotFoundError, another OSError.
-    """
+    """Exchange two existing names. Raises NotOffered, FileNotFoundError, another OSError."""
     _rename(folder, one, folder, other, _EXCHANGE)
 
 
 def move(folder: int, name: str, to_folder: int, to_name: str) -> None:
-    """Raises FileExistsError where something is there, NotOffered, another OSError (EXDEV: another file system)."""
+    """Move without overwriting. Raises FileExistsError, NotOffered, another OSError (EXDEV: another file system)."""
     _rename(folder, name, to_folder, to_name, _NOREPLACE)
 
 
@@ -112,16 +118,15 @@ _LOCK_PAUSE_S = 0.005
 
 
 @dataclass(frozen=True, slots=True)
-class Held:
-    """An open folder below `root`, by the names in `parts`."""
+class OpenFolder:
+    """An open folder below `root`, at the path `parts`."""
 
     root: Path
     parts: tuple[str, ...]
     descriptor: int
 
     def leads_here(self) -> bool:
-        """Whether the path still leads to this folder: it may have been moved, or have got a stand-in, since it was
-        opened. What is done by the descriptor then happens elsewhere."""
+        """Whether the path still leads to this folder; otherwise what is done by the descriptor happens elsewhere."""
         try:
             now, missing = open_deepest(self.root, self.parts)
         except (ToolFailed, OSError):
@@ -130,7 +135,7 @@ class Held:
             return not missing and identity(now) == identity(self.descriptor)
 
     def sync(self) -> str:
-        """Makes the names in it durable; in words what hinders that, empty if nothing does."""
+        """Make its names durable; return a sentence on what prevents that, or ""."""
         try:
             os.fsync(self.descriptor)
         except OSError as error:
@@ -139,35 +144,28 @@ class Held:
 
 
 @contextmanager
-def held_folder(root: Path, path: str) -> Iterator[Held]:
-    """The folder of the file at `path`.
-
-    Raises FileBusy where another change goes on in it, ToolFailed, OSError.
-    """
+def locked_folder(root: Path, path: str) -> Iterator[OpenFolder]:
+    """Open and lock the folder of `path`. Raises FileBusy during another change in it, ToolFailed, OSError."""
     parts = tuple(path.split("/"))[:-1]
     descriptor, missing = open_deepest(root, parts)
     with closing(descriptor):
         if missing:
             raise FileChanged(f"The folder of {path} is gone; look at it again.")
         _lock(descriptor, path)
-        yield Held(root, parts, descriptor)
+        yield OpenFolder(root, parts, descriptor)
 
 
 @contextmanager
-def folder_as_seen(root: Path, seen: Seen) -> Iterator[Held]:
-    """The same, and it has to be the folder that was seen, with nothing missing.
-
-    Raises FileChanged as well.
-    """
-    with held_folder(root, seen.path) as folder:
+def folder_as_seen(root: Path, seen: Seen) -> Iterator[OpenFolder]:
+    """As `locked_folder`, if it is the folder that was seen, with nothing missing. Raises FileChanged as well."""
+    with locked_folder(root, seen.path) as folder:
         if seen.missing or identity(folder.descriptor) != seen.anchor or not folder.leads_here():
             raise FileChanged(f"The folder of {seen.path} is not the one that was looked at; look at it again.")
         yield folder
 
 
 def _lock(descriptor: int, path: str) -> None:
-    """One change at a time in a folder: what another one left over can be told from what it is at work on. The lock is
-    a process's own and ends with it."""
+    """Allow one change at a time in a folder, to tell leftovers from work in progress. It ends with the process."""
     until = time.monotonic() + LOCK_WAIT_S
     while True:
         try:
@@ -185,15 +183,15 @@ _ANY_WRITE = 0o222
 
 
 @dataclass(frozen=True, slots=True)
-class Match:
-    """An open file that is what was seen."""
+class OpenFile:
+    """An open file that matches what was seen."""
 
     seen: Seen
     descriptor: int
     lease: Lease
 
     def confirm(self) -> None:
-        """Raises FileChanged where it is not what was seen any more, FileBusy where somebody waits to write to it."""
+        """Raises FileChanged if it no longer matches, FileBusy if somebody waits to write to it."""
         if self.lease.wanted:
             raise FileBusy(f"Another program is about to write to {self.seen.path}; look at it again.")
         try:
@@ -203,9 +201,8 @@ class Match:
         if file != self.seen.file:
             raise FileChanged(f"{self.seen.path} changed since it was looked at; look at it again.")
 
-    def writable(self, folder: Held) -> bool:
-        """Whether somebody may write to it, and this process is among them. The superuser may always, which is why the
-        first counts too."""
+    def writable(self, folder: OpenFolder) -> bool:
+        """Whether anybody may write to it, and this process. The first check is for the superuser, who always may."""
         mode = os.fstat(self.descriptor).st_mode
         return bool(mode & _ANY_WRITE) and os.access(
             self.seen.name, os.W_OK, dir_fd=folder.descriptor, effective_ids=True
@@ -213,28 +210,28 @@ class Match:
 
 
 @contextmanager
-def opened_as_seen(folder: Held, seen: Seen) -> Iterator[Match]:
-    """Raises FileChanged where it is not what was seen, FileBusy where a program has it open for writing, OSError."""
+def opened_as_seen(folder: OpenFolder, seen: Seen) -> Iterator[OpenFile]:
+    """Open a file if it matches. Raises FileChanged, FileBusy if a program has it open for writing, OSError."""
     try:
         descriptor = open_plain(folder.descriptor, seen.name, seen.path)
     except ToolFailed as error:
         raise FileChanged(f"{seen.path} changed since it was looked at: {error}") from None
     if descriptor is None:
-        raise FileChanged(f"{seen.path} is gone since it was looked at; look at it again.")
+        raise gone(seen.path)
     with closing(descriptor), Lease(descriptor, seen.path) as lease:
-        match = Match(seen, descriptor, lease)
+        match = OpenFile(seen, descriptor, lease)
         match.confirm()
         yield match
 
 
 def make_folders(root: Path, seen: Seen) -> Seen:
-    """Makes `seen.missing`, 0755 less the umask; what is seen then: the same, with nothing missing.
+    """Make `seen.missing` (0755 less the umask); return the same with nothing missing.
 
-    Raises FileChanged where something else is there by now, ToolFailed; then those that it made are gone again.
+    Raises FileChanged if something is there by now, ToolFailed; then the folders made are removed.
     """
     made = 0
     try:
-        with told_in_words(seen.path):
+        with explain_os_errors(seen.path):
             descriptor, missing = open_deepest(root, seen.parts[:-1])
             try:
                 if identity(descriptor) != seen.anchor or len(missing) != len(seen.missing):
@@ -255,7 +252,7 @@ def make_folders(root: Path, seen: Seen) -> Seen:
 
 
 def remove_folders(root: Path, paths: tuple[str, ...]) -> None:
-    """Removes folders that were made for a change which did not come about; one that is not empty stays."""
+    """Remove folders made for a change that failed; those that are not empty stay."""
     for path in reversed(paths):
         *above, name = path.split("/")
         with suppress(OSError, ToolFailed):
@@ -269,7 +266,7 @@ def _make(descriptor: int, name: str, path: str) -> int:
     try:
         os.mkdir(name, 0o755, dir_fd=descriptor)
     except FileExistsError:
-        raise FileChanged(f"{path} was not there when it was looked at, and now it is; look at it again.") from None
+        raise appeared(path) from None
     try:
         os.fsync(descriptor)
         return os.open(name, FOLDER, dir_fd=descriptor)

@@ -1,8 +1,8 @@
-"""Giving a file a new content, on exactly the version that was seen.
+"""Replacing a file's content, exactly on the version that was seen.
 
-The new version is written beside the file. One step of the kernel then swaps the two names, and what came out is held
-against what was seen; if it is anything else, they are swapped back. So whoever looks finds the old version or the new
-one, whole, and what somebody else saved in between is never written over.
+The new version is written beside the file. One atomic exchange swaps the two names, and what came out is compared with
+what was seen; if it differs, they are swapped back. So every reader finds the whole old or the whole new version, and
+nothing that somebody else saved meanwhile is overwritten.
 """
 
 import errno
@@ -20,11 +20,11 @@ from pathlib import Path
 
 from ozzie_server_ext.tools.base import ToolFailed, Unsettled
 from ozzie_server_ext.tools.changes.held import (
-    Held,
     Lease,
-    Match,
+    OpenFile,
+    OpenFolder,
     folder_as_seen,
-    held_folder,
+    locked_folder,
     make_folders,
     move,
     opened_as_seen,
@@ -37,10 +37,13 @@ from ozzie_server_ext.tools.changes.seen import (
     FileChanged,
     FileSeen,
     Seen,
+    appeared,
+    explain_os_errors,
+    gone,
     identity,
-    named,
+    identity_at,
     read_file,
-    told_in_words,
+    replaced,
 )
 from ozzie_server_ext.tools.safe_open import MAX_NAME_BYTES, closing, open_plain, readable_parts
 
@@ -53,8 +56,7 @@ _ENDING = re.compile(
 
 
 class Kind(Enum):
-    """What a leftover holds: a new version that may not be whole, one that is, the version that was to be replaced, or
-    what is none of these."""
+    """A leftover: an incomplete new version, a complete one, the version to be replaced, or something else."""
 
     PART = "part"
     NEW = "new"
@@ -64,35 +66,32 @@ class Kind(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Cleared:
-    """Names in the file's folder: what was removed, and what was kept because it is somebody's."""
+    """Names in the file's folder: removed leftovers, and those kept because they are somebody's."""
 
     removed: tuple[str, ...]
     kept: tuple[str, ...]
 
 
 def new_part(name: str) -> str:
-    """A name for the new version of `name` while it is being written."""
+    """Return a name for the new version of `name` while it is written."""
     return f"{_stem(name)}.ozzie-{secrets.token_hex(4)}.part"
 
 
-def when_whole(part: str, content: bytes, seen: Seen) -> str:
-    """The name of that new version once it is whole."""
+def complete_name(part: str, content: bytes, seen: Seen) -> str:
+    """Return the name of the new version once it is complete."""
     old = seen.file.sha256[:_HASH_DIGITS] if seen.file else "none"
     return f"{part.removesuffix('.part')}-{sha256(content).hexdigest()[:_HASH_DIGITS]}-{old}"
 
 
 def clear_leftovers(root: Path, path: str) -> Cleared:
-    """Removes what changes of the file at `path` left over.
-
-    Raises OutsideProject, ToolFailed, FileBusy.
-    """
+    """Remove leftovers of changes of the file at `path`. Raises OutsideProject, ToolFailed, FileBusy."""
     path = "/".join(readable_parts(path))
-    with told_in_words(path), held_folder(root, path) as folder:
+    with explain_os_errors(path), locked_folder(root, path) as folder:
         return clear_in(folder, path.rpartition("/")[2])
 
 
-def clear_in(folder: Held, name: str) -> Cleared:
-    """The same in a folder that is held, so that no change is at work in it. Raises OSError."""
+def clear_in(folder: OpenFolder, name: str) -> Cleared:
+    """As `clear_leftovers`, in a locked folder. Raises OSError."""
     removed: list[str] = []
     kept: list[str] = []
     for found in names_of(folder.descriptor, name):
@@ -105,7 +104,7 @@ def clear_in(folder: Held, name: str) -> Cleared:
 
 
 def names_of(folder: int, name: str) -> tuple[str, ...]:
-    """The names in an open folder that changes of `name` made."""
+    """Return the names in an open folder that changes of `name` made."""
     stem = _stem(name)
     return tuple(
         found
@@ -115,14 +114,14 @@ def names_of(folder: int, name: str) -> tuple[str, ...]:
 
 
 def belongs_to(found: str, sha256_of_new: str, seen: Seen) -> bool:
-    """Whether the leftover `found` is of a change of what was seen into a content with that hash."""
+    """Whether the leftover `found` is from a change of what was seen to the content with that hash."""
     ending = _ENDING.fullmatch(found, len(_stem(seen.name)))
     old = seen.file.sha256[:_HASH_DIGITS] if seen.file else "none"
     return ending is not None and (ending["new"], ending["old"]) == (sha256_of_new[:_HASH_DIGITS], old)
 
 
 def kind_of(folder: int, found: str) -> Kind:
-    """What the leftover `found` holds."""
+    """Return what the leftover `found` holds."""
     ending = _ENDING.search(found)
     if ending is None or ending["kept"]:
         return Kind.FOREIGN
@@ -132,7 +131,7 @@ def kind_of(folder: int, found: str) -> Kind:
             return Kind.FOREIGN
         with closing(descriptor), Lease(descriptor, found):
             file, _ = read_file(descriptor, found)
-    except (ToolFailed, OSError):  # a link, a folder, too large, open for writing
+    except (ToolFailed, OSError):  # a link, a folder, too large, or open for writing
         return Kind.FOREIGN
     if ending["new"] is None:
         return Kind.PART if file.owner == os.geteuid() else Kind.FOREIGN
@@ -141,7 +140,7 @@ def kind_of(folder: int, found: str) -> Kind:
 
 
 def _stem(name: str) -> str:
-    """As much of the name as leaves room for the ending, not cut within a character."""
+    """Return as much of the name as leaves room for the ending, cut between characters."""
     room = MAX_NAME_BYTES - 1 - _LONGEST_ENDING
     return "." + name.encode()[:room].decode("utf-8", "ignore")
 
@@ -154,19 +153,19 @@ _READ, _RUN = 0o444, 0o111
 
 @dataclass(frozen=True, slots=True)
 class Version:
-    """A new version called `name` in `folder`, open for reading."""
+    """A new version, named `name` in `folder` and open for reading."""
 
-    folder: Held
+    folder: OpenFolder
     name: str
     descriptor: int
     file: FileSeen
 
     def discard(self) -> bool:
-        """Removes it, if it has its name and is as it was written. While it stood in the place of the other one,
-        somebody may have replaced it, or written to it: that is theirs."""
+        """Remove it if it still has its name and content; return whether it did. While it was in place of the file,
+        somebody may have replaced or changed it: that is theirs."""
         try:
             with Lease(self.descriptor, self.name) as lease:
-                there = named(self.folder.descriptor, self.name)
+                there = identity_at(self.folder.descriptor, self.name)
                 if there != identity(self.descriptor) or read_file(self.descriptor, self.name)[0] != self.file:
                     return False
                 if lease.wanted:
@@ -177,7 +176,7 @@ class Version:
         return True
 
     def keep(self) -> str:
-        """Gives what has its name now, whosever it is, one under which nobody removes it; that name."""
+        """Rename the current file so that cleanup skips it; return the new name."""
         kept = f"{self.name}{KEPT}"
         with suppress(ToolFailed, OSError):
             move(self.folder.descriptor, self.name, self.folder.descriptor, kept)
@@ -186,16 +185,15 @@ class Version:
 
 @contextmanager
 def new_version(
-    folder: Held, seen: Seen, content: bytes, like: int | None, executable: bool | None = None
+    folder: OpenFolder, seen: Seen, content: bytes, like: int | None, executable: bool | None = None
 ) -> Iterator[Version]:
-    """Writes it and makes it durable. `like` is open on the file whose rights it takes over; without one it is made
-    0644 less the umask. Where `executable` is set, who may read it may run it, or nobody may. It stays until somebody
-    discards it.
+    """Write a durable new version. It takes over the permissions of `like`, an open file; without one it is 0644 less
+    the umask. `executable` True lets all readers run it, False nobody. It stays until it is discarded.
 
-    Raises ToolFailed where owner or rights can't be kept, NotOffered, OSError; then nothing of it is left.
+    Raises ToolFailed if owner or permissions can't be kept, NotOffered, OSError; then nothing of it is left.
     """
     part = name = new_part(seen.name)
-    # Private until it has the rights of the other one, so that nobody reads it who may not read that.
+    # Private until it has its final permissions, so that nobody reads it who must not.
     writing = os.open(part, _NEW, 0o644 if like is None else 0o600, dir_fd=folder.descriptor)
     with ExitStack() as stack:
         try:
@@ -212,7 +210,7 @@ def new_version(
                 stack.enter_context(closing(reading))
                 if not os.path.sameopenfile(reading, writing):
                     raise _taken_away(part)
-            whole = when_whole(part, content, seen)
+            whole = complete_name(part, content, seen)
             move(folder.descriptor, part, folder.descriptor, whole)
             name = whole
             version = Version(folder, name, reading, read_file(reading, name)[0])
@@ -234,8 +232,7 @@ def _write_all(descriptor: int, content: bytes) -> None:
 
 
 def _take_rights(descriptor: int, like: int, path: str) -> None:
-    """Owner, group, permissions, access list and the attributes of users. Set-user-id and the like are dropped, as they
-    are when a file is written to."""
+    """Copy owner, group, permissions, access list and user attributes, without set-user-id and the like."""
     info, own = os.fstat(like), os.fstat(descriptor)
     try:
         if (info.st_uid, info.st_gid) != (own.st_uid, own.st_gid):
@@ -244,7 +241,7 @@ def _take_rights(descriptor: int, like: int, path: str) -> None:
         for name in kept:
             os.setxattr(descriptor, name, os.getxattr(like, name))
         if _ACL not in kept and _ACL in _attributes(descriptor):
-            os.removexattr(descriptor, _ACL)  # a folder may hand one down to what is made in it
+            os.removexattr(descriptor, _ACL)  # inherited from the folder
     except OSError as error:
         if error.errno not in (errno.EPERM, errno.EACCES):
             raise
@@ -270,13 +267,13 @@ def _attributes(descriptor: int) -> list[str]:
 
 
 _TRIES = 100
-"""How often a version of ours is looked for that somebody else moved in the moment of its change: for some 1 ms."""
+"""Attempts to find our version if somebody moved it during the change: about 1 ms in all."""
 
 
 @dataclass(frozen=True, slots=True)
 class Replaced:
-    """It was done. `seen` is what is there now; `notes` are sentences for the user, mostly none: what could not be made
-    sure of afterwards, and what lies beside the file."""
+    """A completed replacement. `seen` is the new state; `notes` are sentences for the user, usually none: what could
+    not be confirmed, and what is left beside the file."""
 
     seen: Seen
     notes: tuple[str, ...]
@@ -285,11 +282,11 @@ class Replaced:
 def replace(
     root: Path, seen: Seen, content: bytes, *, executable: bool | None = None, most: int = MAX_BYTES
 ) -> Replaced:
-    """Gives the file at `seen.path` that content, or makes it, with the folders that are missing, where none was. Where
-    `executable` is set, it is made so, or not so. `most`: in bytes, of the content.
+    """Give the file at `seen.path` the content, or create it with its missing folders. `executable`, if set, makes it
+    so or not. The content may have `most` bytes.
 
-    Raises FileChanged where it is not what was seen, FileBusy, NotOffered or another ToolFailed: then nothing was done.
-    Raises Unsettled where that can't be said.
+    Raises FileChanged if the file differs from what was seen, FileBusy, NotOffered or another ToolFailed: then nothing
+    was done. Raises Unsettled if that is uncertain.
     """
     require_renames()
     readable_parts(seen.path)
@@ -297,7 +294,7 @@ def replace(
         raise ToolFailed(f"{seen.path} would be larger than {most:,} bytes; nothing was written.")
     placed = make_folders(root, seen) if seen.missing else seen
     try:
-        with told_in_words(seen.path), folder_as_seen(root, placed) as folder:
+        with explain_os_errors(seen.path), folder_as_seen(root, placed) as folder:
             kept = clear_in(folder, seen.name).kept
             if placed.file is None:
                 file, note = _create(folder, placed, content, executable)
@@ -310,34 +307,34 @@ def replace(
     return Replaced(with_changes(placed, file=file), (note, *found) if note else found)
 
 
-def _create(folder: Held, seen: Seen, content: bytes, executable: bool | None) -> tuple[FileSeen, str]:
-    if named(folder.descriptor, seen.name) is not None:
-        raise _appeared(seen)
+def _create(folder: OpenFolder, seen: Seen, content: bytes, executable: bool | None) -> tuple[FileSeen, str]:
+    if identity_at(folder.descriptor, seen.name) is not None:
+        raise appeared(seen.path)
     with new_version(folder, seen, content, None, executable) as version:
         try:
             move(folder.descriptor, version.name, folder.descriptor, seen.name)
         except BaseException as error:
             version.discard()
-            raise (_appeared(seen) if isinstance(error, FileExistsError) else error) from None
+            raise (appeared(seen.path) if isinstance(error, FileExistsError) else error) from None
         if not folder.leads_here():
             _move_back(folder, seen, version)
             raise _moved(seen)
         return version.file, folder.sync()
 
 
-def _swap_in(folder: Held, seen: Seen, content: bytes, executable: bool | None) -> tuple[FileSeen, str]:
+def _swap_in(folder: OpenFolder, seen: Seen, content: bytes, executable: bool | None) -> tuple[FileSeen, str]:
     with opened_as_seen(folder, seen) as old:
         if not old.writable(folder):
             raise ToolFailed(f"{seen.path} is read-only, so it was left alone.")
         with new_version(folder, seen, content, old.descriptor, executable) as version:
             try:
-                # Writing took a while. What changed in that is found here, before anybody sees the new version.
+                # Writing took a while. Find changes since then before anybody sees the new version.
                 old.confirm()
                 _must_lead_to(folder, seen.name, old)
                 swap(folder.descriptor, version.name, seen.name)
             except BaseException as error:
                 version.discard()
-                raise (_gone(seen) if isinstance(error, FileNotFoundError) else error) from None
+                raise (gone(seen.path) if isinstance(error, FileNotFoundError) else error) from None
             try:
                 note = _confirm(folder, seen, version.name, old)
             except BaseException as error:
@@ -348,12 +345,11 @@ def _swap_in(folder: Held, seen: Seen, content: bytes, executable: bool | None) 
             return version.file, _remove(folder, version.name)
 
 
-def _confirm(folder: Held, seen: Seen, name: str, old: Match) -> str:
-    """Makes sure that what came out, now called `name`, is what was seen, and makes the swap durable; a note.
+def _confirm(folder: OpenFolder, seen: Seen, name: str, old: OpenFile) -> str:
+    """Check that what came out, now called `name`, is what was seen, and make the swap durable; return a note.
 
-    The first look is the quickest one: what was put there in the last moment goes back at once. Once the disk has
-    confirmed, nobody can be on the way to the old version by its name any more, so the last look is at who wants to
-    write into it.
+    The first check is quick: a last-moment replacement goes back at once. After the disk has confirmed, nobody can be
+    opening the old version by its name, so the last check is for waiting writers.
     """
     _must_lead_to(folder, name, old)
     if not folder.leads_here():
@@ -364,28 +360,28 @@ def _confirm(folder: Held, seen: Seen, name: str, old: Match) -> str:
     return note
 
 
-def _must_lead_to(folder: Held, name: str, file: Match) -> None:
-    if named(folder.descriptor, name) != identity(file.descriptor):
-        raise FileChanged(f"{file.seen.path} was replaced by another program; look at it again.")
+def _must_lead_to(folder: OpenFolder, name: str, file: OpenFile) -> None:
+    if identity_at(folder.descriptor, name) != identity(file.descriptor):
+        raise replaced(file.seen.path)
 
 
-def _swap_back(folder: Held, seen: Seen, version: Version, why: BaseException) -> None:
-    """Puts back what came out by mistake, as soon as our version has the name. Nothing else is removed.
+def _swap_back(folder: OpenFolder, seen: Seen, version: Version, why: BaseException) -> None:
+    """Put back what came out, as soon as our version has the name. Nothing else is removed.
 
-    Raises Unsettled where our version stays away, because somebody moved or replaced it, or where they wrote to it.
+    Raises Unsettled if somebody moved, replaced or changed our version.
     """
     for _ in range(_TRIES):
         with suppress(OSError):
-            if named(folder.descriptor, seen.name) == identity(version.descriptor):
+            if identity_at(folder.descriptor, seen.name) == identity(version.descriptor):
                 swap(folder.descriptor, version.name, seen.name)
-            if named(folder.descriptor, version.name) == identity(version.descriptor):
+            if identity_at(folder.descriptor, version.name) == identity(version.descriptor):
                 if version.discard():
                     return
                 break
     raise _unsettled(seen, version) from why
 
 
-def _move_back(folder: Held, seen: Seen, version: Version) -> None:
+def _move_back(folder: OpenFolder, seen: Seen, version: Version) -> None:
     with suppress(OSError):
         move(folder.descriptor, seen.name, folder.descriptor, version.name)
         if version.discard():
@@ -394,21 +390,13 @@ def _move_back(folder: Held, seen: Seen, version: Version) -> None:
     raise _unsettled(seen, version)
 
 
-def _remove(folder: Held, name: str) -> str:
-    """Removes the replaced version; a note where that failed, which the next change of the file makes good."""
+def _remove(folder: OpenFolder, name: str) -> str:
+    """Remove the replaced version; return a note if that failed. The next change of the file removes it then."""
     try:
         os.unlink(name, dir_fd=folder.descriptor)
     except OSError as error:
         return f"The replaced version could not be removed and is called {name}: {error.strerror}."
     return ""
-
-
-def _appeared(seen: Seen) -> FileChanged:
-    return FileChanged(f"{seen.path} was not there when it was looked at, and now it is; look at it again.")
-
-
-def _gone(seen: Seen) -> FileChanged:
-    return FileChanged(f"{seen.path} is gone since it was looked at; look at it again.")
 
 
 def _moved(seen: Seen) -> FileChanged:
@@ -418,6 +406,6 @@ def _moved(seen: Seen) -> FileChanged:
 def _unsettled(seen: Seen, version: Version) -> Unsettled:
     return Unsettled(
         f"Another program changed {seen.path} more than once in the moment of the change, so it is not clear which "
-        "version lies there.",
-        hint=f"Look at it, and for {version.keep()} beside it, where another version may be kept.",
+        "version is there.",
+        hint=f"Look at it, and at {version.keep()} beside it, which may be another version.",
     )

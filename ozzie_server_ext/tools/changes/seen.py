@@ -1,4 +1,4 @@
-"""What was seen at a path: what a person approves, and what a change is bound to."""
+"""The state of a path: what a person approves, and what a change is bound to."""
 
 import hashlib
 import os
@@ -12,20 +12,32 @@ from ozzie_server_ext.tools.safe_open import closing, open_deepest, open_plain, 
 
 
 class FileChanged(ToolFailed):
-    """What is there is not what was seen, so nothing was done."""
+    """The file is not what was seen; nothing was done."""
 
     code = "tool.file_changed"
 
 
 class FileBusy(ToolFailed):
-    """Another program has the file or its folder in use; nothing was done, and what was seen still holds."""
+    """Another program uses the file or its folder; nothing was done, and what was seen is still valid."""
 
     code = "tool.file_busy"
 
 
+def gone(path: str) -> FileChanged:
+    return FileChanged(f"{path} is gone since it was looked at; look at it again.")
+
+
+def appeared(path: str) -> FileChanged:
+    return FileChanged(f"{path} was not there when it was looked at, and now it is; look at it again.")
+
+
+def replaced(path: str) -> FileChanged:
+    return FileChanged(f"{path} was replaced by another program; look at it again.")
+
+
 @contextmanager
-def told_in_words(path: str) -> Iterator[None]:
-    """Turns what the system refuses, before anything was done, into a ToolFailed."""
+def explain_os_errors(path: str) -> Iterator[None]:
+    """Turn an OSError, raised before anything was done, into a ToolFailed."""
     try:
         yield
     except OSError as error:
@@ -33,14 +45,14 @@ def told_in_words(path: str) -> Iterator[None]:
 
 
 MAX_BYTES = 2 * 1024 * 1024
-"""Of a file that tools change, unless they say otherwise."""
+"""Bytes of a file that tools change, unless they set another limit."""
 LARGEST = 64 * 1024 * 1024
-"""In bytes, of any file that is held against what was seen."""
+"""Bytes of any file that is compared with what was seen."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileSeen:
-    """A plain file with one name. `mode` is all of `st_mode`, `size` in bytes, `sha256` of the content, hexadecimal."""
+    """A plain file with one name: the whole `st_mode`, size in bytes, SHA-256 of the content in hexadecimal."""
 
     device: int
     inode: int
@@ -54,10 +66,10 @@ class FileSeen:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Seen:
-    """What is at `path` (relative to the project, canonical); `file` is None where nothing is.
+    """The state of `path` (relative to the project, canonical); `file` is None if there is none.
 
-    `anchor` is the device and inode of the deepest folder on the way that is there, `missing` the paths of the folders
-    that would have to be made below it, the outermost first. Strings and integers only, so it goes into any record.
+    `anchor` is the device and inode of the deepest existing folder on the way, `missing` the paths of the folders to
+    make below it, outermost first. It has only strings and integers, so any record can hold it.
     """
 
     path: str
@@ -76,22 +88,21 @@ class Seen:
 
 @dataclass(frozen=True, slots=True)
 class Looked:
-    """What was seen, and the file's bytes; none where there is no file."""
+    """What was seen, and the file's bytes (empty if there is no file)."""
 
     seen: Seen
     content: bytes
 
 
 def look(root: Path, path: str, *, most: int = MAX_BYTES) -> Looked:
-    """What is at `path` below `root`; nothing there is no error. `most`: in bytes.
+    """Return the state of `path` below `root`; a missing file is no error. `most` bytes are read.
 
-    Raises OutsideProject for what leads out, is hidden or passes a symbolic link; FileChanged where it is being written
-    to; ToolFailed for names that can't be read, for folders, devices, pipes and sockets, for a file with a second name
-    (hard link), and above `most`.
+    Raises OutsideProject for a path that leads out, is hidden or passes a symbolic link; FileChanged while it is being
+    written; ToolFailed for unreadable names, folders, devices, pipes and sockets, hard links, and above `most`.
     """
     parts = readable_parts(path)
     path = "/".join(parts)
-    with told_in_words(path):
+    with explain_os_errors(path):
         folder, missing = open_deepest(root, parts[:-1])
         with closing(folder):
             anchor = identity(folder)
@@ -106,10 +117,10 @@ def look(root: Path, path: str, *, most: int = MAX_BYTES) -> Looked:
 
 
 def read_file(descriptor: int, path: str, *, most: int = LARGEST) -> tuple[FileSeen, bytes]:
-    """What an open plain file is, and all of its bytes.
+    """Return the state and all bytes of an open plain file.
 
-    Raises FileChanged where it changes meanwhile or has no name any more, ToolFailed for a second name and above
-    `most`, OSError.
+    Raises FileChanged if it changes meanwhile or has no name any more, ToolFailed for a hard link and above `most`,
+    OSError.
     """
     before = os.fstat(descriptor)
     if before.st_nlink > 1:
@@ -136,13 +147,13 @@ def read_file(descriptor: int, path: str, *, most: int = LARGEST) -> tuple[FileS
 
 
 def identity(descriptor: int) -> tuple[int, int]:
-    """Device and inode of what is open."""
+    """Return the device and inode of an open file."""
     info = os.fstat(descriptor)
     return info.st_dev, info.st_ino
 
 
-def named(folder: int, name: str) -> tuple[int, int] | None:
-    """Device and inode of what has `name` in an open folder, a link itself if it is one; None for nothing."""
+def identity_at(folder: int, name: str) -> tuple[int, int] | None:
+    """Return the device and inode of `name` in an open folder, of a link itself; None if there is none."""
     try:
         info = os.stat(name, dir_fd=folder, follow_symlinks=False)
     except FileNotFoundError:
@@ -151,7 +162,7 @@ def named(folder: int, name: str) -> tuple[int, int] | None:
 
 
 def _read_all(descriptor: int, most: int) -> bytes:
-    """From the beginning, and at most a byte more than `most`: a file may grow while it is read."""
+    """Read at most one byte more than `most`: a file may grow meanwhile."""
     pieces = bytearray()
     while len(pieces) <= most:
         piece = os.pread(descriptor, most + 1 - len(pieces), len(pieces))

@@ -1,4 +1,4 @@
-"""Changing several files, each on exactly what was seen of it, one after the other (ADR 33)."""
+"""Changing several files one after the other, each exactly on what was seen (ADR 33)."""
 
 from dataclasses import dataclass
 from dataclasses import replace as with_changes
@@ -11,22 +11,21 @@ from ozzie_server_ext.protocol.codec import decode, encode
 from ozzie_server_ext.tools.base import ToolFailed
 from ozzie_server_ext.tools.changes.held import make_folders, remove_folders
 from ozzie_server_ext.tools.changes.replace import Kind, belongs_to, kind_of, names_of, replace
-from ozzie_server_ext.tools.changes.seen import Seen, look, told_in_words
+from ozzie_server_ext.tools.changes.seen import Seen, explain_os_errors, look
 from ozzie_server_ext.tools.changes.trash import move_to_trash, was_trashed
 from ozzie_server_ext.tools.safe_open import closing, open_deepest
 
 
-def came_to_be(root: Path, seen: Seen, sha256_of_new: str) -> bool | None:
-    """Whether `replace` of what was seen by a content with that hash was done; None where that can't be known.
+def was_replaced(root: Path, seen: Seen, sha256_of_new: str) -> bool | None:
+    """Whether `replace` of what was seen by the content with that hash was done; None if that can't be known.
 
-    Yes: the content is there, or the version that it replaced lies beside it under the change's own name. That another
-    program saved the same content can't be told apart, and need not be. No: the very file that was seen is there, or
-    there is none as there was none, or the new version still waits under its own name. (A new file that somebody
-    removed within that moment is made once more then; to ask a person about every one would be worse.) Neither: the
-    file holds something else and nothing lies beside it. Nor is there an answer where another program saved the file in
-    the moment of the change: a person has to look.
+    True: the content is there (perhaps saved by another program, which makes no difference), or the replaced version
+    lies beside it under the change's own name. False: the file is the one that was seen, or still missing, or the new
+    version still waits under its own name. (A new file that somebody removed at once is then made again; asking a
+    person about each would be worse.) None: the file holds something else and nothing lies beside it, or another
+    program saved it during the change.
 
-    To be asked before `clear_leftovers`, and while nobody is at work on that change. Raises ToolFailed.
+    Call it before `clear_leftovers`, while the change is not in progress. Raises ToolFailed.
     """
     kinds = _beside(root, seen, sha256_of_new)
     try:
@@ -35,7 +34,7 @@ def came_to_be(root: Path, seen: Seen, sha256_of_new: str) -> bool | None:
         now = None
     if Kind.FOREIGN in kinds:
         return None
-    if seen.file is not None and now == seen:  # a swap gives the name another file: whatever lies beside is older
+    if seen.file is not None and now == seen:  # a swap changes the inode, so leftovers beside it are older
         return False
     if Kind.OLD in kinds or (now is not None and now.file is not None and now.file.sha256 == sha256_of_new):
         return True
@@ -43,9 +42,8 @@ def came_to_be(root: Path, seen: Seen, sha256_of_new: str) -> bool | None:
     return False if Kind.NEW in kinds or still_none else None
 
 
-def went_to_trash(root: Path, seen: Seen, trash_id: str) -> bool | None:
-    """Whether the file that was seen went to the trash under that id: it is there now, or it still lies where it lay;
-    None where neither is so. Raises ToolFailed."""
+def was_moved_to_trash(root: Path, seen: Seen, trash_id: str) -> bool | None:
+    """Whether the file went to the trash; None if it is neither there nor in its place. Raises ToolFailed."""
     assert seen.file is not None
     if was_trashed(root, trash_id, seen.file.sha256):
         return True
@@ -53,7 +51,7 @@ def went_to_trash(root: Path, seen: Seen, trash_id: str) -> bool | None:
 
 
 def _beside(root: Path, seen: Seen, sha256_of_new: str) -> set[Kind]:
-    with told_in_words(seen.path):
+    with explain_os_errors(seen.path):
         folder, missing = open_deepest(root, seen.parts[:-1])
         with closing(folder):
             found = () if missing else names_of(folder, seen.name)
@@ -62,7 +60,7 @@ def _beside(root: Path, seen: Seen, sha256_of_new: str) -> set[Kind]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Step:
-    """One file's change: its new content, or None where it goes to the trash; see `FileChange`."""
+    """One file's change: the new content, or None to move it to the trash; see `FileChange`."""
 
     seen: Seen
     content: bytes | None
@@ -70,58 +68,53 @@ class Step:
 
     @property
     def effect(self) -> JsonObject:
-        """What `was_done` finds out by afterwards."""
+        """The record by which `was_done` checks later."""
         digest = None if self.content is None else sha256(self.content).hexdigest()
         return {"seen": encode(self.seen), "sha256": digest, "executable": self.executable}
 
 
 @dataclass(frozen=True, slots=True)
-class MadePath:
-    """The steps with nothing missing any more, and the folders that were made for that, the outermost first."""
+class PreparedSteps:
+    """The steps with their folders in place, and the folders that were made for them, outermost first."""
 
     steps: tuple[Step, ...]
     made: tuple[str, ...]
 
 
-def make_way(root: Path, steps: tuple[Step, ...]) -> MadePath:
-    """Makes all folders that are missing: two files may go into the same new one.
+def make_missing_folders(root: Path, steps: tuple[Step, ...]) -> PreparedSteps:
+    """Make all missing folders: two files may go into the same new one.
 
-    Raises FileChanged where something else is there by now, ToolFailed; then those that it made are gone again.
+    Raises FileChanged if something is there by now, ToolFailed; then the folders made are removed.
     """
     made: dict[str, tuple[int, int]] = {}
     try:
-        return MadePath(tuple(with_changes(step, seen=_placed(root, step.seen, made)) for step in steps), tuple(made))
+        placed = tuple(with_changes(step, seen=_placed(root, step.seen, made)) for step in steps)
+        return PreparedSteps(placed, tuple(made))
     except BaseException:
         remove_folders(root, tuple(made))
         raise
 
 
-def clear_way(root: Path, way: MadePath) -> None:
-    """Removes the folders that were made and that nothing came into."""
-    remove_folders(root, way.made)
-
-
 def carry_out(root: Path, step: Step, key: str, when: datetime) -> tuple[str, ...]:
-    """Do one step; `key` is the call's. What could not be made sure of afterwards, in sentences. Raises as `replace`
-    and `move_to_trash`."""
+    """Do one step; return sentences on what could not be confirmed. Raises as `replace` and `move_to_trash`."""
     if step.content is None:
         return move_to_trash(root, step.seen, _trash_id(key, step.seen.path), when=when).notes
     return replace(root, step.seen, step.content, executable=step.executable).notes
 
 
 def was_done(root: Path, effect: JsonObject, key: str) -> bool | None:
-    """Whether the step with that effect was done; None where that can't be known."""
+    """Whether the step with that effect was done; None if that can't be known."""
     seen, digest = decode(Seen, effect["seen"]), effect["sha256"]
     try:
         if digest is None:
-            return went_to_trash(root, seen, _trash_id(key, seen.path))
-        return came_to_be(root, seen, str(digest))
+            return was_moved_to_trash(root, seen, _trash_id(key, seen.path))
+        return was_replaced(root, seen, str(digest))
     except ToolFailed:
         return None
 
 
 def _placed(root: Path, seen: Seen, made: dict[str, tuple[int, int]]) -> Seen:
-    """What is seen once its folders are there; those that are made are added to `made` with what they are."""
+    """Return what is seen once the folders exist; folders made are added to `made` with their identity."""
     anchor = seen.anchor
     for folder in seen.missing:
         if folder not in made:
@@ -132,5 +125,5 @@ def _placed(root: Path, seen: Seen, made: dict[str, tuple[int, int]]) -> Seen:
 
 
 def _trash_id(key: str, path: str) -> str:
-    """The trash has one file under an id. By the path, so that a call that goes on with the rest takes no id twice."""
+    """An id holds one file. It depends on the path, so that a resumed call uses no id twice."""
     return f"{key}-{sha256(path.encode()).hexdigest()[:8]}"

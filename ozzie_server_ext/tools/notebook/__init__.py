@@ -1,1 +1,1 @@
-"""Notebooks of the project: what a tool may write into one, and how one cell of a file is changed and nothing else."""
+"""Notebook files of the project: what a tool may write into one, and changing a single cell."""

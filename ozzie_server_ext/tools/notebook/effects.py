@@ -1,4 +1,4 @@
-"""What an edit of a notebook is recorded as before it is made, and whether it was."""
+"""The recorded effect of a notebook edit, checking whether it was made, and undoing it."""
 
 import json
 from hashlib import sha256
@@ -25,7 +25,7 @@ from ozzie_server_ext.tools.base import ToolFailed
 
 
 def brings_code(edit: Edit) -> bool:
-    """Whether code stands in the notebook behind it that did not stand there before."""
+    """Whether the edit puts new code into the notebook."""
     match edit:
         case Insert():
             new = Notebook.of([edit.cell]).cells[0]
@@ -37,7 +37,7 @@ def brings_code(edit: Edit) -> bool:
 
 
 def effect_of(edit: Edit) -> JsonObject:
-    """What the edit would do, by hashes: a yes is for exactly this."""
+    """Describe the edit by hashes: an approval is for exactly this."""
     match edit:
         case Insert():
             new = Notebook.of([edit.cell]).cells[0]
@@ -54,8 +54,8 @@ def effect_of(edit: Edit) -> JsonObject:
             return {"does": edit.does, "cell": edit.cell_id, "sha256": _hash([*edit.outputs])}
 
 
-def told_of(edit: Edit, notebook: Notebook) -> JsonObject:
-    """What the model is told of the cell once the edit is made: how it is called then."""
+def cell_after(edit: Edit, notebook: Notebook) -> JsonObject:
+    """Return the cell's name and version after the edit, for the model."""
     match edit:
         case Insert():
             new = Notebook.of([edit.cell]).cells[0]
@@ -71,7 +71,7 @@ def told_of(edit: Edit, notebook: Notebook) -> JsonObject:
 
 
 def was_made(effect: JsonObject, notebook: Notebook) -> bool | None:
-    """Whether the edit of that effect was made to the notebook, which is so now; None where nobody can say."""
+    """Whether the edit with that effect was made to the notebook, given its present state; None if unknown."""
     if not notebook.named:
         return None
     cell = notebook.find(str(effect["cell"]))
@@ -85,8 +85,8 @@ def was_made(effect: JsonObject, notebook: Notebook) -> bool | None:
         case "move":
             if cell is None:
                 return None
-            stands = above(index_of(cell.cell_id, notebook), notebook)
-            return True if stands == effect["after"] else False if stands == effect["was_after"] else None
+            position = above(index_of(cell.cell_id, notebook), notebook)
+            return True if position == effect["after"] else False if position == effect["was_after"] else None
         case "delete":
             return cell is None
         case _:
@@ -98,16 +98,16 @@ def _hash(value: Json) -> str:
 
 
 FOLDER = "cells/"
-"""Where they stand among the artifacts."""
+"""Where undo edits are among the artifacts."""
 MAX_UNDO_BYTES = 16 * 1024 * 1024
 _FORMAT = 1
 _KINDS = {"insert": Insert, "replace": Replace, "move": Move, "delete": Delete, "show": Show}
 
 
 def undo_text(path: str, edit: Edit) -> str:
-    """The artifact's content: `edit` takes something back that was done to the notebook at `path`."""
-    said = encode(edit)
-    document: JsonObject = {"format": _FORMAT, "path": path, "sha256": _hash_of_edit(said), "edit": said}
+    """Return the artifact that undoes an edit of the notebook at `path`."""
+    encoded = encode(edit)
+    document: JsonObject = {"format": _FORMAT, "path": path, "sha256": _hash(encoded), "edit": encoded}
     return json.dumps(document, ensure_ascii=False, indent=1)
 
 
@@ -116,23 +116,18 @@ def undo_name(text: str) -> str:
 
 
 def read_undo(content: bytes, name: str) -> tuple[str, Edit]:
-    """The path of the notebook, and what takes the edit back. Raises ToolFailed, also where it is not what was kept:
-    secrets are taken out of artifacts, and would be lost."""
+    """Return the notebook's path and the undo edit. Raises ToolFailed, also if the artifact was redacted."""
     try:
-        said = loads_object(content, max_bytes=MAX_UNDO_BYTES)
-        edit = said["edit"]
-        if said["format"] != _FORMAT or not isinstance(edit, dict) or not isinstance(said["path"], str):
+        document = loads_object(content, max_bytes=MAX_UNDO_BYTES)
+        edit, path = document["edit"], document["path"]
+        if document["format"] != _FORMAT or not isinstance(edit, dict) or not isinstance(path, str):
             raise ValueError
         found = decode(_KINDS[str(edit["does"])], edit)
     except (InvalidJson, InvalidShape, KeyError, ValueError):
         raise ToolFailed(f"{name} holds nothing that takes an edit of a notebook back.") from None
-    if _hash_of_edit(edit) != said["sha256"]:
+    if _hash(edit) != document["sha256"]:
         raise ToolFailed(
             f"{name} can't be used: the cell had what looks like a secret, which Ozzie does not keep. Where the "
             "notebook was open, a person can undo the edit there."
         )
-    return said["path"], found
-
-
-def _hash_of_edit(said: JsonObject) -> str:
-    return sha256(json.dumps(said, sort_keys=True).encode()).hexdigest()
+    return path, found

@@ -1,11 +1,11 @@
-"""Notebooks of the project as files: read, one cell changed, or written whole with nothing in them that acts."""
+"""Notebook files of the project: read, one cell changed, or written whole without active content."""
 
 import asyncio
 import json
 import os
 import re
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -23,9 +23,9 @@ from ozzie_server_ext.tools.safe_open import open_below, readable_parts
 from ozzie_server_ext.tools.timeout import to_its_end
 
 _REMOTE = r"(?:[a-z][a-z0-9+.\-]*+:|[/\\]|\.\.?+[/\\]\.\.)"
-"""An address that is none beside the notebook: with a protocol, from the root of a server, or upwards."""
+"""An address not beside the notebook: with a protocol, from a server's root, or upwards."""
 _PICTURE = re.compile(r"!\[")
-# Nothing here goes back over what it has passed: a text can be made for that.
+# No pattern here backtracks: a text could be made to exploit that.
 _TARGET = re.compile(rf"\]\s*+\(\s*+<?+\s*+(?!data:image/(?:png|jpeg|gif|webp);base64,|attachment:){_REMOTE}", re.I)
 _DEFINED = re.compile(rf"^[ \t>]*+\[[^\]\n]{{1,999}}+\]:\s*+<?+\s*+(?!attachment:){_REMOTE}", re.I | re.M)
 _TAG = re.compile(r"<[a-z!/?]", re.I)
@@ -41,11 +41,11 @@ _LOADING_ATTRIBUTE = re.compile(
 )
 _PARAGRAPHS = re.compile(r"\n[ \t]*\n")
 _MOST = 100_000
-"""In characters, of what is looked through; a longer text counts as one that loads."""
+"""Characters searched; a longer text counts as loading something."""
 
 
 def what_loads(markdown: str) -> str:
-    """What it is, in a few words; empty where nothing was found."""
+    """Return what a text loads when it is displayed, in a few words, or ""."""
     if len(markdown) > _MOST:
         return "perhaps something: it is too long to be sure"
     if found := _LOADING_TAG.search(markdown):
@@ -60,23 +60,22 @@ def what_loads(markdown: str) -> str:
 
 
 INERT = frozenset({"text/plain", "image/png", "image/jpeg", "image/gif", "image/webp"})
-"""The forms of output that do nothing wherever they are shown: text, and pictures that stand in the notebook itself.
-Markdown is none: Lab fetches what it shows pictures of."""
+"""Forms of output without active content: text, and embedded pictures. Markdown is not among them, since Lab fetches
+the pictures that it shows."""
 _WITH_DATA = frozenset({"display_data", "execute_result"})
 _OUTPUTS = frozenset({"stream", "error", *_WITH_DATA})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Written:
-    """What is new in a notebook that was written as a whole. `problems` are sentences about what may not be brought in,
-    each with where it stands; `has_code`: code is among it."""
+class NewContent:
+    """What a new version brings. `problems` are sentences about what is not allowed; `has_code`: it has new code."""
 
     problems: tuple[str, ...] = ()
     has_code: bool = False
 
 
 def is_inert(output: JsonObject) -> bool:
-    """Whether the output can do nothing where it is shown, trusted or not."""
+    """Whether the output does nothing when displayed, trusted or not."""
     kind, data = output.get("output_type"), output.get("data")
     if kind not in _OUTPUTS:
         return False
@@ -84,7 +83,7 @@ def is_inert(output: JsonObject) -> bool:
 
 
 def made_inert(output: JsonObject) -> JsonObject | None:
-    """The output without the forms of it that act; None where nothing is left that can be shown."""
+    """Return the output without active forms; None if nothing is left."""
     if is_inert(output):
         return output
     data = output.get("data")
@@ -95,24 +94,24 @@ def made_inert(output: JsonObject) -> JsonObject | None:
 
 
 def outputs_made_inert(cell: JsonObject) -> list[Json]:
-    """The outputs of a cell, as nbformat has it, as far as they do nothing where they are shown."""
+    """Return the outputs of an nbformat cell without active forms."""
     found = cell.get("outputs")
     each = [made_inert(output) for output in found if isinstance(output, dict)] if isinstance(found, list) else []
     return [output for output in each if output is not None]
 
 
-def written(new: Notebook, metadata: Any, old: Notebook | None, old_metadata: Any) -> Written:
-    """What a notebook brings that the one before it, if there was one, did not have. What was there already may stay:
-    it is the user's own, and in a file that changed it is not trusted any more."""
+def new_content(new: Notebook, metadata: Any, old: Notebook | None, old_metadata: Any) -> NewContent:
+    """Return what a notebook brings that the previous version, if any, did not have. What was there may stay: it is the
+    user's own, and a changed file is no longer trusted."""
     problems = [*_of_the_whole(metadata, old_metadata)]
-    had = Counter(map(_spelt, (output for cell in old.cells for output in cell.outputs))) if old else Counter[str]()
+    had = Counter(map(_canonical, (output for cell in old.cells for output in cell.outputs))) if old else Counter[str]()
     sources = Counter((cell.kind, cell.source) for cell in old.cells) if old else Counter[tuple[CellKind, str]]()
     has_code = False
     for number, cell in enumerate(new.cells, 1):
-        is_new = not _taken(sources, (cell.kind, cell.source))
+        is_new = not _pop(sources, (cell.kind, cell.source))
         problems += _of_a_cell(number, cell, is_new, had)
         has_code |= is_new and cell.kind is CellKind.CODE and bool(cell.source.strip())
-    return Written(problems=tuple(problems), has_code=has_code)
+    return NewContent(problems=tuple(problems), has_code=has_code)
 
 
 def _of_the_whole(metadata: Any, before: Any) -> Iterator[str]:
@@ -126,7 +125,7 @@ def _of_a_cell(number: int, cell: Cell, is_new: bool, had: Counter[str]) -> Iter
     metadata = cell.whole.get("metadata")
     if isinstance(metadata, dict) and metadata.get("trusted"):
         yield f"cell {number} says that it is trusted"
-    acting = [output for output in cell.outputs if not _taken(had, _spelt(output)) and not is_inert(output)]
+    acting = [output for output in cell.outputs if not _pop(had, _canonical(output)) and not is_inert(output)]
     if acting:
         forms = sorted({form for output in acting for form in _acting(output)})
         yield f"cell {number} has outputs that act or load something ({', '.join(forms)})"
@@ -142,22 +141,16 @@ def _acting(output: JsonObject) -> Iterator[str]:
         yield str(output.get("output_type"))[:60]
 
 
-def _taken(there: "Counter[Any]", what: Any) -> bool:
-    """Whether it was there, each once."""
+def _pop(there: "Counter[Any]", what: Any) -> bool:
+    """Remove one occurrence; return whether there was one."""
     if there[what] <= 0:
         return False
     there[what] -= 1
     return True
 
 
-def _spelt(output: Json) -> str:
+def _canonical(output: Json) -> str:
     return json.dumps(output, sort_keys=True)
-
-
-def told(problems: Sequence[str]) -> str:
-    """The problems in one sentence."""
-    some = "; ".join(problems[:5])
-    return some + (f"; and {len(problems) - 5} more" if len(problems) > 5 else "")
 
 
 ENDING = ".ipynb"
@@ -168,25 +161,25 @@ def is_notebook(path: str) -> bool:
 
 
 def expect_inert(path: str, old: bytes | None, new: bytes | None) -> frozenset[Category]:
-    """What a change of that file does beyond changing a file: of a notebook, whether it brings code. `old` is None
-    where there is no file, `new` where it goes.
-
-    Raises ToolFailed where a notebook would bring something that acts by itself, or would be none any more.
-    """
+    """Return the further effects of a file change: new code in a notebook. `old` is None if there is no file, `new` if
+    it is removed. Raises ToolFailed if a notebook would get active content or become unreadable."""
     if new is None or not is_notebook(path):
         return frozenset()
     found = NotebookText.of(new, path)
     before = _readable(path, old)
-    brings = written(
+    brings = new_content(
         found.notebook,
         found.metadata,
         before.notebook if before else None,
         before.metadata if before else None,
     )
     if brings.problems:
+        problems = "; ".join(brings.problems[:5])
+        if len(brings.problems) > 5:
+            problems += f"; and {len(brings.problems) - 5} more"
         raise ToolFailed(
-            f"{path} was not written: {told(brings.problems)}. A notebook that a tool writes brings nothing that acts "
-            "or loads by itself: leave that out. Outputs come when a person runs the cells."
+            f"{path} was not written: {problems}. A notebook that a tool writes can't bring content that "
+            "acts or loads by itself: leave that out. Outputs come when a person runs the cells."
         )
     return frozenset({Category.CODE_CELL}) if brings.has_code else frozenset[Any]()
 
@@ -197,17 +190,17 @@ def _readable(path: str, old: bytes | None) -> NotebookText | None:
     try:
         return NotebookText.of(old, path)
     except ToolFailed:
-        return None  # what is no notebook had nothing that could stay
+        return None  # an unreadable notebook had nothing to keep
 
 
 MAX_NOTEBOOK_BYTES = 32 * 1024 * 1024
 _TRIES = 5
-"""How often the file is looked at anew where others save it in the moment of the edit."""
+"""Attempts if others save the file during the edit."""
 
 
 class FileNotebook:
-    """See `OpenNotebook`. It is written as every file is (ADR 26), and not by Jupyter's contents service: that writes
-    over whatever was saved since it looked, and signs what it takes for trusted (ADR 36)."""
+    """See `OpenNotebook`. It is written like every file (ADR 26), not by Jupyter's contents service, which overwrites
+    what was saved meanwhile and signs what it considers trusted (ADR 36)."""
 
     def __init__(self, project: Path, path: str) -> None:
         self._project = project
@@ -230,8 +223,8 @@ class FileNotebook:
         return looked, NotebookText.of(looked.content, self._path)
 
     def _edit(self, edit: Edit) -> Edited:
-        """What was seen of a file is good for this moment; what was seen of the cell is in the edit. So where others
-        save the file in between, it is looked at again, and the edit is made if it is still about what is there."""
+        """Make the edit. The state of the file is valid only for the moment, but the edit holds the cell's state: if
+        others save the file meanwhile, look again and retry if the edit still fits."""
         for left in range(_TRIES - 1, -1, -1):
             looked, text = self._looked()
             try:
@@ -245,16 +238,16 @@ class FileNotebook:
 
 
 def path_of(path: str) -> str:
-    """The path of a notebook, in its one form. Raises ToolFailed for what is none, and for what is not offered."""
+    """Return a notebook's path in canonical form. Raises ToolFailed for another file or an inaccessible path."""
     parts = readable_parts(path)
     if not is_notebook(parts[-1]):
-        raise ToolFailed(f"{path} is no notebook: its name does not end with {ENDING}.")
+        raise ToolFailed(f"{path} is not a notebook: its name does not end with {ENDING}.")
     return "/".join(parts)
 
 
 async def opened(context: ToolContext, path: str) -> OpenNotebook:
-    """The notebook at that path, which is as `path_of` gives it. Raises ToolFailed where there is none, and where it is
-    not in the project: whoever has it open may have come there by a link. DocumentBusy: see `LiveDocuments.opened`."""
+    """Open the notebook at a canonical path. Raises ToolFailed if it is missing or not in the project (somebody may
+    have opened it through a link), DocumentBusy as `LiveDocuments.opened`."""
     await asyncio.to_thread(_expect_there, context.project, path)
     live = await context.jupyter.documents.opened(context.project.resolve() / path)
     return live if live is not None else FileNotebook(context.project, path)

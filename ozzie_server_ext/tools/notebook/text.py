@@ -1,11 +1,11 @@
-"""A notebook's file as text, in which one cell is changed and every other byte stays as it is.
+"""A notebook's file as text, in which one cell is changed and every other byte stays.
 
-A notebook that is read and written whole comes back in another spelling: numbers, escapes, the order of names. Nobody
-finds the one cell in such a diff, and what a newer Jupyter wrote may be lost.
+Reading and rewriting a whole notebook would change its spelling (numbers, escapes, key order), hide the one cell in the
+diff, and lose what a newer Jupyter wrote.
 """
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property, partial
 from json.decoder import WHITESPACE, scanstring  # type: ignore[attr-defined]
@@ -29,11 +29,11 @@ from ozzie_server_ext.jupyter.cells import (
 from ozzie_server_ext.tools.base import ToolFailed
 
 OZZIE, MADE_FROM = "ozzie", "made_from"
-"""The key of the cell's metadata, and the one in it that holds the sources."""
+"""The key in a cell's metadata, and the key in it that holds the sources."""
 
 
 def marked(metadata: Mapping[str, Json], sources: tuple[str, ...]) -> JsonObject:
-    """The metadata of a cell with these sources among those that it has."""
+    """Return a cell's metadata with these sources added."""
     if not sources:
         return dict(metadata)
     own = metadata.get(OZZIE)
@@ -43,7 +43,7 @@ def marked(metadata: Mapping[str, Json], sources: tuple[str, ...]) -> JsonObject
 
 
 def content_of(cell: Cell) -> Content:
-    """What the cell says that it was made from. Whoever writes into it can only say more than is so."""
+    """Return the sources that a cell declares. Anybody who edits them can only add more."""
     metadata = cell.whole.get("metadata")
     own = metadata.get(OZZIE) if isinstance(metadata, dict) else None
     found = CLEAN
@@ -53,11 +53,11 @@ def content_of(cell: Cell) -> Content:
     return found
 
 
-def _sources(said: Json) -> list[str]:
+def _sources(value: Json) -> list[str]:
     labels = {str(label) for label in Label}
     return [
         each
-        for each in (said[:MOST_SOURCES] if isinstance(said, list) else ())
+        for each in (value[:MOST_SOURCES] if isinstance(value, list) else ())
         if isinstance(each, str) and len(each) <= MAX_SOURCE and each.partition(":")[0] in labels
     ]
 
@@ -66,12 +66,12 @@ _DECODER = json.JSONDecoder()
 
 
 class NotRead(ValueError):
-    """The text is not what it was taken for."""
+    """The text does not have the expected form."""
 
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """A value of the text, from `start` up to, not including, `end`, in characters."""
+    """A value in the text, from `start` to before `end`, in characters."""
 
     start: int
     end: int
@@ -82,9 +82,9 @@ class Span:
 
 
 def members(text: str, start: int, *, by_item: str = "") -> tuple[dict[str, Span], int]:
-    """The values of the object that begins at `start`, by their names, and where it ends. What is called `by_item` is
-    an array, whose value is the list of the spans of its items: to read a large one at once holds everybody else up.
-    Raises NotRead, also where a name stands twice: two readers would take it for two things."""
+    """Return the values of the object that begins at `start`, by name, and its end. The value of `by_item` is an array
+    whose items are read one by one as spans: reading a large one at once would block other threads. Raises NotRead,
+    also for a duplicate name, which readers interpret differently."""
     found: dict[str, Span] = {}
     at = _expect(text, start, "{")
     if text[at : at + 1] == "}":
@@ -106,7 +106,7 @@ def members(text: str, start: int, *, by_item: str = "") -> tuple[dict[str, Span
 
 
 def items(text: str, start: int) -> tuple[list[Span], int]:
-    """The values of the array that begins at `start`, and where it ends. Raises NotRead."""
+    """Return the values of the array that begins at `start`, and its end. Raises NotRead."""
     found: list[Span] = []
     at = _expect(text, start, "[")
     if text[at : at + 1] == "]":
@@ -117,17 +117,6 @@ def items(text: str, start: int) -> tuple[list[Span], int]:
         if text[at : at + 1] == "]":
             return found, at + 1
         at = _expect(text, at, ",")
-
-
-def first(text: str) -> int:
-    """Where the one value of the text begins."""
-    return _skip(text, 0)
-
-
-def expect_nothing_behind(text: str, end: int) -> None:
-    """Raises NotRead where more than one value stands in the text."""
-    if _skip(text, end) != len(text):
-        raise NotRead("something stands behind its end")
 
 
 def _name(text: str, at: int) -> tuple[str, int]:
@@ -149,7 +138,7 @@ def _value(text: str, at: int) -> Span:
 
 
 def _expect(text: str, at: int, sign: str) -> int:
-    """Where the next thing behind that sign begins."""
+    """Return where the next token after the sign begins."""
     if text[at : at + 1] != sign:
         raise NotRead(f"{sign} is missing at character {at:,}")
     return _skip(text, at + 1)
@@ -162,12 +151,12 @@ def _skip(text: str, at: int) -> int:
 
 _FORMAT = 4
 _WITH_IDS = 5
-"""The minor version from which on cells have ids."""
+"""The first minor version in which cells have ids."""
 
 
 @dataclass(frozen=True)
 class NotebookText:
-    """`cells` are the spans of the cells, `array` that of what holds them; `metadata` are the notebook's own."""
+    """`cells` are the spans of the cells, `array` is that of their array; `metadata` are the notebook's own."""
 
     text: str
     notebook: Notebook
@@ -177,11 +166,12 @@ class NotebookText:
 
     @classmethod
     def of(cls, content: bytes, path: str) -> "NotebookText":
-        """Raises ToolFailed for what is no notebook, or one of a format that nobody writes any more."""
+        """Parse a notebook. Raises ToolFailed for anything else, or an outdated format."""
         try:
             text = content.decode()
-            top, end = members(text, first(text), by_item="cells")
-            expect_nothing_behind(text, end)
+            top, end = members(text, _skip(text, 0), by_item="cells")
+            if _skip(text, end) != len(text):
+                raise NotRead("there is something after its end")
             array = top["cells"]
             spans: list[Span] = array.value
             metadata = top["metadata"].value if "metadata" in top else {}
@@ -199,14 +189,14 @@ class NotebookText:
         return cls(text, notebook, metadata, tuple(spans), array)
 
     def edited(self, edit: Edit) -> bytes:
-        """The file with the edit made. Raises CellChanged where it is not about what is there."""
+        """Return the file with the edit made. Raises CellChanged if it does not fit the present state."""
         index = place_of(edit, self.notebook)
         match edit:
             case Insert():
                 whole = edit.cell if self.notebook.named else {k: v for k, v in edit.cell.items() if k != "id"}
                 text = self._with(index, self._written(whole, self._cell_indent))
             case Replace():
-                # As it was spelt: a list of lines, or one text.
+                # Keep the form of the source: a list of lines, or one text.
                 as_lines = not isinstance(self._part(index, "source").value, str)
                 new: JsonObject = {"source": lines(edit.source) if as_lines else edit.source}
                 if edit.made_from:
@@ -222,7 +212,7 @@ class NotebookText:
         return text.encode("utf-8", "surrogatepass")
 
     def _part(self, index: int, name: str) -> Span:
-        """Raises ToolFailed where the cell lacks it."""
+        """Return the span of a cell's key. Raises ToolFailed if the cell lacks it."""
         parts, _ = members(self.text, self.cells[index].start)
         if name not in parts:
             raise ToolFailed(f"The cell {self.notebook.cells[index].cell_id} has no {name}, which every such cell has.")
@@ -230,7 +220,7 @@ class NotebookText:
 
     def _replaced(self, index: int, values: JsonObject) -> str:
         text = self.text
-        # From the end on, so that what comes before stays where it is.
+        # Back to front, so that earlier positions stay valid.
         parts = sorted(
             ((self._part(index, name), value) for name, value in values.items()), key=lambda each: -each[0].start
         )
@@ -239,7 +229,7 @@ class NotebookText:
         return text
 
     def _with(self, index: int, cell: str) -> str:
-        """With a cell, as it is written, at that place among the others."""
+        """Insert a formatted cell at that index."""
         text = self.text
         if not self.cells:
             inner, outer = self._gap or "", self._outer_gap
@@ -259,14 +249,10 @@ class NotebookText:
         return text[: cells[index - 1].end] + text[cells[index].end :]
 
     def _moved(self, index: int, to: int) -> str:
-        """The cell at `index` behind those that now stand before `to`."""
+        """Move the cell at `index` before the one that is now at `to`. The text between cells stays in place."""
         order = list(range(len(self.cells)))
         order.remove(index)
         order.insert(to - (to > index), index)
-        return self._in_order(order)
-
-    def _in_order(self, order: Sequence[int]) -> str:
-        """What stands between the cells stays where it is."""
         text, cells = self.text, self.cells
         pieces = [text[: cells[0].start]]
         for place, which in enumerate(order):
@@ -276,16 +262,16 @@ class NotebookText:
         return "".join(pieces)
 
     def _written(self, value: Any, indent: str) -> str:
-        """As this file writes its cells: over several lines, or all in one."""
+        """Format a value like this file's cells: over several lines, or on one."""
         if not self._unit:
             return _dumped(value, None)
         return _dumped(value, self._unit).replace("\n", f"\n{indent}")
 
     @cached_property
     def _gap(self) -> str:
-        """What stands before a cell on its own line; empty where all stand in one."""
+        """The text before a cell on its own line; "" if all are on one line."""
         if not self.cells:
-            # nbformat's own: two levels of a space each.
+            # nbformat's default: two levels of one space.
             return "\n  " if "\n" in self.text else ""
         start = self.cells[0].start
         before = self.text[self.array.start + 1 : start]
@@ -301,24 +287,24 @@ class NotebookText:
 
     @property
     def _unit(self) -> str:
-        """One level: cells stand two levels deep."""
+        """One level of indentation: cells are two levels deep."""
         indent = self._cell_indent
         return indent[: max(len(indent) // 2, 1)] if indent else ""
 
 
 def _dumped(value: Any, indent: str | None) -> str:
-    """With the names in their order, as nbformat has them."""
+    """Format with sorted keys, as nbformat does."""
     how = partial(json.dumps, value, sort_keys=True, indent=indent, separators=None if indent else (",", ":"))
     text = how(ensure_ascii=False)
     try:
         text.encode()
-    except UnicodeEncodeError:  # half of a pair, which only an escape can write
+    except UnicodeEncodeError:  # a lone surrogate, which only an escape can write
         return how()
     return text
 
 
 def _language(metadata: Any) -> str:
-    """What its code is written in, as the notebook itself says; empty where it does not."""
+    """Return the notebook's declared language, or ""."""
     for part, name in (("language_info", "name"), ("kernelspec", "language")):
         found = metadata.get(part) if isinstance(metadata, dict) else None
         if isinstance(found, dict) and isinstance(found.get(name), str):

@@ -97,7 +97,7 @@ def test_a_rule_that_says_nothing_of_sources_is_not_enough_for_content_from_outs
         '"sources".',
     ]
     assert misspelt.returncode != 0
-    assert '"example.org" is no source: write the kind and the place' in misspelt.stderr
+    assert '"example.org" is not a source: write the kind and the place' in misspelt.stderr
 
 
 def test_without_rules_that_is_said(home: GatewayHome) -> None:
@@ -216,7 +216,7 @@ def test_rules_that_are_gone_are_let_go_by_hand_and_not_by_a_pull(home: GatewayH
 
     assert gone.returncode == 1
     assert gone.stderr.splitlines() == [
-        f"ozzie: {file}: the rules of this project were trusted, and the file is not there any more.",
+        f"ozzie: {file}: the rules of this project were trusted, and the file is gone.",
         f"Put it back. Or, to go on without those rules, run: ozzie policy untrust {home.project}",
     ]
     assert let_go.stdout.startswith(f"{file} counts no longer.")

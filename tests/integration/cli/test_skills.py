@@ -119,7 +119,7 @@ def test_a_skill_whose_selector_nothing_meets_is_not_used_until_something_does(h
         (("check", "nowhere.jsonc"), "nowhere.jsonc: is not there."),
         (("check", "."), "is not a file."),
         (("list", "--project", "nowhere"), "nowhere is not a folder."),
-        (("trust", "nowhere.jsonc"), "nowhere.jsonc: is no skill of this project."),
+        (("trust", "nowhere.jsonc"), "nowhere.jsonc: is not a skill of this project."),
         (("untrust", "nowhere.jsonc"), "nowhere.jsonc is not trusted."),
     ],
 )

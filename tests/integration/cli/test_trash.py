@@ -57,7 +57,7 @@ def test_nothing_is_written_over_and_what_is_not_there_is_said(home: GatewayHome
 
     assert taken.returncode == nonesuch.returncode == 1
     for refused in (taken, folder):
-        assert "Something lies at a.md now, so the file stays in the trash; move that away first." in refused.stderr
+        assert "Something is at a.md now, so the file stays in the trash; move that away first." in refused.stderr
     assert folder.returncode == 1
     assert "nonesuch" in nonesuch.stderr
     assert (home.project / "a.md").read_text() == "another one\n"

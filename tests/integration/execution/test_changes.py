@@ -12,7 +12,7 @@ import pytest
 
 from ozzie_server_ext.domain.events import ToolCallFailed
 from ozzie_server_ext.execution.bubblewrap import BubblewrapRunner
-from ozzie_server_ext.execution.runner import Collected, JobFile, Was
+from ozzie_server_ext.execution.runner import Collected, FileState, JobFile
 from ozzie_server_ext.execution.sandbox_files import MAX_COPIED_FILES
 from ozzie_server_ext.tools.builtin.proposing import proposal
 from tests.integration.execution.test_commands import KNOWN, SESSION, Bench
@@ -240,7 +240,7 @@ async def test_what_a_model_read_without_its_secrets_is_not_written_back_over_th
 
 
 def test_a_file_that_changed_in_the_project_meanwhile_is_told_at_once(project: Path) -> None:
-    was = Was(sha256=hashlib.sha256(b"one\n").hexdigest(), executable=False)
+    was = FileState(sha256=hashlib.sha256(b"one\n").hexdigest(), executable=False)
     left = Collected(changed=(JobFile(path="a.md", content=b"ours\n"),), before={"a.md": was})
     assert proposal(project, "notes", left).count == 1
 
@@ -248,4 +248,4 @@ def test_a_file_that_changed_in_the_project_meanwhile_is_told_at_once(project: P
 
     found = proposal(project, "notes", left)
     assert found.made is None
-    assert "notes/a.md was changed in the project meanwhile; run the command again." in str(found.told["refused"])
+    assert "notes/a.md was changed in the project meanwhile; run the command again." in str(found.data["refused"])

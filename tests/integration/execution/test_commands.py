@@ -266,7 +266,7 @@ async def test_a_project_of_which_another_user_may_read_nothing_is_told_where_a_
     if os.geteuid() == 0:
         assert isinstance(outcome, ToolCallFailed)
         assert outcome.message == (
-            "Commands run as another user here, who may read nothing of what is in the project. "
+            "Commands run as another user here, who may read nothing in the project. "
             f"Run chmod -R o+rX {bench.project}, or Jupyter as an ordinary user."
         )
     else:
@@ -306,7 +306,7 @@ async def test_no_half_of_a_secret_is_left_where_much_output_is_cut(bench: Bench
 
 
 async def test_where_nothing_can_run_it_says_what_to_do(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("ozzie_server_ext.execution.host._SEARCHED", str(bench.project))
+    monkeypatch.setattr("ozzie_server_ext.execution.box._SEARCHED", str(bench.project))
     bench.context = ToolContext(bench.project, bench.context.clock, jobs=BubblewrapRunner(CountingIds()))
 
     outcome = await bench.call("shell", command="true")

@@ -221,7 +221,7 @@ def test_a_program_that_is_not_there_is_named(bench: Bench) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "why"), [("./gone", "No such file"), ("./", "no plain file"), ("./plain", "may not run")]
+    ("name", "why"), [("./gone", "No such file"), ("./", "not a plain file"), ("./plain", "may not run")]
 )
 def test_what_is_no_program_is_refused_with_the_reason(bench: Bench, name: str, why: str) -> None:
     bench.script("plain", "text\n", 0o644)
@@ -273,7 +273,7 @@ async def test_a_script_that_is_another_one_by_then_is_not_run(bench: Bench) -> 
     command = bench.command("./do.sh")
     bench.script("other", "#!/bin/sh\necho theirs\n").rename(bench.folder / "do.sh")
 
-    with pytest.raises(NotStarted, match="another program has come into its place"):
+    with pytest.raises(NotStarted, match="another program has just taken its place"):
         await command.run()
 
     assert command.printed == b""
@@ -394,7 +394,7 @@ async def test_one_that_ends_its_whole_group_is_told_as_it_is(bench: Bench) -> N
     ran = await bench.ran("sh", "-c", "echo up; kill -9 0")
 
     assert (ran.status.state, ran.status.exit_code, ran.printed) == (JobState.FAILED, None, "up\n")
-    assert ran.status.reason == "It ended everything in its process group, also what watches over it."
+    assert ran.status.reason == "It ended everything in its process group, including its supervisor."
 
 
 async def test_what_makes_itself_independent_goes_on_and_holds_up_nothing(bench: Bench) -> None:

@@ -85,7 +85,7 @@ async def test_what_was_swapped_after_the_plan_is_refused_before_anything_runs(t
     plan = await plan_command(context, argv=["./binary", "owned"], folder="sub")
     (tmp_path / "other/binary").rename(tmp_path / "project/sub/binary")
 
-    with pytest.raises(OzzieError, match=r'^The program "\./binary" is another one than a moment ago') as refused:
+    with pytest.raises(OzzieError, match=r'^The program "\./binary" has just changed') as refused:
         await run_command(context, plan)
 
     assert refused.value.code == "tool.changed"
@@ -106,7 +106,7 @@ async def test_so_is_what_became_of_its_folder_and_of_a_file_that_it_names(tmp_p
     else:
         (sub / "script").write_text(THEIRS)
 
-    with pytest.raises(OzzieError, match=f"^{what} is another one than a moment ago, so nothing was run"):
+    with pytest.raises(OzzieError, match=f"^{what} has just changed, so nothing was run"):
         await run_command(context, plan)
 
     assert not (tmp_path / "project/owned-1").exists()

@@ -79,8 +79,8 @@ def called(server: Gateway, name: str) -> dict[str, Any]:
     [
         ("hang", "tool.timed_out", "hang did not finish within 0.5 s."),
         pytest.param("ignore", "tool.timed_out", "ignore did not finish within 0.5 s.", marks=pytest.mark.soak),
-        ("flood", "tool.too_large", "It gave back more than 4 MiB"),
-        ("deluge", "tool.too_large", "It gave back more than 4 MiB"),
+        ("flood", "tool.too_large", "It returned more than 4 MiB"),
+        ("deluge", "tool.too_large", "It returned more than 4 MiB"),
         ("garble", "input.json", "Can't be written as JSON"),
     ],
 )

@@ -111,7 +111,7 @@ async def test_a_cell_that_changes_while_it_runs_is_told_and_gets_no_outputs_of_
     assert path.read_bytes() == other
     told = await turns.read(task_id)
     assert told["output"].startswith("ran")
-    assert "Its outputs do not stand below the cell: The cell a has changed since it was read" in told["notes"][0]
+    assert "Its outputs are not shown below the cell: The cell a has changed since it was read" in told["notes"][0]
 
 
 @pytest.mark.parametrize(

@@ -74,7 +74,7 @@ async def test_of_a_redirect_to_another_host_the_model_hears_where_it_leads(serv
 
     assert isinstance(got.data, dict)
     assert (got.data["leads_to"], got.links) == (servers.url("/x", "other.example"), ())
-    assert "by itself" in str(got.data["note"])
+    assert "separately" in str(got.data["note"])
     assert got.content == Content(labels=("web",), sources=("web:site.example",))
 
 
@@ -114,7 +114,7 @@ async def test_where_somebody_else_leads_stands_in_no_error(servers: FakeWeb, to
     servers.pages["/"] = leads(to)
     web = ErrandWeb(allowance=servers.allowance(inside_example=[["192.168.1.1"]]))
 
-    with pytest.raises(ToolFailed, match="a page on another host that is not to be had") as failed:
+    with pytest.raises(ToolFailed, match="a page on another host that can't be fetched") as failed:
         await given(web, "fetch_url", url=servers.url(), typed=servers.url())
 
     assert ".example" not in str(failed.value)

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from ozzie_server_ext.artifacts.erasing import Contents, Worth, is_too_old, worth_of
+from ozzie_server_ext.artifacts.erasing import StoredContents, Worth, is_too_old, worth_of
 from ozzie_server_ext.domain.artifacts import Artifact
 from ozzie_server_ext.domain.ids import ArtifactId, CallId
 
@@ -86,7 +86,7 @@ def test_notes_and_what_undoes_a_change_never_go_for_their_age(changes: dict[str
 
 
 def gone(most_bytes: int, *noted: tuple[Artifact, bool]) -> list[str]:
-    contents = Contents()
+    contents = StoredContents()
     for each, may_go in noted:
         contents.note(each, may_go=may_go)
     return [artifact_id for together in contents.beyond(most_bytes) for artifact_id in together]

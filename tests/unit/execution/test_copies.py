@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from ozzie_server_ext.execution.runner import Collected, Was
+from ozzie_server_ext.execution.runner import Collected, FileState
 from ozzie_server_ext.execution.sandbox_files import MAX_TAKEN, MAX_TAKEN_FILES, collected, copy_of
 from tests.deep import deep_folders
 
-WAS = Was(sha256="0", executable=False)
+WAS = FileState(sha256="0", executable=False)
 
 
 def page(content: bytes, room: int = 1 << 20) -> int:

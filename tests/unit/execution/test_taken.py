@@ -8,12 +8,12 @@ from collections.abc import Callable
 
 import pytest
 
-from ozzie_server_ext.execution.runner import Collected, JobFile, Was
+from ozzie_server_ext.execution.runner import Collected, FileState, JobFile
 from ozzie_server_ext.execution.sandbox_files import MAX_CHANGED, MAX_CHANGED_FILES, collected
 from tests.unit.execution.test_copies import archive, page
 
 
-def changes(content: bytes, before: dict[str, Was], *, room: int = 1 << 20) -> Collected:
+def changes(content: bytes, before: dict[str, FileState], *, room: int = 1 << 20) -> Collected:
     empty, descriptor = page(archive()), page(content, room)
     try:
         return collected(empty, descriptor, before, whole=True)
@@ -22,8 +22,8 @@ def changes(content: bytes, before: dict[str, Was], *, room: int = 1 << 20) -> C
         os.close(empty)
 
 
-def was(content: bytes, *, executable: bool = False) -> Was:
-    return Was(sha256=hashlib.sha256(content).hexdigest(), executable=executable)
+def was(content: bytes, *, executable: bool = False) -> FileState:
+    return FileState(sha256=hashlib.sha256(content).hexdigest(), executable=executable)
 
 
 def test_of_a_copy_only_what_is_different_counts() -> None:

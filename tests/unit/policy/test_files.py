@@ -135,11 +135,11 @@ def put_a_pipe_there(project: Path) -> None:
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        (remove, "not there any more"),
-        (rename, "not there any more"),
-        (move_the_folder, "not there any more"),
-        (put_a_file_in_the_place_of_the_folder, "not there any more"),
-        (put_a_link_in_the_place_of_the_folder, "not there any more"),
+        (remove, "the file is gone"),
+        (rename, "the file is gone"),
+        (move_the_folder, "the file is gone"),
+        (put_a_file_in_the_place_of_the_folder, "the file is gone"),
+        (put_a_link_in_the_place_of_the_folder, "the file is gone"),
         (link_to_the_users_own, "have changed since"),
         (put_a_pipe_there, "is not a file"),
     ],
@@ -171,7 +171,7 @@ def test_a_project_is_trusted_by_whichever_link_it_is_reached(home: Home, projec
     trust_rules(home, link, find)
     assert len(loaded(home, project).rules) == len(loaded(home, link).rules) == 1
     (project / PROJECT_FILE).unlink()
-    with pytest.raises(InputError, match="not there any more"):
+    with pytest.raises(InputError, match="the file is gone"):
         loaded(home, link)
     assert untrust_rules(home, link) is not None
     assert loaded(home, project) == Policy()
@@ -327,10 +327,10 @@ def when(**changed: Any) -> dict[str, Any]:
             text_of(*(when(paths=[f"a{n}" for n in range(100)]) | {"id": f"r{each}"} for each in range(21))),
             "has 2,100 patterns; at most 2,000 are taken",
         ),
-        (text_of(when(hosts=["https://example.org"])), 'rule private: "https://example.org" is no host'),
+        (text_of(when(hosts=["https://example.org"])), 'rule private: "https://example.org" is not a host'),
         (text_of(when(commands=[["**"]])), "rule private: a command begins with a program"),
-        (text_of(when(commands=[["git", "**", "x"]])), "rule private: ** stands at the end of a command"),
-        (text_of(when(projects=["work"])), 'rule private: "work" is no folder: write it from the root, or with ~.'),
+        (text_of(when(commands=[["git", "**", "x"]])), "rule private: ** is allowed only at the end of a command"),
+        (text_of(when(projects=["work"])), 'rule private: "work" is not a folder: write it from the root, or with ~.'),
         (text_of(when() | {"decision": "allow"}), "rule private: a rule that allows has to state a condition"),
         (
             text_of(GOOD | {"needs": "browser"}),
@@ -352,11 +352,11 @@ def when(**changed: Any) -> dict[str, Any]:
             text_of(
                 GOOD | {"examples": GOOD["examples"] | {"no_match": [{"tool": "read_file", "args": {"pth": "a.txt"}}]}}
             ),
-            "the example read_file with pth 'a.txt' names what is no argument of that tool: pth.",
+            "the example read_file with pth 'a.txt' names unknown arguments of that tool: pth.",
         ),
         (
             text_of(GOOD | {"examples": {"match": [{"tool": "read_file", "project": "work"}]}}),
-            'rule private: "work" is no folder',
+            'rule private: "work" is not a folder',
         ),
     ],
 )

@@ -108,5 +108,5 @@ def test_a_pattern_is_a_host_what_lies_below_it_or_a_network(pattern: str, host:
     "pattern", ["", "*", "*.", "a.*.org", "*example.org", "10.0.0.1/8", "exa mple.org", "127.1", "*.127.0.0.1。"]
 )
 def test_what_is_no_host_is_refused_with_what_to_write(pattern: str) -> None:
-    with pytest.raises(ValueError, match="is no host: write example"):
+    with pytest.raises(ValueError, match="is not a host: write example"):
         HostPattern.of(pattern)

@@ -159,7 +159,7 @@ def test_a_pattern_is_sure_of_what_it_takes_for_a_source(pattern: str, source: s
     "pattern", ["", "web", "web:", "wep:example.org", "example.org", "file:data/**", "web:*.*.org", "web:a b", ":x"]
 )
 def test_what_is_no_pattern_is_told(pattern: str) -> None:
-    with pytest.raises(ValueError, match=r"is no (source|host)"):
+    with pytest.raises(ValueError, match=r"is not a (source|host)"):
         SourcePattern.of(pattern)
 
 

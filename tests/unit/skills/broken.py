@@ -84,7 +84,7 @@ BROKEN = {
     ),
     "braces that are never closed": Broken(
         '{"name": "a",\n  "instruction": "Say {{input."}',
-        'FILE, line 2, column 3: instruction: "{{" is never closed; two braces that mean nothing are written {{"{{"}}.',
+        'FILE, line 2, column 3: instruction: "{{" is never closed; literal braces are written {{"{{"}}.',
     ),
     "an environment variable": Broken(
         '{"name": "a",\n  "instruction": "Use ${{ .Env.KEY }}."}',
@@ -99,7 +99,7 @@ BROKEN = {
     ),
     "a step twice": Broken(
         _workflow('{"id": "a", "instruction": "x"}', '{"id": "a", "instruction": "y"}'),
-        'FILE, line 4, column 2: steps.1.id: "a" stands twice.',
+        'FILE, line 4, column 2: steps.1.id: "a" is used twice.',
     ),
     "a step that needs an unknown one": Broken(
         _workflow('{"id": "build", "instruction": "x"}', '{"id": "test", "instruction": "y", "needs": ["biuld"]}'),
@@ -137,7 +137,7 @@ BROKEN = {
     ),
     "an output that is written otherwise": Broken(
         _workflow('{"id": "a", "instruction": "x"}', '{"id": "b", "needs": ["a"], "instruction": "{{steps.a}}"}'),
-        "FILE, line 4, column 29: steps.1.instruction: {{steps.a}}: what a step gave is written {{steps.ID.output}}.",
+        "FILE, line 4, column 29: steps.1.instruction: {{steps.a}}: a step's output is written {{steps.ID.output}}.",
     ),
     "a condition with a call": Broken(
         _workflow('{"id": "a", "instruction": "x", "when": "open(\'x\')"}'),
@@ -146,7 +146,7 @@ BROKEN = {
     ),
     "a condition with a bare word": Broken(
         _workflow('{"id": "a", "instruction": "x", "when": "env == \'prod\'"}', more='"vars": {"env": {}}, '),
-        'FILE, line 3, column 33: steps.0.when: "env" means nothing here; a variable stands in braces, '
+        'FILE, line 3, column 33: steps.0.when: "env" means nothing here; a variable is written in braces, '
         "{{env}}, and a text in quotes; it stops being one at character 1.",
     ),
     "half a condition": Broken(
@@ -160,7 +160,7 @@ BROKEN = {
     ),
     "a machine without an end": Broken(
         _fsm('{"id": "a", "instruction": "x", "moves": [{"to": "a"}]}'),
-        'FILE, line 1, column 30: states: no state is "final", so that it could never end.',
+        'FILE, line 1, column 30: states: no state is "final", so it could never end.',
     ),
     "a move to nowhere": Broken(
         _fsm('{"id": "draft", "instruction": "x", "moves": [{"to": "don"}]}', '{"id": "done", "final": true}'),

@@ -116,7 +116,7 @@ def test_an_untrusted_file_of_its_name_does_not_keep_a_skill_from_being_used(fol
 @pytest.mark.parametrize("place", ["own", "elsewhere"])
 def test_only_a_skill_of_the_project_is_trusted(folders: Folders, place: str) -> None:
     folder = folders.own if place == "own" else folders.project
-    with pytest.raises(InputError, match="is no skill of this project"):
+    with pytest.raises(InputError, match="is not a skill of this project"):
         folders.library.trust(folders.put(folder, "a"))
 
 

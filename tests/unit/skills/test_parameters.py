@@ -62,7 +62,7 @@ def test_what_is_left_out_has_its_default_or_is_nothing() -> None:
 @pytest.mark.parametrize(
     ("words", "says"),
     [
-        (["prod"], '"prod" is no key=value.'),
+        (["prod"], '"prod" is not key=value.'),
         (["env=a", "env=b"], '"env" is given twice.'),
         (["env=a", "count=many"], "\"count\" must be a whole number; it is 'many'."),
         (["env=a", "tags=x"], "\"tags\" must be a list; it is 'x'."),
@@ -92,11 +92,11 @@ def test_values_that_do_not_fit_are_refused_with_how_it_is_called(given: dict[st
     with pytest.raises(InputError) as caught:
         fitted(SEVERAL, given)
     assert str(caught.value) == says
-    assert caught.value.hint == "It is called so: s env=… [count=3] [dry=false] [tags=…] [level=…]"
+    assert caught.value.hint == "Call it like this: s env=… [count=3] [dry=false] [tags=…] [level=…]"
 
 
 def test_how_it_is_called_fits_in_a_line() -> None:
-    assert usage(FREE) == "It is called so: free input=…"
+    assert usage(FREE) == "Call it like this: free input=…"
 
 
 def test_a_schema_of_its_own_is_the_skills_and_its_required_ones_are_asked_for() -> None:

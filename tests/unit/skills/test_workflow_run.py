@@ -159,7 +159,7 @@ def test_a_condition_that_can_not_be_told_fails_its_step_and_not_the_gateway() -
     story.complete("a", "a text")
     assert story.begin() == []
     assert story.run.ended == Failed(
-        'b: Its condition can\'t be told: {{steps.a.output.score}}: there is no "score" in steps.a.output', "b"
+        'b: Its condition can\'t be evaluated: {{steps.a.output.score}}: there is no "score" in steps.a.output', "b"
     )
 
 

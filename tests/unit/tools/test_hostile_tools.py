@@ -106,7 +106,7 @@ async def test_of_a_gigabyte_nothing_is_made_and_the_loop_goes_on(bench: Bench) 
     assert isinstance(recorded[-1], ToolCallFailed)
     assert recorded[-1].code == "tool.too_large"
     assert recorded[-1].message == (
-        "It gave back more than 4 MiB, or more than 500,000 values, and that is not taken. Ask for less at once."
+        "It returned more than 4 MiB or more than 500,000 values, which is too much. Ask for less at once."
     )
     assert worst() < MOST_LAG_S
     assert peak_bytes() - before < MOST_MORE_BYTES
@@ -157,7 +157,7 @@ async def test_what_had_an_effect_and_says_too_much_of_it_was_done(bench: Bench)
     assert isinstance(recorded[-1], ToolCallCompleted)
     assert isinstance(recorded[-1].data, dict)
     assert recorded[-1].data["done"] is True
-    assert str(recorded[-1].data["note"]).startswith("It was done. Its result can't be shown: It gave back more than")
+    assert str(recorded[-1].data["note"]).startswith("It was done. Its result can't be shown: It returned more than")
 
 
 @pytest.mark.parametrize("how", ["failure", "error", "summary", "doubt"])

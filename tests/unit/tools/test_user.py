@@ -13,7 +13,7 @@ from ozzie_server_ext.tools.broker import CallPosition, outcome_of, prompt_of
 from ozzie_server_ext.tools.builtin import user
 from tests.unit.tools.test_broker import Bench
 
-(ASK,) = user.TOOLS
+ASK, _ = user.TOOLS
 WHICH: JsonObject = {
     "question": "Which year?",
     "options": [{"label": "2025", "help": "The last full one."}, {"label": " 2026 "}],

@@ -85,8 +85,8 @@ async def test_a_file_that_was_read_is_replaced_and_what_it_was_is_kept(context:
         ({"path": "/etc/passwd", "text": "x"}, "is not below the project folder"),
         ({"path": "a\u202eb.md", "text": "x"}, "characters that nobody can see or read"),
         ({"path": "a\nb.md", "text": "x"}, "characters that nobody can see or read"),
-        ({"path": "new.md", "text": "a\0b"}, "characters that are no text"),
-        ({"path": "new.md", "text": "a\rb"}, "characters that are no text"),
+        ({"path": "new.md", "text": "a\0b"}, "non-text characters"),
+        ({"path": "new.md", "text": "a\rb"}, "non-text characters"),
     ],
 )
 async def test_what_can_not_be_written_is_said_and_nothing_is_there_afterwards(
@@ -231,9 +231,9 @@ async def test_one_passage_is_replaced_and_the_rest_stays_byte_for_byte(context:
 @pytest.mark.parametrize(
     ("old", "said"),
     [
-        ("nothing", "the passage to replace does not stand in it."),
-        ("l", "the passage to replace stands 2 times in it; take more of what is around it."),
-        ("", "the passage to replace does not stand in it."),
+        ("nothing", "the passage to replace is not in it."),
+        ("l", "the passage to replace is in it 2 times; include more of its surroundings."),
+        ("", "the passage to replace is not in it."),
     ],
 )
 async def test_a_passage_that_is_not_clear_is_not_replaced(context: ToolContext, old: str, said: str) -> None:

@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ozzie_server_ext.tools.base import ToolFailed
-from ozzie_server_ext.tools.changes.replace import KEPT, Cleared, clear_leftovers, new_part, replace, when_whole
+from ozzie_server_ext.tools.changes.replace import KEPT, Cleared, clear_leftovers, complete_name, new_part, replace
 from ozzie_server_ext.tools.changes.seen import FileSeen, Seen, look
-from ozzie_server_ext.tools.changes.several import came_to_be
+from ozzie_server_ext.tools.changes.several import was_replaced
 from tests.hostile.leftovers import leftovers
 
 NEW = b"new\n"
@@ -21,7 +21,7 @@ NEW_HASH = sha256(NEW).hexdigest()
 def whole(project: Path, path: str) -> Path:
     """Where the new version of `path` would lie once it is whole."""
     seen = look(project, path).seen
-    return (project / path).parent / when_whole(new_part(seen.name), NEW, seen)
+    return (project / path).parent / complete_name(new_part(seen.name), NEW, seen)
 
 
 def test_a_new_version_is_removed_whole_or_not_and_so_is_the_one_that_was_replaced(project: Path) -> None:
@@ -73,7 +73,7 @@ def test_what_a_change_kept_because_it_could_not_tell_whose_it_is_stays_whatever
     kept.write_text("hello\n")
 
     assert clear_leftovers(project, "readme.md") == Cleared((), (kept.name,))
-    assert came_to_be(project, seen, NEW_HASH) is None
+    assert was_replaced(project, seen, NEW_HASH) is None
 
 
 @pytest.mark.parametrize(
@@ -110,7 +110,7 @@ def test_the_names_that_a_change_uses_fit_the_file_system_and_are_hidden(name: s
         return
     file = FileSeen(device=1, inode=1, mode=0, owner=0, group=0, size=0, mtime_ns=0, sha256="a" * 64)
     part = new_part(name)
-    longest = when_whole(part, NEW, Seen(path=name, anchor=(1, 1), missing=(), file=file))
+    longest = complete_name(part, NEW, Seen(path=name, anchor=(1, 1), missing=(), file=file))
     for used in (part, longest, f"{longest}{KEPT}"):
         assert used.startswith(".")
         assert len(used.encode()) <= 255
@@ -121,28 +121,28 @@ def test_after_a_change_it_came_to_be(project: Path) -> None:
         seen = look(project, path).seen
         replace(project, seen, NEW)
 
-        assert came_to_be(project, seen, NEW_HASH) is True
+        assert was_replaced(project, seen, NEW_HASH) is True
 
 
 def test_before_a_change_of_a_file_it_did_not_come_to_be(project: Path) -> None:
-    assert came_to_be(project, look(project, "readme.md").seen, NEW_HASH) is False
+    assert was_replaced(project, look(project, "readme.md").seen, NEW_HASH) is False
 
 
 def test_before_a_file_is_made_it_did_not_come_to_be_whether_or_not_its_folder_is_there(project: Path) -> None:
     seen, below = look(project, "new.md").seen, look(project, "a/new.md").seen
-    assert came_to_be(project, seen, NEW_HASH) is False
+    assert was_replaced(project, seen, NEW_HASH) is False
     (project / "a").mkdir()
-    assert came_to_be(project, below, NEW_HASH) is False
+    assert was_replaced(project, below, NEW_HASH) is False
 
     whole(project, "new.md").write_bytes(NEW)
-    assert came_to_be(project, seen, NEW_HASH) is False
+    assert was_replaced(project, seen, NEW_HASH) is False
 
 
 def test_of_a_new_file_in_whose_place_lies_another_one_nobody_knows(project: Path) -> None:
     seen = look(project, "new.md").seen
     (project / "new.md").write_text("somebody else's\n")
 
-    assert came_to_be(project, seen, NEW_HASH) is None
+    assert was_replaced(project, seen, NEW_HASH) is None
 
 
 def test_a_leftover_of_an_older_change_does_not_hide_that_this_one_was_not_made(project: Path) -> None:
@@ -150,16 +150,16 @@ def test_a_leftover_of_an_older_change_does_not_hide_that_this_one_was_not_made(
     seen, old = look(project, "readme.md").seen, whole(project, "readme.md")
     old.write_text("hello\n")
 
-    assert came_to_be(project, seen, NEW_HASH) is False
+    assert was_replaced(project, seen, NEW_HASH) is False
 
 
 def test_of_a_file_that_was_changed_again_only_the_replaced_version_tells(project: Path) -> None:
     seen, old = look(project, "readme.md").seen, whole(project, "readme.md")
     (project / "readme.md").write_text("somebody else's\n")
-    assert came_to_be(project, seen, NEW_HASH) is None
+    assert was_replaced(project, seen, NEW_HASH) is None
 
     old.write_text("hello\n")
-    assert came_to_be(project, seen, NEW_HASH) is True
+    assert was_replaced(project, seen, NEW_HASH) is True
 
 
 def test_where_somebody_saved_in_the_moment_of_the_change_a_person_has_to_look(project: Path) -> None:
@@ -167,14 +167,14 @@ def test_where_somebody_saved_in_the_moment_of_the_change_a_person_has_to_look(p
     (project / "readme.md").write_bytes(NEW)
     between.write_text("somebody else's\n")
 
-    assert came_to_be(project, seen, NEW_HASH) is None
+    assert was_replaced(project, seen, NEW_HASH) is None
 
 
 def test_what_lies_beside_from_another_change_tells_nothing(project: Path) -> None:
     seen, old = look(project, "readme.md").seen, whole(project, "readme.md")
     old.write_text("hello\n")
 
-    assert came_to_be(project, seen, sha256(b"other").hexdigest()) is False
+    assert was_replaced(project, seen, sha256(b"other").hexdigest()) is False
 
 
 def test_a_link_in_the_place_of_the_file_gives_no_answer(project: Path) -> None:
@@ -182,4 +182,4 @@ def test_a_link_in_the_place_of_the_file_gives_no_answer(project: Path) -> None:
     (project / "readme.md").unlink()
     (project / "readme.md").symlink_to("../secret.txt")
 
-    assert came_to_be(project, seen, NEW_HASH) is None
+    assert was_replaced(project, seen, NEW_HASH) is None

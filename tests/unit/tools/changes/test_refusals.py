@@ -18,7 +18,7 @@ from ozzie_server_ext.tools.changes import held
 from ozzie_server_ext.tools.changes.held import NotOffered
 from ozzie_server_ext.tools.changes.replace import clear_leftovers, replace
 from ozzie_server_ext.tools.changes.seen import look
-from ozzie_server_ext.tools.changes.several import came_to_be
+from ozzie_server_ext.tools.changes.several import was_replaced
 from ozzie_server_ext.tools.changes.trash import move_to_trash, restore
 from tests.hostile.kernel_refusals import SUPPORTED
 from tests.hostile.leftovers import leftovers
@@ -125,7 +125,7 @@ def test_a_replaced_version_that_can_not_be_removed_is_named_and_cleared_by_the_
     (left,) = leftovers(project, "readme.md")
     assert said["notes"] == [f"The replaced version could not be removed and is called {left}: Input/output error."]
     assert (project / left).read_text() == "hello\n"
-    assert came_to_be(project, seen, sha256(b"nnnn").hexdigest()) is True
+    assert was_replaced(project, seen, sha256(b"nnnn").hexdigest()) is True
     assert change(project) == {"notes": []}
     assert leftovers(project, "readme.md") == ()
 

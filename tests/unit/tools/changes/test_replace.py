@@ -15,7 +15,7 @@ from ozzie_server_ext.tools.base import ToolFailed
 from ozzie_server_ext.tools.changes import held
 from ozzie_server_ext.tools.changes.replace import replace
 from ozzie_server_ext.tools.changes.seen import MAX_BYTES, FileBusy, FileChanged, look
-from ozzie_server_ext.tools.changes.several import came_to_be
+from ozzie_server_ext.tools.changes.several import was_replaced
 
 NEW = b"new\n"
 
@@ -55,7 +55,7 @@ def test_a_file_is_made_executable_or_not_and_keeps_its_other_rights(
 
     assert stat.S_IMODE((project / "readme.md").stat().st_mode) == then
     assert seen.file is not None
-    assert came_to_be(project, seen, seen.file.sha256) is True, "of the same content, it is another file by now"
+    assert was_replaced(project, seen, seen.file.sha256) is True, "of the same content, it is another file by now"
 
 
 def test_a_new_file_can_be_made_executable(project: Path) -> None:

@@ -177,7 +177,7 @@ def test_nothing_is_restored_over_what_is_there_now(project: Path) -> None:
     trash(project)
     (project / "data" / "sales.csv").write_text("newer")
 
-    with pytest.raises(FileChanged, match=r"Something lies at data/sales\.csv now"):
+    with pytest.raises(FileChanged, match=r"Something is at data/sales\.csv now"):
         restore(project, "call1")
 
     assert (project / "data" / "sales.csv").read_text() == "newer"

@@ -145,7 +145,7 @@ async def test_a_long_notebook_comes_in_parts_and_a_cell_in_part_has_no_version(
     ("path", "why"),
     [
         ("work/none.ipynb", "does not exist"),
-        ("readme.md", "is no notebook"),
+        ("readme.md", "is not a notebook"),
         ("../a.ipynb", "leads out of the project"),
         ("/etc/a.ipynb", "not below the project"),
         (".hidden/a.ipynb", "is hidden"),
@@ -153,7 +153,7 @@ async def test_a_long_notebook_comes_in_parts_and_a_cell_in_part_has_no_version(
         ("folder.ipynb", "not a plain file"),
         ("pipe.ipynb", "not a plain file"),
         ("work/a\u202e.ipynb", "nobody can see or read"),
-        ("data/sales.csv", "is no notebook"),
+        ("data/sales.csv", "is not a notebook"),
     ],
 )
 async def test_what_is_not_a_notebook_of_the_project_is_refused(context: ToolContext, path: str, why: str) -> None:
@@ -364,7 +364,7 @@ async def test_a_cell_with_a_secret_is_changed_and_the_card_says_that_ozzie_can_
     assert secret not in found["source"]
     assert plan.before is None
     assert "Ozzie can't: the cell has what looks like a secret" in shown(plan).undo
-    with pytest.raises(ToolFailed, match="the secret would be lost"):
+    with pytest.raises(ToolFailed, match="a secret that would be lost"):
         await planned(EDIT, context, cell="a", version=found["version"], source=found["source"] + "\n")
 
 

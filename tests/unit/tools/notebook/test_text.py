@@ -180,7 +180,7 @@ def test_an_edit_that_is_not_about_what_is_there_is_refused(edit: Edit, why: str
         (b'{"cells": [{"cell_type": "code", "source": 1}], "nbformat": 4}', "neither a text nor a list of lines"),
         (b'{"cells": [{"cell_type": "x", "source": ""}], "nbformat": 4}', "no kind that is known"),
         (b'{"cells": [1], "nbformat": 4}', "a cell is no object"),
-        (b'{"cells": [], "nbformat": 4} {}', "something stands behind its end"),
+        (b'{"cells": [], "nbformat": 4} {}', "there is something after its end"),
         (b'{"cells": [' + b"[" * 100_000, "nested too deep"),
         (b"\xff", "not UTF-8"),
         (
