@@ -22,7 +22,7 @@ from ozzie_server_ext.store.projector import apply
 from ozzie_server_ext.store.tables import Rows
 
 SaltSource = Callable[[], bytes]
-"""Gives the salt of one commitment."""
+"""Returns the salt of one commitment."""
 
 
 def random_salt() -> bytes:
@@ -30,7 +30,7 @@ def random_salt() -> bytes:
 
 
 class Prepared(NamedTuple):
-    """A draft with all that does not depend on its place in the log."""
+    """A draft with everything that does not depend on its place in the log."""
 
     draft: Draft
     event_id: str
@@ -43,7 +43,7 @@ class Prepared(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Append:
-    """One call of `append`: recorded whole or not at all."""
+    """One call of `append`, recorded as a whole or not at all."""
 
     stream: str
     prepared: tuple[Prepared, ...]
@@ -59,24 +59,24 @@ class Found(NamedTuple):
 
 
 class LogState(Protocol):
-    """What admission asks of the log, as of the moment at which the append would be written."""
+    """The state of the log that admission needs, at the moment of the append."""
 
     def head(self) -> Head: ...
 
     def version(self, stream: str) -> int: ...
 
     def version_of_key(self, stream: str, key: str) -> int | None:
-        """The version of the event of `stream` that carries this idempotency key."""
+        """Return the version of the event of `stream` that carries this idempotency key."""
         ...
 
     def slice(self, stream: str, first: int, count: int) -> list[Found]:
-        """The events of `stream` with versions from `first` on, at most `count`."""
+        """Return at most `count` events of `stream`, from version `first` on."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class Admitted:
-    """An append with its place in the log. `new` is empty where it repeats an earlier one."""
+    """An append with its place in the log. `new` is empty if it repeats an earlier one."""
 
     events: tuple[Event, ...]
     new: tuple[Found, ...]
@@ -92,7 +92,7 @@ def prepare(
     ids: IdSource,
     salts: SaltSource,
 ) -> Append:
-    """Encode an append; raises InputError for what can't be stored."""
+    """Encode an append. Raise InputError for what can't be stored."""
     if not stream:
         raise InputError("A stream needs a name.")
     if not drafts:
@@ -113,7 +113,7 @@ def prepare(
 def admit(append: Append, log: LogState, rows: Rows) -> Admitted:
     """Give an append its place and fold it into `rows`.
 
-    Raises VersionConflict, IdempotencyConflict, ClaimLost, or what a fold raises; `rows` may then hold part of it.
+    Raise VersionConflict, IdempotencyConflict, ClaimLost, or what a fold raises; `rows` may then hold part of it.
     """
     repeated = _repeated(append, log)
     if repeated is not None:
@@ -173,7 +173,7 @@ def _envelope(prepared: Prepared, stream: str, version: int, position: int, prev
 
 
 def _event(envelope: Envelope, prepared: Prepared) -> Event:
-    """What `codec.event_from` makes of the envelope, without reading again what was just written."""
+    """Return what `codec.decode` would, without reading again what was just written."""
     draft = prepared.draft
     return Event(
         position=envelope.position,
@@ -205,9 +205,9 @@ def _repeated(append: Append, log: LogState) -> tuple[Event, ...] | None:
         if key is None or version is None:
             continue
         found = log.slice(append.stream, version - index, len(append.prepared))
-        asked = [(item.draft.body.type, item.draft.idempotency_key) for item in append.prepared]
+        requested = [(item.draft.body.type, item.draft.idempotency_key) for item in append.prepared]
         recorded = [(item.envelope.type, item.envelope.idempotency_key) for item in found]
-        if asked != recorded:
+        if requested != recorded:
             raise IdempotencyConflict(append.stream, key)
         bodies = [item.stored for item in found]
         if None in bodies:

@@ -1,4 +1,4 @@
-"""The event log in memory: the same behaviour as on disk and gone with the process, for tests and demonstrations."""
+"""The event log in memory: the same behaviour as on disk, for tests and demonstrations."""
 
 import logging
 from collections.abc import Mapping, Sequence
@@ -15,16 +15,15 @@ from ozzie_server_ext.store.chain import ChainWalk, Envelope, StoredBody
 from ozzie_server_ext.store.codec import decode, time_text
 from ozzie_server_ext.store.log import EventIdTaken, Head, Listener, LogClosed, Verification
 from ozzie_server_ext.store.projector import TABLES, apply
-from ozzie_server_ext.store.tables import MemoryRows, Row, dump_rows, query, table_named
+from ozzie_server_ext.store.tables import MemoryRows, Row, dump_lines, query, table_named
 
 _log = logging.getLogger(__name__)
 
 
 class InMemoryEventLog:
-    """An EventLog that holds everything in lists.
+    """An EventLog in lists.
 
-    `envelopes` and `bodies` are what a disk would hold, in stored form, the bodies by position: to erase one, delete
-    it there.
+    `envelopes` and `bodies` hold what a disk would, in stored form, the bodies by position: to erase one, delete it.
     """
 
     def __init__(self, clock: Clock, ids: IdSource, *, salts: SaltSource = random_salt) -> None:
@@ -141,15 +140,16 @@ class InMemoryEventLog:
         offset: int = 0,
     ) -> list[Row]:
         declared = table_named(TABLES, table)
-        asked = query(
+        selection = query(
             declared, where=where, order_by=order_by, descending=descending, after=after, limit=limit, offset=offset
         )
-        return self._rows.select(declared, asked)
+        return self._rows.select(declared, selection)
 
     async def dump(self) -> str:
         lines: list[str] = []
         for table in TABLES.values():
-            lines.extend(dump_rows(table, await self.rows(table.name)))
+            rows = await self.rows(table.name)
+            lines.extend(dump_lines(table, (tuple(row[name] for name in table.names) for row in rows)))
         return "\n".join(lines) + "\n"
 
     async def rebuild(self) -> str:
@@ -170,7 +170,7 @@ class InMemoryEventLog:
 
 
 class _Index:
-    """Where the events of each stream lie, and what must not come twice."""
+    """The events of each stream, and the idempotency keys and event ids in use."""
 
     def __init__(self, envelopes: list[Envelope], bodies: dict[int, StoredBody]) -> None:
         self._envelopes = envelopes
@@ -195,7 +195,7 @@ class _Index:
         return [Found(self._envelopes[position - 1], self._bodies.get(position)) for position in positions]
 
     def add(self, new: Sequence[Found]) -> None:
-        """Keep what was admitted; raises EventIdTaken, and then nothing was kept."""
+        """Store what was admitted. Raise EventIdTaken before storing any of it."""
         ids = [envelope.event_id for envelope, _ in new]
         for event_id in ids:
             if event_id in self._ids or ids.count(event_id) > 1:

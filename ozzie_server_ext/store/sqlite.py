@@ -1,4 +1,4 @@
-"""The event log in SQLite: one file, one writing thread, readers of their own."""
+"""The event log in SQLite: one file, one writing thread, and separate readers."""
 
 import asyncio
 import logging
@@ -55,10 +55,10 @@ class SqliteEventLog:
         salts: SaltSource = random_salt,
         troubles: Troubles | None = None,
     ) -> "SqliteEventLog":
-        """Open the log at `path`, make it where there is none, and be the one that writes to it from now on.
+        """Open the log at `path`, create it if missing, and become its only writer.
 
-        Projections that were made by other folds are made anew. What fails later is noted in `troubles`. Raises
-        NewerStore, DamagedStore, Unavailable.
+        Outdated projections are rebuilt. Later failures are noted in `troubles`. Raise NewerStore, DamagedStore,
+        Unavailable.
         """
         log = cls(path, clock, ids, salts, troubles or Troubles())
         log._epoch, log._head = await log._writer.start()
@@ -147,10 +147,10 @@ class SqliteEventLog:
         offset: int = 0,
     ) -> list[Row]:
         declared = table_named(TABLES, table)
-        asked = query(
+        selection = query(
             declared, where=where, order_by=order_by, descending=descending, after=after, limit=limit, offset=offset
         )
-        return await self._read(lambda connection: sqlite_rows.select(connection, declared, asked))
+        return await self._read(lambda connection: sqlite_rows.select(connection, declared, selection))
 
     async def dump(self) -> str:
         return await self._read(lambda connection: sqlite_rows.dump(connection, TABLES))
@@ -158,7 +158,7 @@ class SqliteEventLog:
     async def rebuild(self) -> str:
         if self._readers is None:
             raise LogClosed()
-        return await self._writer.call(Committer.rebuild)
+        return await self._writer.call(Committer.rebuild_and_dump)
 
     async def expect_owned(self) -> None:
         await self._read(lambda connection: writer.expect_owner(connection, self._epoch))
@@ -170,7 +170,7 @@ class SqliteEventLog:
         readers, self._readers = self._readers, None
         if readers is not None:
             await readers.close()
-            await self._writer.stop()  # last, so that SQLite takes the WAL back into the database
+            await self._writer.stop()  # last, so that SQLite merges the WAL into the database
 
     async def _read(self, work: Callable[[sqlite3.Connection], T]) -> T:
         if self._readers is None:
@@ -212,7 +212,7 @@ class SqliteEventLog:
 
 
 class _Readers:
-    """A few connections that can't write, each used by one thread at a time."""
+    """A few read-only connections, each used by one thread at a time."""
 
     def __init__(self, path: Path) -> None:
         self._executor = ThreadPoolExecutor(_READERS, thread_name_prefix="ozzie-store-reader")

@@ -11,8 +11,7 @@ import pytest
 
 from ozzie_server_ext.domain.errors import Unavailable
 from ozzie_server_ext.observability.clock import CountingIds, FakeClock
-from ozzie_server_ext.store.anchor import Anchor, make_key, read_anchor, read_key, sign, write_anchor
-from ozzie_server_ext.store.anchoring import Anchoring
+from ozzie_server_ext.store.anchor import Anchor, Anchoring, make_key, read_anchor, read_key, sign, write_anchor
 from ozzie_server_ext.store.log import Head
 from ozzie_server_ext.store.memory import InMemoryEventLog
 from tests.integration.store.anchored import NOW, AnchoredHome, files_at
