@@ -1,4 +1,4 @@
-"""What a failed model call says to a person: one sentence, and what to do next."""
+"""The words for a failed model call: one sentence, and what to do next."""
 
 from dataclasses import dataclass
 from urllib.parse import urlsplit
@@ -25,7 +25,7 @@ MAX_QUOTED_CHARS = 300
 
 @dataclass(frozen=True, slots=True)
 class ErrorContext:
-    """Where a call goes, as far as a sentence needs it. `key_name`: what the key came from; `key_place`: where that is.
+    """Where a call goes, as far as a sentence needs it. `key_name`: the source of the key; `key_place`: where that is.
     `address` is empty for a provider's own."""
 
     key_name: str = ""
@@ -34,7 +34,7 @@ class ErrorContext:
 
     @property
     def shown(self) -> str:
-        """The address without what a path or a user's name in it might give away."""
+        """The address without its path and user name, which may be private."""
         parts = urlsplit(self.address)
         return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}" if parts.netloc else self.address
 
@@ -183,7 +183,7 @@ def model_error(
     begun: bool = False,
     place: ErrorContext = _NOWHERE,
 ) -> ModelError:
-    """The error of `code` for a call of `choice`, in words."""
+    """Return the error of `code` for a call of `choice`."""
     message, hint = _words(code, choice, place, streamed=streamed)
     quoted = visible_label(detail)[:MAX_QUOTED_CHARS]
     values = {

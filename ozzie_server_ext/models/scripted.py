@@ -1,4 +1,4 @@
-"""A driver that plays a script: the test double of a model, shipped so that tools and skills can be tested with it."""
+"""A driver that plays a script: a model's test double, shipped so that tools and skills can be tested with it."""
 
 import asyncio
 from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
@@ -35,7 +35,7 @@ class Say:
 
 @dataclass(frozen=True, slots=True)
 class Use:
-    """Asks for a tool. `arguments` as an object, or as the very text a model gave (which may be no JSON)."""
+    """Requests a tool call. `arguments` is an object, or the exact text that a model gave, which may be no JSON."""
 
     name: str
     arguments: JsonObject | str
@@ -44,7 +44,7 @@ class Use:
 
 @dataclass(frozen=True, slots=True)
 class Wait:
-    """Goes on once `event` is set; sets `reached` when it gets here."""
+    """Continues once `event` is set; sets `reached` when it gets here."""
 
     event: asyncio.Event
     reached: asyncio.Event | None = None
@@ -60,7 +60,7 @@ class Fail:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class End:
-    """What the Finished of this round says beside text and tools."""
+    """What the Finished of this round contains beside text and tools."""
 
     usage: Usage = _ONE_TOKEN
     cost: int | None = None
@@ -72,9 +72,9 @@ Round: TypeAlias = Sequence[Step] | Callable[[ModelRequest], Sequence[Step]]
 
 
 class ScriptedDriver:
-    """Plays one round per call, in order. `requests` keeps what it was asked; `aborted` the calls that were cut off.
+    """Plays one round per call, in order. `requests` holds the requests; `aborted` the calls that were cut off.
 
-    Raises Bug on a call for which the script has no round.
+    Raise Bug for a call without a round in the script.
     """
 
     def __init__(self, script: Iterable[Round], *, clock: Clock | None = None) -> None:
