@@ -200,10 +200,8 @@ TOP = ""
 
 
 def place_of(edit: Edit, notebook: Notebook) -> int:
-    """Return the index of the cell that the edit is about, or that a new cell will get.
-
-    Raise CellChanged if the edit does not match the notebook.
-    """
+    """Return the index of the cell that the edit is about, or that a new cell will get. Raise CellChanged if the edit
+    does not match the notebook."""
     if isinstance(edit, Insert):
         if notebook.named and any(cell.cell_id == edit.cell.get("id") for cell in notebook.cells):
             raise CellChanged(f"There is a cell {edit.cell.get('id')} already.")

@@ -41,11 +41,8 @@ class OpenNotebook(Protocol):
         ...
 
     async def edit(self, edit: Edit) -> Edited:
-        """Make the edit, and save. What others type meanwhile stays.
-
-        Raise CellChanged if it does not match the present content, or another OzzieError: then nothing was done;
-        DocumentSilent if that is not known.
-        """
+        """Make the edit, and save. What others type meanwhile stays. Raise CellChanged if it does not match the present
+        content, or another OzzieError: then nothing was done; DocumentSilent if that is not known."""
         ...
 
 

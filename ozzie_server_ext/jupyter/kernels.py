@@ -130,7 +130,8 @@ class Kernels(Protocol):
         the caller is cancelled once the code was sent, still return its result.
 
         Only this code is ever interrupted, not that of others. Raise like `process`, and KernelChanged if another
-        process is there by now; nothing was run then."""
+        process is there by now; nothing was run then.
+        """
         ...
 
     async def inspect(self, kernel_id: str, name: str = "") -> JsonObject:

@@ -242,10 +242,8 @@ class Attempts:
         self._health.answered(self._now.choice.provider)
 
     def after(self, error: OzzieError) -> Attempt | None:
-        """Return the next attempt after the latest one failed with `error`; None to give up.
-
-        Failing providers are noted in `health` as the caller goes on to others.
-        """
+        """Return the next attempt after the latest one failed with `error`; None to give up. Failing providers are
+        noted in `health` as the caller goes on to others."""
         choice = self._now.choice
         self._failures.append((choice, error))
         remedy = remedy_of(error)

@@ -89,10 +89,8 @@ OLLAMA_PORT = 11434
 
 
 def base_url_of(driver: str, env: Mapping[str, str]) -> str:
-    """Return the address that the environment gives for a driver, "" for the usual one; Ollama always has one.
-
-    Raise Unavailable for an invalid address, and if a driver needs one.
-    """
+    """Return the address that the environment gives for a driver, "" for the usual one; Ollama always has one. Raise
+    Unavailable for an invalid address, and if a driver needs one."""
     for variable in ADDRESS_VARIABLES.get(driver, ()):
         if value := env.get(variable, "").strip():
             address = _ollama_address(value) if variable == "OLLAMA_HOST" else value
@@ -242,7 +240,7 @@ class CredentialStore:
         stand in for it. Raise the error of a vault that can't be used, unless the environment has the key."""
         secret: Secret | None = None
         try:
-            secret = self._secrets.find(name) if self._secrets else None
+            secret = None if self._secrets is None else self._secrets.find(name)
         except VaultLocked:
             raise
         except OzzieError:

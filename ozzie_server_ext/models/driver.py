@@ -19,11 +19,8 @@ Role: TypeAlias = Literal["system", "user", "assistant", "tool"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChatMessage:
-    """One message of the conversation that a model reads.
-
-    `tool_uses` belongs to an assistant's message; `tool_call_id` and `name` to a tool's, whose content is JSON text;
-    `pictures` to a user's message.
-    """
+    """One message of the conversation that a model reads. `tool_uses` belongs to an assistant's message; `tool_call_id`
+    and `name` to a tool's, whose content is JSON text; `pictures` to a user's message."""
 
     role: Role
     content: str
@@ -177,8 +174,8 @@ class ModelError(Unavailable):
     """The call gave no complete answer. Created by `failures.model_error`, which has the texts.
 
     `retryable`: the same request may succeed later. `streamed`: text had already come, so the call must not be repeated
-    automatically. `begun`: something had come, so the provider may charge for it. `after_s`: how long the provider
-    asks to wait. `detail`: the provider's own message, bounded and without keys, for the folded Details of an error.
+    automatically. `begun`: something had come, so the provider may charge for it. `after_s`: how long the provider asks
+    to wait. `detail`: the provider's own message, bounded and without keys, for the folded Details of an error.
     """
 
     def __init__(
@@ -218,8 +215,8 @@ class ProviderAccess:
     """How a configured provider is reached. `key_name` is what a person checks when the key is refused, `key_place`
     where it was found; the key itself is left out of the repr. `socket` is the path of a worker's socket, for the
     driver `worker` only. `first_s`, `next_s`: how long the provider may be silent before the first piece of its answer
-    and between two. With `oauth2` the worker gets the key itself. `prices` are those of the configuration; without
-    them the worker's count."""
+    and between two. With `oauth2` the worker gets the key itself. `prices` are those of the configuration; without them
+    the worker's count."""
 
     driver: str
     base_url: str = ""

@@ -34,10 +34,8 @@ ANYWHERE = frozenset({"ollama"})
 
 
 def is_own_address(driver: str, base_url: str) -> bool:
-    """Whether the driver's own provider answers there. `base_url` is empty for the driver's usual address.
-
-    At any other address a model may be anything and have any price, whatever its name.
-    """
+    """Whether the driver's own provider answers there. `base_url` is empty for the driver's usual address. At any other
+    address a model may be anything and have any price, whatever its name."""
     if driver in ANYWHERE:
         return True
     own = OWN_HOSTS.get(driver)
@@ -124,10 +122,8 @@ class FactBook:
         return found.facts if found else None
 
     async def learn(self, names: Iterable[ModelName]) -> None:
-        """Ask about those of which no living worker has told; starts a worker if none lives.
-
-        Raise Unavailable if no worker answers.
-        """
+        """Ask about those of which no living worker has told; starts a worker if none lives. Raise Unavailable if no
+        worker answers."""
         missing = tuple(dict.fromkeys(name for name in names if not self._is_fresh(name)))
         if not missing:
             return

@@ -47,10 +47,8 @@ _NAMES = {"user": "User", "assistant": "Assistant"}
 
 
 def fold_prompt(messages: Sequence[ChatMessage]) -> str:
-    """Return instructions, the conversation so far, then the last message, separated by empty lines.
-
-    A conversation of one message is just that message: speakers are named only once two have spoken.
-    """
+    """Return instructions, the conversation so far, then the last message, separated by empty lines. A conversation of
+    one message is just that message: speakers are named only once two have spoken."""
     system = [message.content for message in messages if message.role == "system" and message.content]
     spoken = [message for message in messages if message.role != "system"]
     if len(spoken) == 1 and spoken[0].role == "user":

@@ -512,9 +512,7 @@ _WORDS = re.compile(r"\s*\S+\s*\S*\s*")
 
 class OfflineDriver:
     """Works at once and anywhere, without key, network or worker process, at no cost and without using tokens.
-
-    `pause_s` is the pause between two deltas, so that a person sees the answer stream like a model's.
-    """
+    `pause_s` is the pause between two deltas, so that a person sees the answer stream like a model's."""
 
     def __init__(self, clock: Clock | None = None, *, pause_s: float = PAUSE_S) -> None:
         self._clock = clock or SystemClock()

@@ -93,18 +93,13 @@ class ModelRegistry:
         return next(iter(self._settings.providers)) if len(self._settings.providers) == 1 else "offline"
 
     def resolve(self, name: str = "", *, base_url: str = "") -> ModelChoice:
-        """Return the first model that `name` stands for: an alias, a provider, `offline`, or `driver/model`.
-
-        Only `driver/model` may have a `base_url`. Raise UnknownModel, BadAddress.
-        """
+        """Return the first model that `name` stands for: an alias, a provider, `offline`, or `driver/model`. Only
+        `driver/model` may have a `base_url`. Raise UnknownModel, BadAddress."""
         return self.chain(name, base_url=base_url).first
 
     def chain(self, name: str = "", *, base_url: str = "") -> Chain:
         """Return all models that may answer for `name`, in order. A provider that is requested by its own name is
-        replaced only by the one that the configuration's `upgrade` gives for it.
-
-        Raise like `resolve`.
-        """
+        replaced only by the one that the configuration's `upgrade` gives for it. Raise like `resolve`."""
         requested, name = name, name or self.default
         providers = self._settings.providers_of(name)
         if not providers:
@@ -174,10 +169,8 @@ class ModelRegistry:
         return weigh(selector, {name: provider.tags for name, provider in self._settings.providers.items()})
 
     def access(self, choice: ModelChoice) -> ProviderAccess:
-        """Return how the choice's provider is reached, with its key.
-
-        Raise Unavailable if the key is missing or invalid, UnknownModel for a provider that is no longer configured.
-        """
+        """Return how the choice's provider is reached, with its key. Raise Unavailable if the key is missing or
+        invalid, UnknownModel for a provider that is no longer configured."""
         if choice.driver == OFFLINE.driver:
             return ProviderAccess(driver=choice.driver)
         configured = self._settings.providers.get(choice.provider)
@@ -213,9 +206,7 @@ class ModelRegistry:
 
     def address(self, choice: ModelChoice) -> str:
         """Return the address of the choice's provider; "" for the driver's usual one, a path for a worker's socket.
-
-        Raise Unavailable if there is none.
-        """
+        Raise Unavailable if there is none."""
         found = self._settings.providers.get(choice.provider)
         if choice.driver == WORKER:
             return expanduser((found.socket if found else None) or DEFAULT_SOCKET)

@@ -72,10 +72,8 @@ Round: TypeAlias = Sequence[Step] | Callable[[ModelRequest], Sequence[Step]]
 
 
 class ScriptedDriver:
-    """Plays one round per call, in order. `requests` holds the requests; `aborted` the calls that were cut off.
-
-    Raise Bug for a call without a round in the script.
-    """
+    """Plays one round per call, in order. `requests` holds the requests; `aborted` the calls that were cut off. Raise
+    Bug for a call without a round in the script."""
 
     def __init__(self, script: Iterable[Round], *, clock: Clock | None = None) -> None:
         self._rounds = list(script)

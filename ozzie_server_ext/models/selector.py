@@ -41,11 +41,8 @@ class _Part(BaseModel):
 
 
 class _Constraint(_Part, ABC):
-    """What one tag has to be.
-
-    A model without the tag, or with one of another type, never matches, not even `NotEq` and `NotIn`: an unknown
-    property must not make a model eligible (Kubernetes' selectors differ).
-    """
+    """What one tag has to be. A model without the tag, or with one of another type, never matches, not even `NotEq` and
+    `NotIn`: an unknown property must not make a model eligible (Kubernetes' selectors differ)."""
 
     key: str = Field(min_length=1, max_length=200)
 

@@ -166,10 +166,8 @@ def decode_frames(text: str | bytes) -> tuple[Frame, ...]:
 
 
 def decode_request(text: str | bytes) -> Request | EventFrame:
-    """Return the one frame that a client sends: a request, or an event of S0 such as `user.message`.
-
-    Raise InvalidJson, InvalidShape.
-    """
+    """Return the one frame that a client sends: a request, or an event of S0 such as `user.message`. Raise InvalidJson,
+    InvalidShape."""
     frame = _frame(loads(text, max_bytes=MAX_FRAME_BYTES))
     if isinstance(frame, Response):
         raise InvalidShape("A client sends frames of type req or event.")

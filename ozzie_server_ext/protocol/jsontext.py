@@ -76,9 +76,7 @@ def dumps(value: Any) -> str:
 
 def canonical_bytes(value: Any, *, sort: bool = True) -> bytes:
     """Return the canonical JSON of a value, which is hashed: sorted keys, no spaces, UTF-8, as few escapes as possible.
-
-    Raise InvalidJson.
-    """
+    Raise InvalidJson."""
     try:
         return (_SORTED if sort else _AS_IT_IS).encode(value).encode()
     except (ValueError, TypeError, RecursionError) as error:  # UnicodeEncodeError is a ValueError

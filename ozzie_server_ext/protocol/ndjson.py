@@ -27,10 +27,8 @@ def encode_line(message: JsonObject, *, max_line: int = MAX_LINE_TO_WORKER) -> b
 
 
 def decode_line(line: bytes, *, max_line: int = MAX_LINE_TO_GATEWAY) -> JsonObject | str:
-    """Return the object in `line`; any other line as plain text, which S2 takes for a token.
-
-    Lone surrogates are repaired: they come from a model, and losing the answer would be worse.
-    """
+    """Return the object in `line`; any other line as plain text, which S2 takes for a token. Lone surrogates are
+    repaired: they come from a model, and losing the answer would be worse."""
     try:
         value: Json = loads(line, max_bytes=max_line, surrogates="repair")
     except InvalidJson:
@@ -39,10 +37,8 @@ def decode_line(line: bytes, *, max_line: int = MAX_LINE_TO_GATEWAY) -> JsonObje
 
 
 class LineDecoder:
-    """Splits a stream of bytes into lines, however the bytes were split on their way.
-
-    Empty lines are skipped unless `keep_empty`: where plain lines are text, empty ones are too.
-    """
+    """Splits a stream of bytes into lines, however the bytes were split on their way. Empty lines are skipped unless
+    `keep_empty`: where plain lines are text, empty ones are too."""
 
     def __init__(self, *, max_line: int = MAX_LINE_TO_GATEWAY, keep_empty: bool = False) -> None:
         self._max_line = max_line

@@ -1,4 +1,4 @@
-"""A turn while it runs: one self-contained, inert piece of HTML, for a widget that shows HTML as it is."""
+"""A running turn as one self-contained, inert piece of HTML, for a widget that shows HTML unchanged."""
 
 import re
 from collections.abc import Sequence
@@ -124,18 +124,18 @@ STYLE = (
 _CODE = re.compile(r"`([^`]{1,200})`")
 _HOUR_S = 3600
 MAX_ROWS = 200
-"""Rows that are drawn of a work group, and about so many of a turn that goes on; the newest ones."""
+"""Limit on the rows drawn of a work group, and about the limit for a running turn; the newest are drawn."""
 
 
 class LiveTurn:
-    """Draws one turn again and again as it grows. Keeps what is drawn of closed blocks, so use one for each turn."""
+    """Draws one turn repeatedly as it grows. Keeps the HTML of closed blocks, so use one for each turn."""
 
     def __init__(self) -> None:
         self._open: dict[str, StreamingMarkdown] = {}
         self._done: dict[str, tuple[str, str]] = {}
 
     def html(self, view: TurnView, now: datetime | None = None) -> str:
-        """The turn as HTML. No text of a model or a tool is in it but escaped or through `inert_html`."""
+        """Return the turn as HTML. Texts of a model or a tool are escaped, or go through `inert_html`."""
         busy = "true" if view.status == "Working" else "false"
         first = 0 if view.is_final else _first_shown(view.parts)
         parts = _above(view.parts[:first]) + "".join(self._part(view, at, now) for at in range(first, len(view.parts)))
@@ -174,8 +174,8 @@ def _state_line(view: TurnView, now: datetime | None) -> str:
         meta.append(f'<span class="oz-t" aria-label="{spoken_duration(seconds)}"{running}>{shown}</span>')
     meta += [f"<span>{escape(note)}</span>" for note in _notes(view)]
     meta += [
-        f'<span class="{"oz-tok" if told.endswith(("token", "tokens")) else "oz-cost"}">{escape(told)}</span>'
-        for told in spent(view)
+        f'<span class="{"oz-tok" if figure.endswith(("token", "tokens")) else "oz-cost"}">{escape(figure)}</span>'
+        for figure in spent(view)
     ]
     word = f"{view.status} {queued_behind(view, now)}".rstrip()
     alias = escape(visible_label(view.answering))
@@ -189,7 +189,7 @@ def _state_line(view: TurnView, now: datetime | None) -> str:
 
 
 def _running(seconds: float) -> str:
-    """What lets a page go on with a time by itself while there is nothing new."""
+    """Return the attribute that lets a page continue a time by itself while nothing is new."""
     return f' data-s="{seconds:.1f}"'
 
 
@@ -213,7 +213,7 @@ def _notes(view: TurnView) -> list[str]:
 
 
 def _first_shown(parts: Sequence[Part]) -> int:
-    """Of a long turn only its end is drawn while it grows: each update carries all that is drawn."""
+    """Return where to begin: only the end of a long turn is drawn while it grows, as each update carries all of it."""
     rows = characters = 0
     for at in range(len(parts) - 1, -1, -1):
         part = parts[at]
@@ -248,7 +248,7 @@ def _work(part: WorkPart, now: datetime | None) -> str:
 
 
 def _output(row: ToolRow) -> str:
-    """The last of what it prints."""
+    """Return the last lines that a running call has printed."""
     if row.state != "running" or not row.output:
         return ""
     hidden = row.printed - len(row.output)
@@ -257,16 +257,16 @@ def _output(row: ToolRow) -> str:
     return f'<div class="oz-out" role="presentation">{above}<pre>{lines}</pre></div>'
 
 
-def _whence(row: ToolRow) -> str:
+def _origin(row: ToolRow) -> str:
     places = [visible_label(source.partition(":")[2]) for source in row.brought]
-    return f"This result came from outside: {', '.join(filter(None, places)) or 'nobody knows whence'}"
+    return f"This result came from outside: {', '.join(filter(None, places)) or 'an unknown source'}"
 
 
 def _row(row: ToolRow, result: str, now: datetime | None) -> str:
     seconds = row.seconds(now)
     took = "" if seconds is None else duration(seconds)
     running = _running(seconds) if seconds is not None and row.state == "running" else ""
-    tag = f'<span class="oz-tag" title="{escape(_whence(row))}">outside content</span>' if row.outside else ""
+    tag = f'<span class="oz-tag" title="{escape(_origin(row))}">outside content</span>' if row.outside else ""
     detail = f' title="{escape(row.detail)}"' if row.detail and row.detail != result else ""
     return (
         f'<div class="oz-row" role="listitem" aria-label="{escape(f"{row.name}, {row.state}")}">'
@@ -277,7 +277,7 @@ def _row(row: ToolRow, result: str, now: datetime | None) -> str:
 
 
 def _question(view: TurnView) -> str:
-    """What the turn waits for, and how to answer."""
+    """Return what the turn waits for, and how to answer."""
     if view.question is None:
         return ""
     notes = "".join(f"<p>{escape(visible_label(note))}</p>" for note in view.question.notes)
@@ -295,7 +295,7 @@ def _question(view: TurnView) -> str:
 
 
 def _approval(asked: Asked, now: datetime | None) -> str:
-    """What a person is asked to allow, and how to answer."""
+    """Return a call that a person is to approve, and how to answer."""
     ways = "".join(f"<li>{escape(name)}: <code>{escape(way)}</code></li>" for name, way in ways_to_answer(asked))
     facts = " · ".join(f"{escape(name)}: {escape(said)}" for name, said in asked.facts)
     covered = f'<p class="oz-do">For this session: {_with_code(asked.cover)}</p>' if asked.cover else ""
@@ -352,6 +352,6 @@ def _ending(view: TurnView) -> str:
 
 
 def _with_code(sentence: str) -> str:
-    """A sentence of ours, in which backticks mark a command."""
+    """Return a sentence of ours as HTML; backticks mark commands."""
     pieces = _CODE.split(visible_label(sentence))
     return "".join(f"<code>{escape(piece)}</code>" if at % 2 else escape(piece) for at, piece in enumerate(pieces))

@@ -111,10 +111,8 @@ def prepare(
 
 
 def admit(append: Append, log: LogState, rows: Rows) -> Admitted:
-    """Give an append its place and fold it into `rows`.
-
-    Raise VersionConflict, IdempotencyConflict, ClaimLost, or what a fold raises; `rows` may then hold part of it.
-    """
+    """Give an append its place and fold it into `rows`. Raise VersionConflict, IdempotencyConflict, ClaimLost, or what
+    a fold raises; `rows` may then hold part of it."""
     repeated = _repeated(append, log)
     if repeated is not None:
         return Admitted(repeated, ())

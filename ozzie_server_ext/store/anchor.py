@@ -286,10 +286,8 @@ def gather(files: AnchorFiles, first: str) -> Evidence:
 def judge(
     files: AnchorFiles, evidence: Evidence, *, head: Head, first: str, hashes: Mapping[int, str | None]
 ) -> Finding | None:
-    """Return why the log that ends at `head` is not the anchored one, or None.
-
-    `hashes` are those of the events at `evidence.positions`; None for an event that the log does not have.
-    """
+    """Return why the log that ends at `head` is not the anchored one, or None. `hashes` are those of the events at
+    `evidence.positions`; None for an event that the log does not have."""
     if evidence.problem is not None:
         hint = f"{evidence.problem.hint} If you know why it is so, `{ACCEPT}` trusts the log as it is, and signs it."
         return Finding(evidence.problem.message, hint)
@@ -379,10 +377,8 @@ _log = logging.getLogger(__name__)
 
 
 class Anchoring:
-    """Writes anchor and record at the start, shortly after each commit, and on closing.
-
-    Leaves both alone while they contradict the log, as they are the evidence. Continues once a person accepted the log.
-    """
+    """Writes anchor and record at the start, shortly after each commit, and on closing. Leaves both alone while they
+    contradict the log, as they are the evidence. Continues once a person accepted the log."""
 
     def __init__(self, log: EventLog, files: AnchorFiles, *, delay_s: float = 1.0) -> None:
         self._log = log

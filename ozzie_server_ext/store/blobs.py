@@ -24,10 +24,8 @@ from ozzie_server_ext.store.troubles import Troubles
 
 
 class PendingPuts:
-    """The puts of one blob store that no fact names yet, on one event loop.
-
-    A put that no fact follows counts until the process ends: its blob is kept longer than needed, never shorter.
-    """
+    """The puts of one blob store that no fact names yet, on one event loop. A put that no fact follows counts until the
+    process ends: its blob is kept longer than needed, never shorter."""
 
     def __init__(self) -> None:
         self._unnamed: Counter[BlobRef] = Counter()

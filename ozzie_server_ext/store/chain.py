@@ -31,10 +31,8 @@ class StoredBody(NamedTuple):
 
 
 class Envelope(NamedTuple):
-    """An event as stored, without its body; the fields are the columns of the table `events`, in order.
-
-    `labels` and `sources` are JSON lists, `ts` is RFC 3339 in UTC with microseconds, hashes are hexadecimal.
-    """
+    """An event as stored, without its body; the fields are the columns of the table `events`, in order. `labels` and
+    `sources` are JSON lists, `ts` is RFC 3339 in UTC with microseconds, hashes are hexadecimal."""
 
     position: int
     event_id: str

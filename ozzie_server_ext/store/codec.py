@@ -58,10 +58,8 @@ class BodyCodec:
         self._upcasts = upcasts
 
     def encode(self, body: Fact) -> tuple[bytes, EventBody]:
-        """Return the JSON of `body` with sorted keys, and the body that a reader will get from it.
-
-        Decoding what was just encoded keeps unreadable bodies out of the log. Raise InputError.
-        """
+        """Return the JSON of `body` with sorted keys, and the body that a reader will get from it. Decoding what was
+        just encoded keeps unreadable bodies out of the log. Raise InputError."""
         decoder = self._decoders.get(body.type)
         if decoder is None or self._classes[body.type] is not type(body):
             raise InputError(f"{type(body).__name__} is not in the catalogue of events.")

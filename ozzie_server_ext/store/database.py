@@ -22,10 +22,8 @@ FAILURES = (sqlite3.Error, UnicodeDecodeError)
 
 
 def open_writable(path: Path) -> sqlite3.Connection:
-    """Open the connection that writes: WAL, FULL, erased content overwritten. Creates the file if missing.
-
-    Raise NewerStore, DamagedStore, Unavailable.
-    """
+    """Open the connection that writes: WAL, FULL, erased content overwritten. Creates the file if missing. Raise
+    NewerStore, DamagedStore, Unavailable."""
     try:
         _make_private(path)
         connection = _connect(path)

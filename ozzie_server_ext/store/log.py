@@ -137,16 +137,16 @@ class EventLog(Protocol):
     ) -> tuple[Event, ...]:
         """Append `drafts` to `stream`, all or none, and return them as events once they are durable.
 
-        `expected_version` is the version of the stream that the decision was based on; 0 means a new stream, None
-        any. `claim` is the attempt at a task that the facts belong to. Raise VersionConflict if the stream has moved
-        on, ClaimLost if the task is no longer that attempt's, IllegalTransition and other Conflicts if a projection
-        refuses a fact, InputError for a body that can't be stored, Unavailable if nothing could be written, its
-        subclass OwnerLost if this log never will be again. If the caller is cancelled while it waits, the facts may
-        still be recorded.
+        `expected_version` is the version of the stream that the decision was based on; 0 means a new stream, None any.
+        `claim` is the attempt at a task that the facts belong to. Raise VersionConflict if the stream has moved on,
+        ClaimLost if the task is no longer that attempt's, IllegalTransition and other Conflicts if a projection refuses
+        a fact, InputError for a body that can't be stored, Unavailable if nothing could be written, its subclass
+        OwnerLost if this log never will be again. If the caller is cancelled while it waits, the facts may still be
+        recorded.
 
-        An append repeats an earlier one if any of its drafts carries an idempotency key that the stream already has.
-        If type and key of every draft then equal those of the recorded events at the same places, nothing is written
-        and those events are returned, whatever `expected_version` says; bodies are not compared. Otherwise raise
+        An append repeats an earlier one if any of its drafts carries an idempotency key that the stream already has. If
+        type and key of every draft then equal those of the recorded events at the same places, nothing is written and
+        those events are returned, whatever `expected_version` says; bodies are not compared. Otherwise raise
         IdempotencyConflict.
         """
         ...
@@ -190,10 +190,8 @@ class EventLog(Protocol):
         ...
 
     async def verify(self) -> Verification:
-        """Walk the chain from its start and name the first bad event.
-
-        A cut tail and a chain that was rewritten whole obey all its rules: `store.anchor` finds those.
-        """
+        """Walk the chain from its start and name the first bad event. A cut tail and a chain that was rewritten whole
+        obey all its rules: `store.anchor` finds those."""
         ...
 
     async def rows(

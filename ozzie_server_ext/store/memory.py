@@ -21,10 +21,8 @@ _log = logging.getLogger(__name__)
 
 
 class InMemoryEventLog:
-    """An EventLog in lists.
-
-    `envelopes` and `bodies` hold what a disk would, in stored form, the bodies by position: to erase one, delete it.
-    """
+    """An EventLog in lists. `envelopes` and `bodies` hold what a disk would, in stored form, the bodies by position: to
+    erase one, delete it."""
 
     def __init__(self, clock: Clock, ids: IdSource, *, salts: SaltSource = random_salt) -> None:
         self._clock = clock

@@ -55,11 +55,8 @@ class SqliteEventLog:
         salts: SaltSource = random_salt,
         troubles: Troubles | None = None,
     ) -> "SqliteEventLog":
-        """Open the log at `path`, create it if missing, and become its only writer.
-
-        Outdated projections are rebuilt. Later failures are noted in `troubles`. Raise NewerStore, DamagedStore,
-        Unavailable.
-        """
+        """Open the log at `path`, create it if missing, and become its only writer. Outdated projections are rebuilt.
+        Later failures are noted in `troubles`. Raise NewerStore, DamagedStore, Unavailable."""
         log = cls(path, clock, ids, salts, troubles or Troubles())
         log._epoch, log._head = await log._writer.start()
         try:

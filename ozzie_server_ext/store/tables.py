@@ -193,10 +193,8 @@ _MOST = (1 << 63) - 1
 
 
 def plus(value: Value, more: int) -> int:
-    """Return the counter `value` raised by `more`.
-
-    Raise InputError if no column can hold the sum: a figure that large comes from a broken or hostile provider.
-    """
+    """Return the counter `value` raised by `more`. Raise InputError if no column can hold the sum: a figure that large
+    comes from a broken or hostile provider."""
     if not isinstance(value, int):
         raise TypeError(f"{value!r} is no counter")
     if more < 0 or value + more > _MOST:

@@ -61,10 +61,8 @@ class Committed:
 
 
 class Committer:
-    """Writes through the only connection that may, for one thread. An earlier owner may not write any more.
-
-    As a `LogState` it is the log as of now: what is recorded, and what the open transaction will add.
-    """
+    """Writes through the only connection that may, for one thread. An earlier owner may not write any more. As a
+    `LogState` it is the log as of now: what is recorded, and what the open transaction will add."""
 
     def __init__(self, connection: sqlite3.Connection, path: Path) -> None:
         self._connection = connection

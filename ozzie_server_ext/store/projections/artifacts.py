@@ -51,11 +51,8 @@ HANDLES = (ArtifactCreated, ArtifactSuperseded, ArtifactErased)
 
 
 def apply(event: Event, rows: Rows) -> None:
-    """Fold one event.
-
-    Raise Conflict for a version that is not newer than the latest: of two created at a time, one wins. It need not be
-    the next number: the event in between may have been erased.
-    """
+    """Fold one event. Raise Conflict for a version that is not newer than the latest: of two created at a time, one
+    wins. It need not be the next number: the event in between may have been erased."""
     match event.body:
         case ArtifactCreated() as fact:
             session_id = event.session_id or ""
