@@ -126,7 +126,7 @@ class Reasoning:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finished:
     """The answer is complete. `cost` in 1e-9 USD, None if the price is unknown; `response` holds all that a replay
-    needs (see `response_json`); `ttft_ms` is None if no text came.
+    needs (see `finished`); `ttft_ms` is None if no text came.
 
     An id in `tool_uses` is the model's own, unique only in this response: it is sent back unchanged.
     """
@@ -235,19 +235,20 @@ AccessOf: TypeAlias = Callable[[ModelChoice], ProviderAccess]
 """Returns how the provider of a choice is reached, at the moment of a call. Raises Unavailable."""
 
 
-def response_json(
+def finished(
     *,
     text: str,
     finish: Finish,
-    tool_uses: tuple[ToolUse, ...],
+    tool_uses: tuple[ToolUse, ...] = (),
     usage: Usage,
     cost: int | None,
+    ttft_ms: float | None,
     provider: JsonObject | None = None,
     reasoning: str = "",
-) -> JsonObject:
-    """Return what is recorded of a response by content address. `provider` is what it said of itself, such as its
-    model's exact name and its id of the response; `reasoning` is there only if not empty."""
-    return {
+) -> Finished:
+    """Return the end of an answer, with what is recorded of it by content address. `provider` is what it said of
+    itself, such as its model's exact name and its id of the response; `reasoning` is recorded only if not empty."""
+    response: JsonObject = {
         "text": text,
         "finish": finish,
         "tool_uses": [encode(use) for use in tool_uses],
@@ -256,6 +257,7 @@ def response_json(
         "provider": provider or {},
         **({"reasoning": reasoning} if reasoning else {}),
     }
+    return Finished(finish=finish, tool_uses=tool_uses, usage=usage, cost=cost, response=response, ttft_ms=ttft_ms)
 
 
 OFFLINE = "offline"

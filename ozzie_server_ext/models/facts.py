@@ -102,24 +102,19 @@ MAX_KNOWN = 1024
 """The number of models whose facts are kept: names typed into cells would add up for ever."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Learnt:
-    facts: ModelFacts
-    of: Channel
-
-
 class FactBook:
     """Asks each worker once about each model. `channel` returns the connection to a worker that is ready."""
 
     def __init__(self, channel: Callable[[], Awaitable[Channel]]) -> None:
         self._channel = channel
-        self._learnt: dict[ModelName, _Learnt] = {}
+        self._learnt: dict[ModelName, tuple[ModelFacts, Channel]] = {}
+        """With the worker that told them."""
         self._numbers = itertools.count(1)
 
     def known(self, name: ModelName) -> ModelFacts | None:
         """Return what was learnt so far, without asking."""
         found = self._learnt.get(name)
-        return found.facts if found else None
+        return found[0] if found else None
 
     async def learn(self, names: Iterable[ModelName]) -> None:
         """Ask about those of which no living worker has told; starts a worker if none lives. Raise Unavailable if no
@@ -130,14 +125,14 @@ class FactBook:
         channel = await self._channel()
         for name, facts in zip(missing, await self._ask(channel, missing), strict=True):
             self._learnt.pop(name, None)
-            self._learnt[name] = _Learnt(facts, channel)
+            self._learnt[name] = facts, channel
         while len(self._learnt) > MAX_KNOWN:
             del self._learnt[next(iter(self._learnt))]
 
     def _is_fresh(self, name: ModelName) -> bool:
         # The next worker may have another version of the table.
         found = self._learnt.get(name)
-        return found is not None and found.of.is_open
+        return found is not None and found[1].is_open
 
     async def _ask(self, channel: Channel, names: tuple[ModelName, ...]) -> tuple[ModelFacts, ...]:
         call_id = f"describe:{next(self._numbers)}"

@@ -23,7 +23,7 @@ from ozzie_server_ext.models.driver import (
     ModelRequest,
     ProviderAccess,
     TextDelta,
-    response_json,
+    finished,
 )
 from ozzie_server_ext.models.failures import ErrorContext, model_error
 from ozzie_server_ext.observability.clock import SystemClock
@@ -285,5 +285,4 @@ def _finished(stop: Stop, access: ProviderAccess, text: str, ttft_ms: float | No
     usage, prices = stop.usage, access.prices
     # A worker that counts no tokens leaves their cost unknown, unless they cost nothing.
     cost = prices.cost(usage) if prices and (usage.total_tokens or prices.are_nothing) else None
-    response = response_json(text=text, finish=stop.finish, tool_uses=(), usage=usage, cost=cost)
-    return Finished(finish=stop.finish, tool_uses=(), usage=usage, cost=cost, response=response, ttft_ms=ttft_ms)
+    return finished(text=text, finish=stop.finish, usage=usage, cost=cost, ttft_ms=ttft_ms)

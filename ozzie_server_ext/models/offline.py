@@ -8,10 +8,10 @@ from collections.abc import AsyncGenerator, Collection, Sequence
 
 from ozzie_server_ext.domain.budget import Usage
 from ozzie_server_ext.domain.clock import Clock
-from ozzie_server_ext.domain.events import Finish, ToolUse
+from ozzie_server_ext.domain.events import ToolUse
 from ozzie_server_ext.domain.ids import CallId
 from ozzie_server_ext.domain.json import Json, JsonObject
-from ozzie_server_ext.models.driver import ChatMessage, Finished, ModelEvent, ModelRequest, TextDelta, response_json
+from ozzie_server_ext.models.driver import ChatMessage, ModelEvent, ModelRequest, TextDelta, finished
 from ozzie_server_ext.models.offline_moves import (
     Ask,
     Move,
@@ -533,15 +533,4 @@ class OfflineDriver:
                 else:
                     await asyncio.sleep(self._pause_s)
                 yield TextDelta(piece)
-        yield _finished(text, finish, tool_uses, ttft_ms)
-
-
-def _finished(text: str, finish: Finish, tool_uses: tuple[ToolUse, ...], ttft_ms: float | None) -> Finished:
-    return Finished(
-        finish=finish,
-        tool_uses=tool_uses,
-        usage=Usage(),
-        cost=0,
-        response=response_json(text=text, finish=finish, tool_uses=tool_uses, usage=Usage(), cost=0),
-        ttft_ms=ttft_ms,
-    )
+        yield finished(text=text, finish=finish, tool_uses=tool_uses, usage=Usage(), cost=0, ttft_ms=ttft_ms)

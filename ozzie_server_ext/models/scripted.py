@@ -11,14 +11,7 @@ from ozzie_server_ext.domain.errors import Bug
 from ozzie_server_ext.domain.events import Finish, ToolUse
 from ozzie_server_ext.domain.ids import CallId
 from ozzie_server_ext.domain.json import JsonObject
-from ozzie_server_ext.models.driver import (
-    Finished,
-    ModelErrorCode,
-    ModelEvent,
-    ModelRequest,
-    TextDelta,
-    response_json,
-)
+from ozzie_server_ext.models.driver import ModelErrorCode, ModelEvent, ModelRequest, TextDelta, finished
 from ozzie_server_ext.models.failures import model_error
 from ozzie_server_ext.observability.clock import SystemClock
 from ozzie_server_ext.protocol.jsontext import dumps
@@ -114,13 +107,11 @@ class ScriptedDriver:
         except (asyncio.CancelledError, GeneratorExit):
             self.aborted.append(request.call_id)
             raise
-        finish: Finish = end.finish or ("tool_calls" if tool_uses else "stop")
-        uses = tuple(tool_uses)
-        yield Finished(
-            finish=finish,
-            tool_uses=uses,
+        yield finished(
+            text="".join(text),
+            finish=end.finish or ("tool_calls" if tool_uses else "stop"),
+            tool_uses=tuple(tool_uses),
             usage=end.usage,
             cost=end.cost,
-            response=response_json(text="".join(text), finish=finish, tool_uses=uses, usage=end.usage, cost=end.cost),
             ttft_ms=ttft_ms,
         )

@@ -23,7 +23,7 @@ from ozzie_server_ext.models.driver import (
     ProviderAccess,
     Reasoning,
     TextDelta,
-    response_json,
+    finished,
 )
 from ozzie_server_ext.models.failures import ErrorContext, model_error
 from ozzie_server_ext.observability.clock import SystemClock
@@ -227,20 +227,13 @@ def failure_of(error: Error, request: ModelRequest, access: ProviderAccess, *, s
 
 def finished_of(stop: Stop, access: ProviderAccess, text: str, ttft_ms: float | None) -> Finished:
     """Return the end of an answer, whose whole text was `text`. The configuration's prices precede the worker's."""
-    cost = access.prices.cost(stop.usage) if access.prices else stop.cost
-    return Finished(
+    return finished(
+        text=text,
         finish=stop.finish,
         tool_uses=stop.tool_uses,
         usage=stop.usage,
-        cost=cost,
-        response=response_json(
-            text=text,
-            finish=stop.finish,
-            tool_uses=stop.tool_uses,
-            usage=stop.usage,
-            cost=cost,
-            provider=stop.provider,
-            reasoning=stop.reasoning,
-        ),
+        cost=access.prices.cost(stop.usage) if access.prices else stop.cost,
         ttft_ms=ttft_ms,
+        provider=stop.provider,
+        reasoning=stop.reasoning,
     )

@@ -6,16 +6,15 @@ one at a time: repeat? version? place in the chain, projections.
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from typing import NamedTuple, Protocol
 
 from ozzie_server_ext.domain.clock import Clock, IdSource
 from ozzie_server_ext.domain.errors import InputError, VersionConflict
 from ozzie_server_ext.domain.events import Draft, Event, EventBody
-from ozzie_server_ext.domain.ids import CHANCE, EventId
+from ozzie_server_ext.domain.ids import CHANCE
 from ozzie_server_ext.domain.tasks import Claim
 from ozzie_server_ext.store.chain import SALT_BYTES, Envelope, StoredBody, commit_to, hash_of
-from ozzie_server_ext.store.codec import BODIES, decode, strings_text, time_text
+from ozzie_server_ext.store.codec import BODIES, decode, event_from, strings_text, time_text
 from ozzie_server_ext.store.log import ClaimLost, Head, IdempotencyConflict
 from ozzie_server_ext.store.projections.tasks import TASKS, task_from
 from ozzie_server_ext.store.projector import apply
@@ -34,7 +33,6 @@ class Prepared(NamedTuple):
 
     draft: Draft
     event_id: str
-    at: datetime
     ts: str
     body: EventBody
     stored: StoredBody
@@ -100,13 +98,12 @@ def prepare(
     keys = [draft.idempotency_key for draft in drafts if draft.idempotency_key is not None]
     if len(keys) != len(set(keys)):
         raise InputError("Two drafts of one append carry the same idempotency key.")
-    at = clock.now().astimezone(UTC)
-    ts = time_text(at)
+    ts = time_text(clock.now())
     prepared: list[Prepared] = []
     for draft in drafts:
         raw, body = BODIES.encode(draft.body)
         stored = StoredBody(raw, salts())
-        prepared.append(Prepared(draft, draft.event_id or ids.new(), at, ts, body, stored, commit_to(stored)))
+        prepared.append(Prepared(draft, draft.event_id or ids.new(), ts, body, stored, commit_to(stored)))
     return Append(stream, tuple(prepared), expected_version, claim)
 
 
@@ -130,7 +127,7 @@ def admit(append: Append, log: LogState, rows: Rows) -> Admitted:
         version += 1
         envelope = _envelope(prepared, append.stream, version, position, prev_hash)
         prev_hash = envelope.hash
-        event = _event(envelope, prepared)
+        event = event_from(envelope, prepared.body)
         apply(event, rows)
         new.append(Found(envelope, prepared.stored))
         events.append(event)
@@ -168,32 +165,6 @@ def _envelope(prepared: Prepared, stream: str, version: int, position: int, prev
         hash="",
     )
     return Envelope._make((*envelope[:-1], hash_of(envelope)))
-
-
-def _event(envelope: Envelope, prepared: Prepared) -> Event:
-    """Return what `codec.decode` would, without reading again what was just written."""
-    draft = prepared.draft
-    return Event(
-        position=envelope.position,
-        event_id=EventId(envelope.event_id),
-        stream=envelope.stream,
-        version=envelope.version,
-        ts=prepared.at,
-        body=prepared.body,
-        actor=draft.actor,
-        source=draft.source,
-        session_id=draft.session_id,
-        task_id=draft.task_id,
-        trace_id=draft.trace_id,
-        span_id=draft.span_id,
-        causation_id=draft.causation_id,
-        idempotency_key=draft.idempotency_key,
-        labels=draft.labels,
-        sources=draft.sources,
-        commitment=envelope.commitment,
-        prev_hash=envelope.prev_hash,
-        hash=envelope.hash,
-    )
 
 
 def _repeated(append: Append, log: LogState) -> tuple[Event, ...] | None:

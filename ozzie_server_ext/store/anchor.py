@@ -296,12 +296,6 @@ def judge(
     return _contradiction(evidence, head, first, hashes) or (_missing(files, evidence) if head.position else None)
 
 
-async def examine(log: EventLog, files: AnchorFiles, evidence: Evidence, first: str) -> Finding | None:
-    """Like `judge`, for an open log."""
-    hashes = {position: await log.hash_at(position) for position in evidence.positions}
-    return judge(files, evidence, head=await log.head(), first=first, hashes=hashes)
-
-
 def _contradiction(evidence: Evidence, head: Head, first: str, hashes: Mapping[int, str | None]) -> Finding | None:
     anchor, record, end = evidence.anchor, evidence.record, head.position
 
@@ -455,7 +449,9 @@ class Anchoring:
         """Start anchoring if nothing contradicts the log; else return what does."""
         self._first = await self._log.hash_at(1) or ""
         evidence = await asyncio.to_thread(gather, self._files, self._first)
-        finding = await examine(self._log, self._files, evidence, self._first)
+        hashes = {position: await self._log.hash_at(position) for position in evidence.positions}
+        head = await self._log.head()
+        finding = judge(self._files, evidence, head=head, first=self._first, hashes=hashes)
         if finding is not None:
             if self._finding is None:  # keep the first: once the log grows again, a cut looks like a rewritten log
                 self._finding = finding

@@ -108,13 +108,18 @@ BODIES = BodyCodec()
 
 def decode(envelope: Envelope, stored: StoredBody) -> Event:
     """Return a stored event. Raise NewerStore, DamagedStore."""
+    return event_from(envelope, BODIES.decode(envelope.type, envelope.schema, stored.body, position=envelope.position))
+
+
+def event_from(envelope: Envelope, body: EventBody) -> Event:
+    """Return the event of an envelope and its decoded body."""
     return Event(
         position=envelope.position,
         event_id=EventId(envelope.event_id),
         stream=envelope.stream,
         version=envelope.version,
         ts=datetime.fromisoformat(envelope.ts),
-        body=BODIES.decode(envelope.type, envelope.schema, stored.body, position=envelope.position),
+        body=body,
         actor=cast(Actor, envelope.actor),
         source=envelope.source,
         session_id=None if envelope.session_id is None else SessionId(envelope.session_id),

@@ -32,6 +32,18 @@ class Column:
             raise ValueError(f"{self.name!r} can't name a column")
 
 
+def text(*names: str, nullable: bool = False) -> tuple[Column, ...]:
+    return tuple(Column(name, "TEXT", nullable) for name in names)
+
+
+def integer(*names: str, nullable: bool = False) -> tuple[Column, ...]:
+    return tuple(Column(name, "INTEGER", nullable) for name in names)
+
+
+def real(*names: str, nullable: bool = False) -> tuple[Column, ...]:
+    return tuple(Column(name, "REAL", nullable) for name in names)
+
+
 @dataclass(frozen=True)
 class Table:
     """A projection's table. `indexes` name the columns that readers look rows up by."""

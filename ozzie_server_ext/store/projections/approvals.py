@@ -13,30 +13,31 @@ from ozzie_server_ext.domain.events import (
 from ozzie_server_ext.protocol.codec import encode
 from ozzie_server_ext.protocol.jsontext import canonical_bytes
 from ozzie_server_ext.store.codec import time_text
-from ozzie_server_ext.store.tables import Column, Row, Rows, Table
+from ozzie_server_ext.store.tables import Row, Rows, Table, integer, text
 
 APPROVALS = Table(
     "approvals",
     (
-        Column("approval_id"),
-        Column("session_id", nullable=True),
-        Column("task_id", nullable=True),
-        Column("call_id"),
-        Column("status"),
-        Column("requested_at"),
-        Column("expires_at"),
-        Column("sentence"),
-        Column("tool_id"),
-        Column("name"),
-        Column("needs"),
-        Column("request"),
-        Column("extent"),
-        Column("by"),
-        Column("way"),
-        Column("comment"),
-        Column("why"),
-        Column("answered_at", nullable=True),
-        Column("position", "INTEGER"),
+        *text("approval_id"),
+        *text("session_id", "task_id", nullable=True),
+        *text(
+            "call_id",
+            "status",
+            "requested_at",
+            "expires_at",
+            "sentence",
+            "tool_id",
+            "name",
+            "needs",
+            "request",
+            "extent",
+            "by",
+            "way",
+            "comment",
+            "why",
+        ),
+        *text("answered_at", nullable=True),
+        *integer("position"),
     ),
     key=("approval_id",),
     indexes=(("session_id", "approval_id"), ("task_id",), ("status",)),
@@ -46,7 +47,7 @@ task ended. A granted approval that became void has a `why` too. `request` is th
 
 TASK_APPROVALS = Table(
     "task_approvals",
-    (Column("task_id"), Column("approval_ids")),
+    (*text("task_id", "approval_ids"),),
     key=("task_id",),
 )
 """The pending approvals of each task, as ids separated by spaces."""

@@ -4,33 +4,21 @@ from ozzie_server_ext.domain.errors import Conflict
 from ozzie_server_ext.domain.events import ArtifactCreated, ArtifactErased, ArtifactSuperseded, Event
 from ozzie_server_ext.protocol.jsontext import canonical_bytes
 from ozzie_server_ext.store.codec import strings_text, time_text
-from ozzie_server_ext.store.tables import Column, Row, Rows, Table
+from ozzie_server_ext.store.tables import Row, Rows, Table, integer, text
 
 ARTIFACTS = Table(
     "artifacts",
     (
-        Column("artifact_id"),
-        Column("session_id", nullable=True),
-        Column("task_id", nullable=True),
-        Column("ts"),
-        Column("kind"),
-        Column("name"),
-        Column("version", "INTEGER"),
-        Column("storage_ref"),
-        Column("mime"),
-        Column("size", "INTEGER"),
-        Column("hash"),
-        Column("call_id", nullable=True),
-        Column("meta"),
-        Column("labels"),
-        Column("sources"),
-        Column("superseded_by"),
-        Column("superseded_at"),
-        Column("erased_at"),
-        Column("erased_why"),
-        Column("erased_by"),
-        Column("erased_bound", "INTEGER"),
-        Column("position", "INTEGER"),
+        *text("artifact_id"),
+        *text("session_id", "task_id", nullable=True),
+        *text("ts", "kind", "name"),
+        *integer("version"),
+        *text("storage_ref", "mime"),
+        *integer("size"),
+        *text("hash"),
+        *text("call_id", nullable=True),
+        *text("meta", "labels", "sources", "superseded_by", "superseded_at", "erased_at", "erased_why", "erased_by"),
+        *integer("erased_bound", "position"),
     ),
     key=("artifact_id",),
     indexes=(("session_id", "artifact_id"), ("task_id",), ("erased_at", "position")),
@@ -40,7 +28,10 @@ newest version, `erased_at` and the columns after it while the content exists.""
 
 ARTIFACT_NAMES = Table(
     "artifact_names",
-    (Column("session_id"), Column("name"), Column("artifact_id"), Column("version", "INTEGER")),
+    (
+        *text("session_id", "name", "artifact_id"),
+        *integer("version"),
+    ),
     key=("session_id", "name"),
 )
 """The newest version of each name in a session; `session_id` is empty for artifacts without one."""

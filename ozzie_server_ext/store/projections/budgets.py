@@ -7,17 +7,13 @@ from ozzie_server_ext.domain.events import BudgetRaised, Event, ModelCallComplet
 from ozzie_server_ext.domain.ids import CallId
 from ozzie_server_ext.store.projections.tasks import ancestors
 from ozzie_server_ext.store.projections.usage import MODEL_CALLS, has_ended
-from ozzie_server_ext.store.tables import Column, Row, Rows, Table, plus
+from ozzie_server_ext.store.tables import Row, Rows, Table, integer, plus, text
 
 BUDGETS = Table(
     "budgets",
     (
-        Column("scope"),
-        Column("key"),
-        Column("cost", "INTEGER"),
-        Column("tokens", "INTEGER"),
-        Column("raised_cost", "INTEGER"),
-        Column("raised_tokens", "INTEGER"),
+        *text("scope", "key"),
+        *integer("cost", "tokens", "raised_cost", "raised_tokens"),
     ),
     key=("scope", "key"),
 )

@@ -9,11 +9,14 @@ from ozzie_server_ext.domain.json import Json
 from ozzie_server_ext.protocol.jsontext import loads
 from ozzie_server_ext.store.codec import strings_text
 from ozzie_server_ext.store.log import EventLog
-from ozzie_server_ext.store.tables import Column, Row, Rows, Table
+from ozzie_server_ext.store.tables import Row, Rows, Table, integer, text
 
 MARKS = Table(
     "marks",
-    (Column("path"), Column("labels"), Column("sources"), Column("position", "INTEGER")),
+    (
+        *text("path", "labels", "sources"),
+        *integer("position"),
+    ),
     key=("path",),
 )
 """`labels` and `sources` are JSON lists, empty once a person has cleared them. Until then a mark stays, even if the

@@ -3,21 +3,16 @@
 from ozzie_server_ext.domain.events import Event, MessageCompleted, MessageReceived, MessageRejected
 from ozzie_server_ext.store.codec import strings_text, time_text
 from ozzie_server_ext.store.projections.tasks import is_delegated
-from ozzie_server_ext.store.tables import Column, Rows, Table
+from ozzie_server_ext.store.tables import Rows, Table, integer, text
 
 MESSAGES = Table(
     "messages",
     (
-        Column("message_id"),
-        Column("session_id", nullable=True),
-        Column("task_id", nullable=True),
-        Column("role"),
-        Column("text"),
-        Column("finish"),
-        Column("ts"),
-        Column("position", "INTEGER"),
-        Column("labels"),
-        Column("cell_id"),
+        *text("message_id"),
+        *text("session_id", "task_id", nullable=True),
+        *text("role", "text", "finish", "ts"),
+        *integer("position"),
+        *text("labels", "cell_id"),
     ),
     key=("message_id",),
     indexes=(("session_id", "position"), ("task_id",)),

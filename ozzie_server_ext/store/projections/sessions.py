@@ -20,29 +20,26 @@ from ozzie_server_ext.domain.events import (
 from ozzie_server_ext.domain.ids import SessionId
 from ozzie_server_ext.store.codec import time_text
 from ozzie_server_ext.store.projections.tasks import is_delegated
-from ozzie_server_ext.store.tables import Column, Row, Rows, Table, plus, usage_changes
+from ozzie_server_ext.store.tables import Row, Rows, Table, integer, plus, text, usage_changes
 
 SESSIONS = Table(
     "sessions",
     (
-        Column("session_id"),
-        Column("key"),
-        Column("title"),
-        Column("channel"),
-        Column("status"),
-        Column("created_at"),
-        Column("updated_at"),
-        Column("model"),
-        Column("chosen_model"),
-        Column("chosen_base_url"),
-        Column("message_count", "INTEGER"),
-        Column("input_tokens", "INTEGER"),
-        Column("output_tokens", "INTEGER"),
-        Column("cost", "INTEGER"),
-        Column("cost_known", "INTEGER"),
-        Column("last_position", "INTEGER"),
-        Column("parent"),
-        Column("forked_at", "INTEGER"),
+        *text(
+            "session_id",
+            "key",
+            "title",
+            "channel",
+            "status",
+            "created_at",
+            "updated_at",
+            "model",
+            "chosen_model",
+            "chosen_base_url",
+        ),
+        *integer("message_count", "input_tokens", "output_tokens", "cost", "cost_known", "last_position"),
+        *text("parent"),
+        *integer("forked_at"),
     ),
     key=("session_id",),
 )
@@ -53,7 +50,7 @@ known price. A forked session has a `parent`, and begins with its history up to 
 TITLE_LENGTH = 60
 """Characters of a title taken from a message."""
 
-SESSION_KEYS = Table("session_keys", (Column("key"), Column("session_id")), key=("key",))
+SESSION_KEYS = Table("session_keys", (*text("key", "session_id"),), key=("key",))
 """`session_id` is empty if the key opens no session any more."""
 
 TABLES = (SESSIONS, SESSION_KEYS)

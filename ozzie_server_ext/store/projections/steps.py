@@ -17,23 +17,17 @@ from ozzie_server_ext.domain.ids import TaskId
 from ozzie_server_ext.domain.steps import StepRecord, StepStatus
 from ozzie_server_ext.protocol.jsontext import canonical_bytes
 from ozzie_server_ext.store.codec import time_text
-from ozzie_server_ext.store.tables import Column, Row, Rows, Table
+from ozzie_server_ext.store.tables import Row, Rows, Table, integer, text
 
 STEPS = Table(
     "steps",
     (
-        Column("task_id"),
-        Column("step_id"),
-        Column("visit", "INTEGER"),
-        Column("attempt", "INTEGER"),
-        Column("status"),
-        Column("child_id", nullable=True),
-        Column("event"),
-        Column("leads_to"),
-        Column("message"),
-        Column("started_at", nullable=True),
-        Column("finished_at", nullable=True),
-        Column("ended_by", nullable=True),
+        *text("task_id", "step_id"),
+        *integer("visit", "attempt"),
+        *text("status"),
+        *text("child_id", nullable=True),
+        *text("event", "leads_to", "message"),
+        *text("started_at", "finished_at", "ended_by", nullable=True),
     ),
     key=("task_id", "step_id", "visit"),
     indexes=(("child_id",),),
@@ -44,12 +38,8 @@ the event that holds its output."""
 CHECKPOINTS = Table(
     "checkpoints",
     (
-        Column("checkpoint_id"),
-        Column("task_id"),
-        Column("node_id"),
-        Column("state_json"),
-        Column("ts"),
-        Column("position", "INTEGER"),
+        *text("checkpoint_id", "task_id", "node_id", "state_json", "ts"),
+        *integer("position"),
     ),
     key=("checkpoint_id",),
     indexes=(("task_id", "position"),),

@@ -5,34 +5,23 @@ from typing import cast
 from ozzie_server_ext.domain.events import Event, ModelCallCompleted, ModelCallFailed, ModelCallStarted
 from ozzie_server_ext.domain.ids import CallId
 from ozzie_server_ext.store.codec import time_text
-from ozzie_server_ext.store.tables import Column, Row, Rows, Table, plus
+from ozzie_server_ext.store.tables import Row, Rows, Table, integer, plus, real, text
 
 MODEL_CALLS = Table(
     "model_calls",
     (
-        Column("call_id"),
-        Column("session_id", nullable=True),
-        Column("task_id", nullable=True),
-        Column("reply_id"),
-        Column("round", "INTEGER"),
-        Column("alias"),
-        Column("provider"),
-        Column("model"),
-        Column("status"),
-        Column("finish"),
-        Column("error_code"),
-        Column("input_tokens", "INTEGER"),
-        Column("output_tokens", "INTEGER"),
-        Column("cached_tokens", "INTEGER"),
-        Column("cost", "INTEGER", nullable=True),
-        Column("reserved_cost", "INTEGER", nullable=True),
-        Column("reserved_tokens", "INTEGER"),
-        Column("project"),
-        Column("day"),
-        Column("latency_ms", "REAL", nullable=True),
-        Column("ttft_ms", "REAL", nullable=True),
-        Column("started_at"),
-        Column("ended_at", nullable=True),
+        *text("call_id"),
+        *text("session_id", "task_id", nullable=True),
+        *text("reply_id"),
+        *integer("round"),
+        *text("alias", "provider", "model", "status", "finish", "error_code"),
+        *integer("input_tokens", "output_tokens", "cached_tokens"),
+        *integer("cost", "reserved_cost", nullable=True),
+        *integer("reserved_tokens"),
+        *text("project", "day"),
+        *real("latency_ms", "ttft_ms", nullable=True),
+        *text("started_at"),
+        *text("ended_at", nullable=True),
     ),
     key=("call_id",),
     indexes=(("task_id",),),
@@ -43,18 +32,10 @@ and `day` name the budgets that the call counts against."""
 USAGE = Table(
     "usage",
     (
-        Column("session_id"),
-        Column("alias"),
-        Column("provider"),
-        Column("model"),
-        Column("day"),
-        Column("calls", "INTEGER"),
-        Column("failed_calls", "INTEGER"),
-        Column("unknown_price_calls", "INTEGER"),
-        Column("input_tokens", "INTEGER"),
-        Column("output_tokens", "INTEGER"),
-        Column("cached_tokens", "INTEGER"),
-        Column("cost", "INTEGER"),
+        *text("session_id", "alias", "provider", "model", "day"),
+        *integer(
+            "calls", "failed_calls", "unknown_price_calls", "input_tokens", "output_tokens", "cached_tokens", "cost"
+        ),
     ),
     key=("session_id", "alias", "provider", "model", "day"),
     indexes=(("day",),),

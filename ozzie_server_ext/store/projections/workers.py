@@ -2,19 +2,15 @@
 
 from ozzie_server_ext.domain.events import Event, WorkerLost, WorkerStarted
 from ozzie_server_ext.store.codec import time_text
-from ozzie_server_ext.store.tables import Column, Rows, Table
+from ozzie_server_ext.store.tables import Rows, Table, integer, text
 
 WORKERS = Table(
     "workers",
     (
-        Column("plane"),
-        Column("pid", "INTEGER"),
-        Column("started"),
-        Column("boot"),
-        Column("status"),
-        Column("reason"),
-        Column("started_at"),
-        Column("ended_at", nullable=True),
+        *text("plane"),
+        *integer("pid"),
+        *text("started", "boot", "status", "reason", "started_at"),
+        *text("ended_at", nullable=True),
     ),
     key=("plane", "pid"),
     indexes=(("status",),),
