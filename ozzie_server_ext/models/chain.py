@@ -293,7 +293,7 @@ class Attempts:
             if isinstance(failed, ModelError) and failed.detail
         )
         code = cast(ModelErrorCode, first.code)
-        return ModelError(message, hint=first.hint, code=code, retryable=first.retryable, detail=detail)
+        return ModelError(message, hint=first.hint, code=code, detail=detail)
 
     def _ask(self, choice: ModelChoice, *, wait_s: float = 0.0, why: str = "") -> Attempt:
         self._tries = self._tries + 1 if choice is self._now.choice and self._now.number else 1

@@ -173,7 +173,7 @@ ModelErrorCode: TypeAlias = Literal[
 class ModelError(Unavailable):
     """The call gave no complete answer. Created by `failures.model_error`, which has the texts.
 
-    `retryable`: the same request may succeed later. `streamed`: text had already come, so the call must not be repeated
+    `streamed`: text had already come, so the call must not be repeated
     automatically. `begun`: something had come, so the provider may charge for it. `after_s`: how long the provider asks
     to wait. `detail`: the provider's own message, bounded and without keys, for the folded Details of an error.
     """
@@ -184,14 +184,12 @@ class ModelError(Unavailable):
         *,
         hint: str,
         code: ModelErrorCode,
-        retryable: bool,
         streamed: bool = False,
         begun: bool = False,
         after_s: float | None = None,
         detail: str = "",
     ) -> None:
         super().__init__(message, hint=hint, code=code)
-        self.retryable = retryable
         self.streamed = streamed
         self.begun = begun or streamed
         self.after_s = after_s

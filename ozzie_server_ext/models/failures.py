@@ -6,7 +6,7 @@ from urllib.parse import urlsplit
 from ozzie_server_ext.models.driver import ModelChoice, ModelError, ModelErrorCode
 from ozzie_server_ext.render.text import visible_label
 
-RETRYABLE: frozenset[ModelErrorCode] = frozenset(
+_MAY_BREAK_OFF: frozenset[ModelErrorCode] = frozenset(
     {
         "provider.token_unavailable",
         "provider.rate_limited",
@@ -199,7 +199,6 @@ def model_error(
         message.format(**values),
         hint=hint.format(**values),
         code=code,
-        retryable=code in RETRYABLE,
         streamed=streamed,
         begun=begun,
         after_s=after_s,
@@ -215,7 +214,7 @@ def _key_in_words(place: ErrorContext) -> str:
 
 
 def _words(code: ModelErrorCode, choice: ModelChoice, place: ErrorContext, *, streamed: bool) -> tuple[str, str]:
-    if streamed and code in RETRYABLE:
+    if streamed and code in _MAY_BREAK_OFF:
         return _MIDDLE
     if code in (own := _BY_DRIVER.get(choice.driver, {})):
         return own[code]

@@ -19,7 +19,6 @@ from ozzie_server_ext.render.text import (
 from ozzie_server_ext.render.toolrows import ToolRow
 from ozzie_server_ext.render.turnview import (
     CONTINUED,
-    KEPT,
     TextPart,
     TurnView,
     WorkPart,
@@ -233,7 +232,6 @@ def _foot(view: TurnView) -> list[str]:
     if view.closing:
         lines.append(visible_label(view.closing))
     if view.error is not None:
-        kept = "" if KEPT in view.error.hint else KEPT
-        texts = (visible_label(text) for text in (view.error.message, f"{view.error.hint} {kept}"))
+        texts = (visible_label(text) for text in (view.error.message, view.error.advice))
         lines += [line for text in texts for line in wrapped(text)]
     return [*lines, f"[{view.status.lower()}] {', '.join(figures(view))}".rstrip()]

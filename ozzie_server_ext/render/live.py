@@ -20,7 +20,6 @@ from ozzie_server_ext.render.text import (
 )
 from ozzie_server_ext.render.toolrows import ToolRow
 from ozzie_server_ext.render.turnview import (
-    KEPT,
     Part,
     TextPart,
     TurnView,
@@ -257,10 +256,9 @@ def _ending(view: TurnView) -> str:
     if view.status == "Stopped":
         return f'<p class="oz-closing">{escape(visible_label(view.closing))}</p>'
     if view.status == "Failed" and view.error is not None:
-        kept = "" if KEPT in view.error.hint else f" {KEPT}"
         return (
             f'<div class="oz-err" role="status"><p><b>{_with_code(view.error.message)}</b></p>'
-            f'<p class="oz-do">{_with_code(view.error.hint + kept)}</p></div>'
+            f'<p class="oz-do">{_with_code(view.error.advice)}</p></div>'
         )
     return ""
 

@@ -12,7 +12,6 @@ from ozzie_server_ext.render.markdown_source import code_source, inert_parts, ta
 from ozzie_server_ext.render.text import cut_end, duration, step_count, visible_label
 from ozzie_server_ext.render.toolrows import ToolRow
 from ozzie_server_ext.render.turnview import (
-    KEPT,
     TextPart,
     TurnError,
     TurnView,
@@ -79,8 +78,7 @@ def _opening(view: TurnView) -> str:
     if view.status == "Done":
         return ""
     if view.error is not None:
-        kept = "" if KEPT in view.error.hint else KEPT
-        sentences = [view.error.message, view.error.hint, kept]
+        sentences = (view.error.message, view.error.advice)
         return f"**{view.status}.** " + " ".join(_sentence(text) for text in sentences if text)
     if view.is_final:
         return f"**{view.status}.**"

@@ -80,6 +80,11 @@ class TurnError:
     hint: str
     detail: str = ""
 
+    @property
+    def advice(self) -> str:
+        """What to do, and that the message is kept."""
+        return self.hint if KEPT in self.hint else f"{self.hint} {KEPT}"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Delegated:

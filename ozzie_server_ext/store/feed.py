@@ -7,13 +7,14 @@ from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import islice
 from types import TracebackType
-from typing import Self, cast
+from typing import Literal, Self, cast
 
 import msgspec
 
 from ozzie_server_ext.domain.errors import Bug, InputError
 from ozzie_server_ext.domain.events import Event, MessageCompleted, TaskCancelled, TaskFailed, TaskSucceeded, Transient
 from ozzie_server_ext.domain.ids import ReplyId, SessionId, TaskId
+from ozzie_server_ext.domain.json import Json
 from ozzie_server_ext.store.log import EventLog
 
 
@@ -51,19 +52,13 @@ class OpenReply:
     def replay(self) -> Iterator[Transient]:
         """Yield what brings a subscriber up to date that has seen nothing, or only a part, of the reply."""
         if self.was_reset:
-            yield Transient(
-                type="reply.reset",
-                session_id=self.session_id,
-                task_id=self.task_id,
-                payload={"reply_id": self.reply_id},
-            )
+            yield self._transient("reply.reset")
         if self.length:
-            yield Transient(
-                type="reply.delta",
-                session_id=self.session_id,
-                task_id=self.task_id,
-                payload={"reply_id": self.reply_id, "offset": 0, "phase": self.phase, "content": self.text},
-            )
+            yield self._transient("reply.delta", offset=0, phase=self.phase, content=self.text)
+
+    def _transient(self, kind: Literal["reply.reset", "reply.delta"], **payload: Json) -> Transient:
+        payload = {"reply_id": self.reply_id, **payload}
+        return Transient(type=kind, session_id=self.session_id, task_id=self.task_id, payload=payload)
 
 
 class OpenReplies:

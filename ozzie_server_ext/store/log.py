@@ -1,16 +1,15 @@
 """The port of the event log: what every implementation guarantees."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Protocol
+from typing import Protocol, TypedDict, Unpack
 
 from ozzie_server_ext.domain.errors import Conflict, Unavailable
 from ozzie_server_ext.domain.events import Draft, Event
 from ozzie_server_ext.domain.ids import SessionId, TaskId
-from ozzie_server_ext.domain.json import Json
 from ozzie_server_ext.domain.tasks import Claim
-from ozzie_server_ext.store.tables import Row
+from ozzie_server_ext.store.tables import Row, RowFilter
 
 Listener = Callable[[tuple[Event, ...]], None]
 """Called with facts once they are durable."""
@@ -120,6 +119,21 @@ class ClaimLost(Conflict):
         self.task_id = task_id
 
 
+class EventFilter(TypedDict, total=False):
+    """Which events `EventLog.read` returns, and in which order."""
+
+    after: int
+    limit: int
+    types: frozenset[str] | None
+    session_id: SessionId | None
+    task_id: TaskId | None
+    before: int | None
+    since: datetime | None
+    until: datetime | None
+    newest_first: bool
+    most_bytes: int | None
+
+
 class EventLog(Protocol):
     """An append-only sequence of facts, chained by hashes, with projections that never lag behind.
 
@@ -151,22 +165,9 @@ class EventLog(Protocol):
         """
         ...
 
-    async def read(
-        self,
-        *,
-        after: int = 0,
-        limit: int = 1000,
-        types: frozenset[str] | None = None,
-        session_id: SessionId | None = None,
-        task_id: TaskId | None = None,
-        before: int | None = None,
-        since: datetime | None = None,
-        until: datetime | None = None,
-        newest_first: bool = False,
-        most_bytes: int | None = None,
-    ) -> tuple[Event, ...]:
-        """Return at most `limit` events with a position above `after` and below `before`, in global order or newest
-        first, recorded from `since` on and before `until`. Stops after the event with which the bodies reach
+    async def read(self, **which: Unpack[EventFilter]) -> tuple[Event, ...]:
+        """Return at most `limit` events (1000) with a position above `after` and below `before`, in global order or
+        newest first, recorded from `since` on and before `until`. Stops after the event with which the bodies reach
         `most_bytes`.
 
         Events whose body was erased are left out. Raise NewerStore at the first event of a newer version.
@@ -194,17 +195,7 @@ class EventLog(Protocol):
         obey all its rules: `store.anchor` finds those."""
         ...
 
-    async def rows(
-        self,
-        table: str,
-        *,
-        where: Mapping[str, Json] | None = None,
-        order_by: str | None = None,
-        descending: bool = False,
-        after: Json = None,
-        limit: int | None = None,
-        offset: int = 0,
-    ) -> list[Row]:
+    async def rows(self, table: str, **which: Unpack[RowFilter]) -> list[Row]:
         """Return rows of a projection's table (`store.projector.TABLES`).
 
         `where` compares columns for equality; a list means any of its values, None means NULL. Rows are ordered by

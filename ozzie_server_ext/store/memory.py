@@ -1,21 +1,19 @@
 """The event log in memory: the same behaviour as on disk, for tests and demonstrations."""
 
 import logging
-from collections.abc import Mapping, Sequence
-from datetime import datetime
+from collections.abc import Sequence
 from itertools import islice
+from typing import Unpack
 
 from ozzie_server_ext.domain.clock import Clock, IdSource
 from ozzie_server_ext.domain.events import Draft, Event
-from ozzie_server_ext.domain.ids import SessionId, TaskId
-from ozzie_server_ext.domain.json import Json
 from ozzie_server_ext.domain.tasks import Claim
 from ozzie_server_ext.store.admission import Found, SaltSource, admit, prepare, random_salt
 from ozzie_server_ext.store.chain import ChainWalk, Envelope, StoredBody
 from ozzie_server_ext.store.codec import decode, time_text
-from ozzie_server_ext.store.log import EventIdTaken, Head, Listener, LogClosed, Verification
+from ozzie_server_ext.store.log import EventFilter, EventIdTaken, Head, Listener, LogClosed, Verification
 from ozzie_server_ext.store.projector import TABLES, apply
-from ozzie_server_ext.store.tables import MemoryRows, Row, dump_lines, query, table_named
+from ozzie_server_ext.store.tables import MemoryRows, Row, RowFilter, dump_lines, query, table_named
 
 _log = logging.getLogger(__name__)
 
@@ -69,25 +67,17 @@ class InMemoryEventLog:
                     _log.exception("A listener of the event log failed")
         return admitted.events
 
-    async def read(
-        self,
-        *,
-        after: int = 0,
-        limit: int = 1000,
-        types: frozenset[str] | None = None,
-        session_id: SessionId | None = None,
-        task_id: TaskId | None = None,
-        before: int | None = None,
-        since: datetime | None = None,
-        until: datetime | None = None,
-        newest_first: bool = False,
-        most_bytes: int | None = None,
-    ) -> tuple[Event, ...]:
+    async def read(self, **which: Unpack[EventFilter]) -> tuple[Event, ...]:
+        types, session_id, task_id = which.get("types"), which.get("session_id"), which.get("task_id")
+        since, until, before = which.get("since"), which.get("until"), which.get("before")
+        most_bytes = which.get("most_bytes")
         end = len(self.envelopes) if before is None else min(max(before - 1, 0), len(self.envelopes))
-        positions = range(max(after, 0), end)
+        positions = range(max(which.get("after", 0), 0), end)
         wanted = (
             envelope
-            for envelope in map(self.envelopes.__getitem__, reversed(positions) if newest_first else positions)
+            for envelope in map(
+                self.envelopes.__getitem__, reversed(positions) if which.get("newest_first") else positions
+            )
             if (types is None or envelope.type in types)
             and (session_id is None or envelope.session_id == session_id)
             and (task_id is None or envelope.task_id == task_id)
@@ -97,7 +87,7 @@ class InMemoryEventLog:
         )
         found: list[Event] = []
         size = 0
-        for envelope in islice(wanted, max(limit, 0)):
+        for envelope in islice(wanted, max(which.get("limit", 1000), 0)):
             stored = self.bodies[envelope.position]
             found.append(decode(envelope, stored))
             size += len(stored.body)
@@ -126,21 +116,9 @@ class InMemoryEventLog:
                 return bad
         return walk.end()
 
-    async def rows(
-        self,
-        table: str,
-        *,
-        where: Mapping[str, Json] | None = None,
-        order_by: str | None = None,
-        descending: bool = False,
-        after: Json = None,
-        limit: int | None = None,
-        offset: int = 0,
-    ) -> list[Row]:
+    async def rows(self, table: str, **which: Unpack[RowFilter]) -> list[Row]:
         declared = table_named(TABLES, table)
-        selection = query(
-            declared, where=where, order_by=order_by, descending=descending, after=after, limit=limit, offset=offset
-        )
+        selection = query(declared, **which)
         return self._rows.select(declared, selection)
 
     async def dump(self) -> str:

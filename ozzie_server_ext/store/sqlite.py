@@ -3,24 +3,21 @@
 import asyncio
 import logging
 import sqlite3
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from datetime import datetime
 from pathlib import Path
 from queue import SimpleQueue
-from typing import TypeVar
+from typing import TypeVar, Unpack
 
 from ozzie_server_ext.domain.clock import Clock, IdSource
 from ozzie_server_ext.domain.events import Draft, Event
-from ozzie_server_ext.domain.ids import SessionId, TaskId
-from ozzie_server_ext.domain.json import Json
 from ozzie_server_ext.domain.tasks import Claim
 from ozzie_server_ext.store import sqlite_events, sqlite_rows, writer
 from ozzie_server_ext.store.admission import SaltSource, prepare, random_salt
 from ozzie_server_ext.store.database import FAILURES, open_readable, unusable
-from ozzie_server_ext.store.log import Head, Listener, LogClosed, Verification
+from ozzie_server_ext.store.log import EventFilter, Head, Listener, LogClosed, Verification
 from ozzie_server_ext.store.projector import TABLES
-from ozzie_server_ext.store.tables import Row, query, table_named
+from ozzie_server_ext.store.tables import Row, RowFilter, query, table_named
 from ozzie_server_ext.store.troubles import Troubles
 from ozzie_server_ext.store.writer import Committer, Delivery, Writer
 
@@ -87,35 +84,8 @@ class SqliteEventLog:
         )
         return await self._writer.append(append)
 
-    async def read(
-        self,
-        *,
-        after: int = 0,
-        limit: int = 1000,
-        types: frozenset[str] | None = None,
-        session_id: SessionId | None = None,
-        task_id: TaskId | None = None,
-        before: int | None = None,
-        since: datetime | None = None,
-        until: datetime | None = None,
-        newest_first: bool = False,
-        most_bytes: int | None = None,
-    ) -> tuple[Event, ...]:
-        return await self._read(
-            lambda connection: sqlite_events.read(
-                connection,
-                after=after,
-                limit=limit,
-                types=types,
-                session_id=session_id,
-                task_id=task_id,
-                before=before,
-                since=since,
-                until=until,
-                newest_first=newest_first,
-                most_bytes=most_bytes,
-            )
-        )
+    async def read(self, **which: Unpack[EventFilter]) -> tuple[Event, ...]:
+        return await self._read(lambda connection: sqlite_events.read(connection, **which))
 
     async def read_stream(self, stream: str, *, after_version: int = 0) -> tuple[Event, ...]:
         return await self._read(lambda connection: sqlite_events.read_stream(connection, stream, after_version))
@@ -132,21 +102,9 @@ class SqliteEventLog:
     async def verify(self) -> Verification:
         return await self._read(sqlite_events.verify)
 
-    async def rows(
-        self,
-        table: str,
-        *,
-        where: Mapping[str, Json] | None = None,
-        order_by: str | None = None,
-        descending: bool = False,
-        after: Json = None,
-        limit: int | None = None,
-        offset: int = 0,
-    ) -> list[Row]:
+    async def rows(self, table: str, **which: Unpack[RowFilter]) -> list[Row]:
         declared = table_named(TABLES, table)
-        selection = query(
-            declared, where=where, order_by=order_by, descending=descending, after=after, limit=limit, offset=offset
-        )
+        selection = query(declared, **which)
         return await self._read(lambda connection: sqlite_rows.select(connection, declared, selection))
 
     async def dump(self) -> str:

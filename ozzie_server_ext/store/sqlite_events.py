@@ -63,16 +63,16 @@ def stream_slice(connection: sqlite3.Connection, stream: str, first: int, count:
 def read(
     connection: sqlite3.Connection,
     *,
-    after: int,
-    limit: int,
-    types: frozenset[str] | None,
-    session_id: str | None,
-    task_id: str | None,
-    before: int | None,
-    since: datetime | None,
-    until: datetime | None,
-    newest_first: bool,
-    most_bytes: int | None,
+    after: int = 0,
+    limit: int = 1000,
+    types: frozenset[str] | None = None,
+    session_id: str | None = None,
+    task_id: str | None = None,
+    before: int | None = None,
+    since: datetime | None = None,
+    until: datetime | None = None,
+    newest_first: bool = False,
+    most_bytes: int | None = None,
 ) -> tuple[Event, ...]:
     """See `EventLog.read`."""
     conditions = (

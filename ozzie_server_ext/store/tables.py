@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Literal, Protocol, TypeAlias
+from typing import Literal, Protocol, TypeAlias, TypedDict, Unpack
 
 from ozzie_server_ext.domain.errors import InputError
 from ozzie_server_ext.domain.events import ModelCallCompleted
@@ -152,19 +152,22 @@ class Query:
         return behind < before if self.descending else behind > before
 
 
-def query(
-    table: Table,
-    *,
-    where: Mapping[str, Json] | None,
-    order_by: str | None,
-    descending: bool,
-    after: Json,
-    limit: int | None,
-    offset: int,
-) -> Query:
+class RowFilter(TypedDict, total=False):
+    """Which rows of a table `EventLog.rows` returns, and in which order."""
+
+    where: Mapping[str, Json] | None
+    order_by: str | None
+    descending: bool
+    after: Json
+    limit: int | None
+    offset: int
+
+
+def query(table: Table, **which: Unpack[RowFilter]) -> Query:
     """Check a query. Raise InputError for what the table does not have or could never hold."""
+    order_by, limit, offset = which.get("order_by"), which.get("limit"), which.get("offset", 0)
     wanted: dict[str, list[Value]] = {}
-    for name, value in (where or {}).items():
+    for name, value in (which.get("where") or {}).items():
         column = table.column(name)
         values = value if isinstance(value, list) else [value]
         wanted[name] = [_checked(column, each) for each in values]
@@ -172,8 +175,8 @@ def query(
         raise InputError("limit and offset can't be negative.")
     key = table.key
     order = key if order_by is None else (table.column(order_by).name, *(name for name in key if name != order_by))
-    start = _checked(table.column(order[0]), after)
-    return Query(wanted, order, descending, start, limit, offset)
+    start = _checked(table.column(order[0]), which.get("after"))
+    return Query(wanted, order, which.get("descending", False), start, limit, offset)
 
 
 def _checked(column: Column, value: Json) -> Value:

@@ -162,14 +162,8 @@ def _begin(event: Event, task_id: TaskId, fact: TaskCreated) -> Row:
     return TASKS.row(
         task_id=task_id,
         session_id=task.session_id,
-        status=task.status.value,
         title=task.title,
         mode=task.mode,
-        attempt=task.attempt,
-        epoch=task.epoch,
-        reason=task.reason,
-        stop_by=task.stop_by,
-        pause_by=task.pause_by,
         created_at=at,
         updated_at=at,
         message_id=fact.message_id,
@@ -185,20 +179,24 @@ def _begin(event: Event, task_id: TaskId, fact: TaskCreated) -> Row:
         limits=_limits_text(task.limits),
         latest_event_id=event.event_id,
         cost_known=1,
+        **_state(task),
     )
 
 
-def _transition(event: Event, row: Row, fact: TaskFact) -> Row:
-    task = tasks.fold(task_from(row), fact)
-    changes: Row = {
+def _state(task: Task) -> Row:
+    return {
         "status": task.status.value,
         "attempt": task.attempt,
         "epoch": task.epoch,
         "reason": task.reason,
         "stop_by": task.stop_by,
         "pause_by": task.pause_by,
-        "finished_at": None if task.is_open else time_text(event.ts),
     }
+
+
+def _transition(event: Event, row: Row, fact: TaskFact) -> Row:
+    task = tasks.fold(task_from(row), fact)
+    changes = {**_state(task), "finished_at": None if task.is_open else time_text(event.ts)}
     match fact:
         case TaskSucceeded():
             if row["mode"] == "FREE" and cast(int, row["updates"]) > cast(int, row["heard"]):
