@@ -168,7 +168,7 @@ def _head(view: TurnView) -> list[str]:
 def question_lines(asked: QuestionView) -> list[str]:
     """Return a question with its notes."""
     texts = [line for text in (asked.sentence, *asked.notes) for line in visible_prose(text).split("\n")]
-    first, *more = [line for text in texts for line in wrapped(text)]
+    first, *more = [line for text in texts for line in wrapped(text)] or [""]
     helps = [f"{visible_label(each.label)}: {visible_label(each.help)}" for each in asked.choices if each.help]
     return [f"[waiting] {first}", *more, *(f"  {line}" for each in helps for line in wrapped(each, LINE_WIDTH - 2))]
 
