@@ -49,7 +49,7 @@ class OpenReply:
         self.length = 0
         self.was_reset = True
 
-    def replay(self) -> Iterator[Transient]:
+    def so_far(self) -> Iterator[Transient]:
         """Yield what brings a subscriber up to date that has seen nothing, or only a part, of the reply."""
         if self.was_reset:
             yield self._transient("reply.reset")
@@ -456,7 +456,7 @@ class Subscription:
         self._seen = end
         self._feed.release()  # the replay contains these deltas already
         for reply in self._feed.open_replies:
-            for item in reply.replay():
+            for item in reply.so_far():
                 if self._wanted(item):
                     self._add(item, size_of(item))
         self._behind = False

@@ -185,7 +185,7 @@ def test_an_edit_that_is_not_about_what_is_there_is_refused(edit: Edit, why: str
         (b"\xff", "not UTF-8"),
         (
             b'{"cells": [{"cell_type": "code", "source": "", "id": 7}], "nbformat": 4, "nbformat_minor": 5}',
-            "an id that",
+            "an invalid id",
         ),
     ],
     ids=lambda value: str(value)[:30],
