@@ -10,6 +10,7 @@ from typing import TypeAlias
 
 from ozzie_server_ext.domain.json import Json, JsonObject
 from ozzie_server_ext.protocol.jsontext import dumps
+from ozzie_server_ext.render.text import counted
 
 _PATH = re.compile(r"@(?:\"([^\"]+)\"|(\S+))|(?<![\w/@])((?:[\w.-]+/)*[\w-]+\.[A-Za-z]\w{0,9})\b")
 
@@ -117,7 +118,7 @@ def excerpt(path: str, data: Json) -> str:
     if not shown:
         return f"{code(path)} is empty."
     total = _lines(text, data)
-    head = f"{code(path)} has {_counted(total, 'line')}."
+    head = f"{code(path)} has {counted(total, 'line')}."
     return (
         f"{head} It begins:\n\n{_fenced(shown)}" if len(shown) < len(text.rstrip()) else f"{head}\n\n{_fenced(shown)}"
     )
@@ -194,14 +195,14 @@ def count_rows(path: str, data: Json, *, unit: str) -> str:
     truncated = bool(get(data, "truncated"))
     suffix = posixpath.splitext(path)[1].lower()
     if suffix not in (".csv", ".tsv") or unit == "lines":
-        return f"{code(path)} has {_counted(_lines(text, data), 'line')}."
+        return f"{code(path)} has {counted(_lines(text, data), 'line')}."
     if truncated:
         return (
-            f"{code(path)} has {_counted(max(0, _lines(text, data) - 1), 'line')} below its header line; "
+            f"{code(path)} has {counted(max(0, _lines(text, data) - 1), 'line')} below its header line; "
             "only a part of it was read, so a row that spans lines counts as several."
         )
     rows = _records(text, "\t" if suffix == ".tsv" else ",")
-    return f"{code(path)} has **{_counted(max(0, rows - 1), 'row')}**, not counting its header line."
+    return f"{code(path)} has **{counted(max(0, rows - 1), 'row')}**, not counting its header line."
 
 
 def _records(text: str, delimiter: str) -> int:
@@ -216,10 +217,6 @@ def _lines(text: str, data: Json) -> int:
     return lines if isinstance(lines, int) and not isinstance(lines, bool) else len(text.splitlines())
 
 
-def _counted(number: int, noun: str) -> str:
-    return f"{number:,} {noun}{'' if number == 1 else 's'}"
-
-
 def _name(entry: Json) -> str:
     return field(entry, "name", "path")
 
@@ -230,7 +227,7 @@ def _slash(entry: Json) -> str:
 
 def _size(entry: Json) -> str:
     size = None if _slash(entry) else get(entry, "size")
-    return f", {_counted(size, 'byte')}" if isinstance(size, int) and not isinstance(size, bool) else ""
+    return f", {counted(size, 'byte')}" if isinstance(size, int) and not isinstance(size, bool) else ""
 
 
 def _fenced(text: str) -> str:

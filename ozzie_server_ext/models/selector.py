@@ -3,7 +3,7 @@
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Annotated, Any, Literal, TypeAlias
+from typing import Annotated, Any, ClassVar, Literal, TypeAlias
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
@@ -44,6 +44,7 @@ class _Constraint(_Part, ABC):
     """What one tag has to be. A model without the tag, or with one of another type, never matches, not even `NotEq` and
     `NotIn`: an unknown property must not make a model eligible (Kubernetes' selectors differ)."""
 
+    KIND: ClassVar[str] = ""
     key: str = Field(min_length=1, max_length=200)
 
     def failure(self, tags: Tags) -> str:
@@ -56,9 +57,9 @@ class _Constraint(_Part, ABC):
         return "" if self._holds(tag) else f"its {self.key} is {_text(tag)}"
 
     @property
-    @abstractmethod
     def _kind(self) -> str:
         """The kind that the tag has to be of; "" for any."""
+        return self.KIND
 
     @abstractmethod
     def _holds(self, tag: Any) -> bool:
@@ -81,12 +82,9 @@ class Equality(_Constraint):
 
 
 class Membership(_Constraint):
+    KIND = "text"
     op: Literal["In", "NotIn"]
     values: tuple[str, ...] = Field(min_length=1, max_length=MAX_VALUES, strict=False)
-
-    @property
-    def _kind(self) -> str:
-        return "text"
 
     def _holds(self, tag: Any) -> bool:
         return (tag in self.values) == (self.op == "In")
@@ -96,12 +94,9 @@ class Membership(_Constraint):
 
 
 class Bound(_Constraint):
+    KIND = "number"
     op: Literal["Gte", "Lte"]
     value: Number
-
-    @property
-    def _kind(self) -> str:
-        return "number"
 
     def _holds(self, tag: Any) -> bool:
         return tag >= self.value if self.op == "Gte" else tag <= self.value
@@ -112,10 +107,6 @@ class Bound(_Constraint):
 
 class Presence(_Constraint):
     op: Literal["Exists"]
-
-    @property
-    def _kind(self) -> str:
-        return ""
 
     def _holds(self, tag: Any) -> bool:
         return True

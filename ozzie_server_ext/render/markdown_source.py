@@ -315,12 +315,8 @@ def _is_inert_token(token: "Token") -> bool:
 def inert_html(markdown: str) -> str:
     """Return HTML in which nothing of `markdown` can run, load, style or pass for a part of the page."""
     source = visible_prose(markdown)
-    if len(source) > MAX_CHARS:
-        return plain_block(source)
-    try:
-        return to_html(parse(source))
-    except TooDeep:
-        return plain_block(source)
+    tree = _tree(source)
+    return plain_block(source) if tree is None else to_html(tree)
 
 
 def inert_markdown(markdown: str) -> str:

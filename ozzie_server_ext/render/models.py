@@ -6,8 +6,6 @@ from typing import Any
 
 from ozzie_server_ext.domain.budget import NANO_USD_PER_USD
 
-UNKNOWN = "unknown"
-
 LABELS: Mapping[str, str] = {
     "context": "Context",
     "max_output": "Longest answer",
@@ -85,7 +83,7 @@ def tag_words(tags: Mapping[str, Any]) -> str:
 def fact_words(name: str, value: Any) -> str:
     """Return a fact in words; `name` is a key of LABELS, `value` a number, a boolean, or None if unknown."""
     if value is None:
-        return UNKNOWN
+        return "unknown"
     if isinstance(value, bool):
         return "yes" if value else "no"
     return f"{price(value)} for a million tokens" if name.startswith("price") else f"{value:,} tokens"

@@ -204,9 +204,9 @@ def elapsed(seconds: float) -> str:
 def spoken_duration(seconds: float) -> str:
     """Return a time for a screen reader: "9 minutes 41 seconds"."""
     minutes, rest = divmod(max(int(seconds), 0), 60)
-    parts = [_counted(minutes, "minute")] if minutes else []
+    parts = [counted(minutes, "minute")] if minutes else []
     if rest or not minutes:
-        parts.append(_counted(rest, "second"))
+        parts.append(counted(rest, "second"))
     return " ".join(parts)
 
 
@@ -231,28 +231,29 @@ def byte_count(size: int) -> str:
     for unit, factor in (("GB", 1_000_000_000), ("MB", 1_000_000), ("kB", 1000)):
         if size >= factor:
             return f"{size // factor} {unit}" if size >= 10 * factor else f"{size * 10 // factor / 10} {unit}"
-    return _counted(size, "byte")
+    return counted(size, "byte")
 
 
 def token_count(tokens: int) -> str:
     """ "1 token", "1,940 tokens"."""
-    return _counted(tokens, "token")
+    return counted(tokens, "token")
 
 
 def line_count(lines: int) -> str:
     """ "1 line", "1,204 lines"."""
-    return _counted(lines, "line")
+    return counted(lines, "line")
 
 
 def file_count(files: int) -> str:
     """ "1 file", "3 files"."""
-    return _counted(files, "file")
+    return counted(files, "file")
 
 
 def step_count(steps: int) -> str:
     """ "1 step", "3 steps"."""
-    return _counted(steps, "step")
+    return counted(steps, "step")
 
 
-def _counted(number: int, noun: str) -> str:
+def counted(number: int, noun: str) -> str:
+    """Return "1 line", "1,204 lines"."""
     return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"

@@ -142,7 +142,7 @@ def laned(rows: Sequence[Sequence[int]], parents: Sequence[Sequence[int]]) -> Ro
     """
     row_of = {node: at for at, row in enumerate(rows) for node in row}
     long = [(need, node) for node, needs in enumerate(parents) for need in needs if row_of[node] - row_of[need] > 1]
-    out, into = Counter(source for source, _ in long), Counter(target for _, target in long)
+    lane_of = hubs(long)
     items = [list(row) for row in rows]
     before: list[list[int]] = [[] for _ in parents]
     chains: dict[tuple[int, int], list[int]] = {}
@@ -150,8 +150,8 @@ def laned(rows: Sequence[Sequence[int]], parents: Sequence[Sequence[int]]) -> Ro
     for node, needs in enumerate(parents):
         for need in needs:
             chain = [need]
-            lane = (True, need) if out[need] >= into[node] else (False, node)
             for at in range(row_of[need] + 1, row_of[node]):
+                lane = lane_of[need, node]
                 item = lanes.get((lane, at))
                 if item is None:
                     item = lanes[lane, at] = len(before)
@@ -180,7 +180,7 @@ Key = TypeVar("Key", bound=Hashable)
 _CLEAR, _APART = 8, 6
 
 
-def hubs(pairs: Sequence[tuple[int, int]]) -> dict[tuple[int, int], tuple[bool, int]]:
+def hubs(pairs: Sequence[tuple[int, int]]) -> dict[tuple[int, int], Lane]:
     """Return which lines between two rows run together: those of the source or, if more meet there, of the target."""
     out, into = Counter(source for source, _ in pairs), Counter(to for _, to in pairs)
     return {(source, to): (True, source) if out[source] >= into[to] else (False, to) for source, to in pairs}

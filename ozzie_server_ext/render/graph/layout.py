@@ -101,11 +101,7 @@ def dots_layout(groups: Groups, layers: Layers, width: int) -> Layout:
             groups.steps, groups.names, flow.corners, sizes, layers.depth, fits, strict=True
         )
     ]
-    edges = tuple(
-        Edge(source=nodes[source].node_id, to=nodes[to].node_id, points=points)
-        for (source, to), points in flow.lines.items()
-    )
-    return Layout(form="dots", width=flow.width, height=flow.height, nodes=tuple(nodes), edges=edges)
+    return Layout(form="dots", width=flow.width, height=flow.height, nodes=tuple(nodes), edges=_edges(nodes, flow))
 
 
 def _name(skills: set[str], first: int, band: int, deepest: int) -> str:
@@ -343,19 +339,20 @@ def graph_layout(view: GraphView, *, width: int = WIDTH) -> Layout:
 
 
 def _nodes(groups: Groups, layers: Layers, form: Form, width: int) -> Layout | None:
-    size, (beside, below) = (FULL, _GAPS_FULL) if form == "full" else (COMPACT, _GAPS_COMPACT)
-    sizes = [size] * len(groups.steps)
+    (w, h), (beside, below) = (FULL, _GAPS_FULL) if form == "full" else (COMPACT, _GAPS_COMPACT)
+    sizes = [(w, h)] * len(groups.steps)
     flow = across(layers, sizes, gap=beside, width=width) or down(layers, sizes, gap=below, width=width)
-    return None if flow is None else _layout(groups, layers, size, form, flow)
-
-
-def _layout(groups: Groups, layers: Layers, size: Point, form: Form, flow: Flow) -> Layout:
+    if flow is None:
+        return None
     nodes = tuple(
-        Node(node_id=ids[0], step_ids=ids, name=name, x=x, y=y, w=size[0], h=size[1], layer=layer)
+        Node(node_id=ids[0], step_ids=ids, name=name, x=x, y=y, w=w, h=h, layer=layer)
         for ids, name, (x, y), layer in zip(groups.steps, groups.names, flow.corners, layers.depth, strict=True)
     )
-    edges = tuple(
+    return Layout(form=form, width=flow.width, height=flow.height, nodes=nodes, edges=_edges(nodes, flow))
+
+
+def _edges(nodes: Sequence[Node], flow: Flow) -> tuple[Edge, ...]:
+    return tuple(
         Edge(source=nodes[source].node_id, to=nodes[to].node_id, points=points)
         for (source, to), points in flow.lines.items()
     )
-    return Layout(form=form, width=flow.width, height=flow.height, nodes=nodes, edges=edges)
