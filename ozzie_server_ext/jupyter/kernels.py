@@ -118,13 +118,7 @@ class Kernels(Protocol):
         ...
 
     async def run(
-        self,
-        kernel_id: str,
-        code: str,
-        *,
-        process: str,
-        timeout_s: float,
-        show: Callable[[str], None] = _ignore,
+        self, kernel_id: str, code: str, *, process: str, timeout_s: float, show: Callable[[str], None] = _ignore
     ) -> Ran:
         """Run code as a cell of that process, which counts in its history. `show` gets what it prints, as it comes. If
         the caller is cancelled once the code was sent, still return its result.
@@ -150,13 +144,7 @@ class NoKernels:
         raise NoSuchKernel("No kernel runs here.")
 
     async def run(
-        self,
-        kernel_id: str,
-        code: str,
-        *,
-        process: str,
-        timeout_s: float,
-        show: Callable[[str], None] = _ignore,
+        self, kernel_id: str, code: str, *, process: str, timeout_s: float, show: Callable[[str], None] = _ignore
     ) -> Ran:
         raise NoSuchKernel("No kernel runs here.")
 

@@ -112,13 +112,7 @@ _STRONGER = frozenset({"provider.context_length", "provider.bad_request", EMPTY}
 """The provider works; its model reads too little, can't do what was requested, or had nothing to say."""
 
 _NONE = frozenset(
-    {
-        "provider.content_filter",
-        "provider.sees_nothing",
-        "provider.incomplete",
-        "provider.endless",
-        "provider.length",
-    }
+    {"provider.content_filter", "provider.sees_nothing", "provider.incomplete", "provider.endless", "provider.length"}
 )
 """A refusal is not passed round until some model gives in; if one can't see pictures, neither can the others; and what
 has streamed text would be said twice."""
@@ -212,12 +206,7 @@ class Attempts:
     """The state of one request. Call `first`, then `after` with each failure until it gives None."""
 
     def __init__(
-        self,
-        chain: Chain,
-        policy: RetryPolicy,
-        health: Health,
-        *,
-        luck: Callable[[], float] = random.random,
+        self, chain: Chain, policy: RetryPolicy, health: Health, *, luck: Callable[[], float] = random.random
     ) -> None:
         self._policy = policy
         self._health = health

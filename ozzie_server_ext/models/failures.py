@@ -44,10 +44,7 @@ class ErrorContext:
 
 
 _OR_ANOTHER = "or choose another model with %model. Your message is kept."
-_MIDDLE = (
-    '"{alias}" stopped in the middle of its answer. What came is kept.',
-    "Run the cell again to continue.",
-)
+_MIDDLE = ('"{alias}" stopped in the middle of its answer. What came is kept.', "Run the cell again to continue.")
 _WORDS: dict[ModelErrorCode, tuple[str, str]] = {
     "provider.auth": ('The model provider refused the key for "{alias}".', f"Check {{check}}, {_OR_ANOTHER}"),
     "provider.token_refused": (
@@ -122,18 +119,12 @@ _WORDS: dict[ModelErrorCode, tuple[str, str]] = {
         'What came from "{alias}" is not an answer in the format of its driver.',
         f"Check base_url and driver in the configuration, {_OR_ANOTHER}",
     ),
-    "worker.refused": (
-        'The worker of "{alias}" reported an error{because}',
-        f"Run the cell again, {_OR_ANOTHER}",
-    ),
+    "worker.refused": ('The worker of "{alias}" reported an error{because}', f"Run the cell again, {_OR_ANOTHER}"),
     "worker.stranger": (
         'The worker of "{alias}"{at} belongs to another user, so it was told nothing.',
         f"Run it as yourself or as root, {_OR_ANOTHER}",
     ),
-    "worker.denied": (
-        'Ozzie may not open the socket of "{alias}"{at}.',
-        f"Let your account use it, {_OR_ANOTHER}",
-    ),
+    "worker.denied": ('Ozzie may not open the socket of "{alias}"{at}.', f"Let your account use it, {_OR_ANOTHER}"),
     "worker.lost": (
         "The model worker stopped before it answered.",
         "Run the cell again: Ozzie has started another one. Your message is kept.",

@@ -126,9 +126,7 @@ class ModelRegistry:
     def retry(self) -> RetryPolicy:
         retry = self._settings.retry
         return RetryPolicy(
-            max_attempts=retry.max_attempts,
-            backoff_s=retry.backoff_ms / 1000,
-            cool_down_s=self._settings.cool_down_s,
+            max_attempts=retry.max_attempts, backoff_s=retry.backoff_ms / 1000, cool_down_s=self._settings.cool_down_s
         )
 
     def _configured(self, name: str, provider: str, *, in_chain: bool) -> ModelChoice:
@@ -272,11 +270,7 @@ class ModelRegistry:
             return ProviderAccess(driver=choice.driver, base_url=base_url)
         found = self._credentials.first_of(choice.alias, KEY_VARIABLES[choice.driver])
         return ProviderAccess(
-            driver=choice.driver,
-            base_url=base_url,
-            api_key=found.api_key,
-            key_name=found.name,
-            key_place=found.place,
+            driver=choice.driver, base_url=base_url, api_key=found.api_key, key_name=found.name, key_place=found.place
         )
 
 

@@ -10,14 +10,7 @@ from ozzie_server_ext.render.icons import icon
 from ozzie_server_ext.render.markdown import MAX_SHOWN, StreamingMarkdown
 from ozzie_server_ext.render.markdown_source import inert_html
 from ozzie_server_ext.render.questions import NO_SESSION, Asked, made_from, way_to_answer, ways_to_answer, why_asked
-from ozzie_server_ext.render.text import (
-    duration,
-    elapsed,
-    spoken_duration,
-    step_count,
-    visible_label,
-    visible_prose,
-)
+from ozzie_server_ext.render.text import duration, elapsed, spoken_duration, step_count, visible_label, visible_prose
 from ozzie_server_ext.render.toolrows import ToolRow
 from ozzie_server_ext.render.turnview import (
     Part,

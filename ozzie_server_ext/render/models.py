@@ -48,10 +48,7 @@ _ENDS: Mapping[str, str] = {
     "worker.lost": "was lost with its worker",
     "worker.unavailable": "had no worker",
 }
-_FINISHES: Mapping[str, str] = {
-    "length": "reached its length limit",
-    "content_filter": "withheld its answer",
-}
+_FINISHES: Mapping[str, str] = {"length": "reached its length limit", "content_filter": "withheld its answer"}
 
 _MINUTE_S, _HOUR_S, _DAY_S = 60, 3600, 86400
 

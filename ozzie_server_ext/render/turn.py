@@ -132,12 +132,7 @@ def _message_completed(view: TurnView, payload: Mapping[str, Any], ts: datetime 
     reply_id, text = str(payload.get("reply_id", "")), str(payload.get("text", ""))
     finish = payload.get("finish")
     part = TextPart(
-        reply_id=reply_id,
-        text=text,
-        done=True,
-        end=len(text),
-        cut=finish == "cancelled",
-        short=finish == "length",
+        reply_id=reply_id, text=text, done=True, end=len(text), cut=finish == "cancelled", short=finish == "length"
     )
     at = _reply(view, reply_id)
     if at is not None:

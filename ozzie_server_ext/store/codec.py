@@ -24,12 +24,7 @@ UPCASTS: Mapping[tuple[str, int], Upcast] = {}
 
 
 def upcast(
-    type_: str,
-    body: JsonObject,
-    stored: int,
-    present: int,
-    *,
-    registry: Mapping[tuple[str, int], Upcast] = UPCASTS,
+    type_: str, body: JsonObject, stored: int, present: int, *, registry: Mapping[tuple[str, int], Upcast] = UPCASTS
 ) -> JsonObject:
     """Return `body`, stored with schema `stored`, as schema `present`. Raise DamagedStore if a step is missing."""
     for schema in range(stored, present):
@@ -48,9 +43,7 @@ class BodyCodec:
     """Encodes the bodies of a catalogue of facts as canonical JSON, and decodes them into their present shape."""
 
     def __init__(
-        self,
-        classes: tuple[type[Fact], ...] = EVENT_CLASSES,
-        upcasts: Mapping[tuple[str, int], Upcast] = UPCASTS,
+        self, classes: tuple[type[Fact], ...] = EVENT_CLASSES, upcasts: Mapping[tuple[str, int], Upcast] = UPCASTS
     ) -> None:
         self._classes = {cls.type: cls for cls in classes}
         self._decoders = {cls.type: msgspec.json.Decoder(cls) for cls in classes}

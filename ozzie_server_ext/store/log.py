@@ -142,12 +142,7 @@ class EventLog(Protocol):
     """
 
     async def append(
-        self,
-        stream: str,
-        drafts: Sequence[Draft],
-        *,
-        expected_version: int | None = None,
-        claim: Claim | None = None,
+        self, stream: str, drafts: Sequence[Draft], *, expected_version: int | None = None, claim: Claim | None = None
     ) -> tuple[Event, ...]:
         """Append `drafts` to `stream`, all or none, and return them as events once they are durable.
 

@@ -34,12 +34,7 @@ class InMemoryEventLog:
         self._closed = False
 
     async def append(
-        self,
-        stream: str,
-        drafts: Sequence[Draft],
-        *,
-        expected_version: int | None = None,
-        claim: Claim | None = None,
+        self, stream: str, drafts: Sequence[Draft], *, expected_version: int | None = None, claim: Claim | None = None
     ) -> tuple[Event, ...]:
         if self._closed:
             raise LogClosed()

@@ -27,12 +27,7 @@ class Appends(Protocol):
     """The part of an `EventLog` that recording needs."""
 
     async def append(
-        self,
-        stream: str,
-        drafts: Sequence[Draft],
-        *,
-        expected_version: int | None = None,
-        claim: Claim | None = None,
+        self, stream: str, drafts: Sequence[Draft], *, expected_version: int | None = None, claim: Claim | None = None
     ) -> tuple[Event, ...]:
         """See `EventLog.append`."""
         ...

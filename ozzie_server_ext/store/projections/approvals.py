@@ -45,11 +45,7 @@ APPROVALS = Table(
 """`status` is pending, granted, rejected or expired; then `why` says whether its time was up, the call changed or the
 task ended. A granted approval that became void has a `why` too. `request` is the `approval.requested` as JSON."""
 
-TASK_APPROVALS = Table(
-    "task_approvals",
-    (*text("task_id", "approval_ids"),),
-    key=("task_id",),
-)
+TASK_APPROVALS = Table("task_approvals", (*text("task_id", "approval_ids"),), key=("task_id",))
 """The pending approvals of each task, as ids separated by spaces."""
 
 TABLES = (APPROVALS, TASK_APPROVALS)

@@ -27,12 +27,7 @@ ARTIFACTS = Table(
 newest version, `erased_at` and the columns after it while the content exists."""
 
 ARTIFACT_NAMES = Table(
-    "artifact_names",
-    (
-        *text("session_id", "name", "artifact_id"),
-        *integer("version"),
-    ),
-    key=("session_id", "name"),
+    "artifact_names", (*text("session_id", "name", "artifact_id"), *integer("version")), key=("session_id", "name")
 )
 """The newest version of each name in a session; `session_id` is empty for artifacts without one."""
 

@@ -20,14 +20,7 @@ from ozzie_server_ext.domain.ids import BlobRef
 from ozzie_server_ext.store.projections.artifacts import ARTIFACTS
 from ozzie_server_ext.store.tables import Rows, Table, integer, text
 
-BLOBS = Table(
-    "blobs",
-    (
-        *text("ref"),
-        *integer("needed"),
-    ),
-    key=("ref",),
-)
+BLOBS = Table("blobs", (*text("ref"), *integer("needed")), key=("ref",))
 """`needed` counts the facts that name the blob; at 0 its file may be removed, or is."""
 
 TABLES = (BLOBS,)

@@ -10,12 +10,7 @@ from ozzie_server_ext.store.projections.usage import MODEL_CALLS, has_ended
 from ozzie_server_ext.store.tables import Row, Rows, Table, integer, plus, text
 
 BUDGETS = Table(
-    "budgets",
-    (
-        *text("scope", "key"),
-        *integer("cost", "tokens", "raised_cost", "raised_tokens"),
-    ),
-    key=("scope", "key"),
+    "budgets", (*text("scope", "key"), *integer("cost", "tokens", "raised_cost", "raised_tokens")), key=("scope", "key")
 )
 """One row for each task, session, project and day in which a model was called; a task includes what it delegated.
 `cost` and `tokens` are what calls were settled at: a call without a known price adds nothing to `cost`, an interrupted

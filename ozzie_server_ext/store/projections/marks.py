@@ -11,14 +11,7 @@ from ozzie_server_ext.store.codec import strings_text
 from ozzie_server_ext.store.log import EventLog
 from ozzie_server_ext.store.tables import Row, Rows, Table, integer, text
 
-MARKS = Table(
-    "marks",
-    (
-        *text("path", "labels", "sources"),
-        *integer("position"),
-    ),
-    key=("path",),
-)
+MARKS = Table("marks", (*text("path", "labels", "sources"), *integer("position")), key=("path",))
 """`labels` and `sources` are JSON lists, empty once a person has cleared them. Until then a mark stays, even if the
 file is edited by hand."""
 

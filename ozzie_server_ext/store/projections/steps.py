@@ -37,10 +37,7 @@ the event that holds its output."""
 
 CHECKPOINTS = Table(
     "checkpoints",
-    (
-        *text("checkpoint_id", "task_id", "node_id", "state_json", "ts"),
-        *integer("position"),
-    ),
+    (*text("checkpoint_id", "task_id", "node_id", "state_json", "ts"), *integer("position")),
     key=("checkpoint_id",),
     indexes=(("task_id", "position"),),
 )
