@@ -108,16 +108,16 @@ class FactBook:
     def __init__(self, channel: Callable[[], Awaitable[Channel]]) -> None:
         self._channel = channel
         self._learnt: dict[ModelName, tuple[ModelFacts, Channel]] = {}
-        """With the worker that told them."""
+        """Facts, and the worker that sent them."""
         self._numbers = itertools.count(1)
 
     def known(self, name: ModelName) -> ModelFacts | None:
-        """Return what was learnt so far, without asking."""
+        """Return the facts that are known, without asking a worker."""
         found = self._learnt.get(name)
         return found[0] if found else None
 
     async def learn(self, names: Iterable[ModelName]) -> None:
-        """Ask about those of which no living worker has told; starts a worker if none lives. Raise Unavailable if no
+        """Ask about models that no running worker has described; starts a worker if none runs. Raise Unavailable if no
         worker answers."""
         missing = tuple(dict.fromkeys(name for name in names if not self._is_fresh(name)))
         if not missing:

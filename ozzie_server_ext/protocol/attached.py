@@ -64,7 +64,7 @@ class Attachment:
         self._descriptor = descriptor
 
     def leave(self) -> None:
-        """Be found no more. Calling it again does nothing."""
+        """Remove the entry. Calling it again does nothing."""
         if self._descriptor is not None:
             # An unlocked file means nothing, so one that can't be removed may stay. A file that a process of the same
             # number, in another container, has put there is not ours to remove.

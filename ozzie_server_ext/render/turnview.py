@@ -231,8 +231,8 @@ def queued_behind(view: TurnView, now: datetime | None) -> str:
 def shown_pictures(view: TurnView) -> str:
     """Return what became of the pictures in the message: "With plot.png and map.jpg. There is no legend.png."; "" if it
     names none."""
-    told = [f"With {_listed(view.pictures, 'and')}."] if view.pictures else []
-    return " ".join(told + ([f"There is no {_listed(view.absent, 'or')}."] if view.absent else []))
+    shown = [f"With {_listed(view.pictures, 'and')}."] if view.pictures else []
+    return " ".join(shown + ([f"There is no {_listed(view.absent, 'or')}."] if view.absent else []))
 
 
 def _listed(names: Sequence[str], word: str) -> str:
