@@ -291,7 +291,7 @@ def test_a_key_is_made_once_for_the_users_eyes_only(tmp_path: Path) -> None:
 
 def test_a_file_that_is_no_key_is_refused(tmp_path: Path) -> None:
     write(tmp_path / "anchor.key", b"short")
-    with pytest.raises(Unavailable, match="no key"):
+    with pytest.raises(Unavailable, match="not a key"):
         make_key(tmp_path / "anchor.key")
     write(tmp_path / "file", b"")
     with pytest.raises(Unavailable):
