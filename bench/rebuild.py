@@ -84,7 +84,7 @@ def _rebuild(path: Path) -> float:
     connection = open_writable(path)
     committer = Committer(connection, path)
     began = time.perf_counter()
-    committer.make_anew()
+    committer.rebuild()
     took = time.perf_counter() - began
     connection.close()
     return took

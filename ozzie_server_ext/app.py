@@ -30,8 +30,7 @@ from ozzie_server_ext.planes.pool import Pool, usual_limit
 from ozzie_server_ext.planes.supervisor import Supervisor
 from ozzie_server_ext.policy.engine import Rulings
 from ozzie_server_ext.skills.library import Library
-from ozzie_server_ext.store.anchor import AnchorFiles
-from ozzie_server_ext.store.anchoring import Anchoring
+from ozzie_server_ext.store.anchor import AnchorFiles, Anchoring
 from ozzie_server_ext.store.blobs import FileBlobs
 from ozzie_server_ext.store.checks import DailyCheck
 from ozzie_server_ext.store.feed import Feed

@@ -9,8 +9,7 @@ from ozzie_server_ext.config.home import anchor_key_file, find_home
 from ozzie_server_ext.domain.errors import Conflict
 from ozzie_server_ext.observability.clock import SystemClock
 from ozzie_server_ext.render.text import visible_prose
-from ozzie_server_ext.store.anchor import AnchorFiles
-from ozzie_server_ext.store.anchoring import accept
+from ozzie_server_ext.store.anchor import AnchorFiles, accept
 from ozzie_server_ext.store.checks import RESTORE, DeepVerdict, Verdict, check_deeply, verify_home
 from ozzie_server_ext.store.database import forget_tables
 

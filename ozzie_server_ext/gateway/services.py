@@ -10,7 +10,7 @@ from ozzie_server_ext.config.loader import Config
 from ozzie_server_ext.domain.clock import Clock
 from ozzie_server_ext.planes.pool import Pool
 from ozzie_server_ext.skills.library import Library
-from ozzie_server_ext.store.anchoring import Anchoring
+from ozzie_server_ext.store.anchor import Anchoring
 from ozzie_server_ext.store.blobs import BlobStore
 from ozzie_server_ext.store.checks import DailyCheck
 from ozzie_server_ext.store.feed import Feed

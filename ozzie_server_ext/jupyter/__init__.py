@@ -1,1 +1,1 @@
-"""The ports to the Jupyter Server around the gateway: the kernels that it runs, and notebooks that are open there."""
+"""The ports to the surrounding Jupyter Server: the kernels that it runs, and the notebooks that are open there."""

@@ -1,4 +1,4 @@
-"""A cell of a notebook, as nbformat 4 has it, and what of it a model is told."""
+"""Cells of a notebook (nbformat 4), the edits that change them, and how each edit is undone."""
 
 import hashlib
 from collections.abc import Iterator, Mapping, Sequence
@@ -22,8 +22,8 @@ class CellKind(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cell:
-    """`whole` is the cell as it stands in the notebook, outputs and all. Of a cell that has no id of its own, `cell_id`
-    is `name_of` it."""
+    """`whole` is the cell as it is in the notebook, with its outputs. Without an id of its own, `cell_id` is its
+    `name_of`."""
 
     cell_id: str
     kind: CellKind
@@ -32,8 +32,7 @@ class Cell:
 
     @property
     def version(self) -> str:
-        """What the cell is called where somebody has to have seen it before it is changed: by its kind and its source,
-        as outputs come and go while one works."""
+        """The version that must have been seen before a change: of kind and source only, as outputs come and go."""
         return version_of(self.kind, self.source)
 
     @property
@@ -43,12 +42,12 @@ class Cell:
 
     @property
     def forms(self) -> tuple[str, ...]:
-        """In which forms it has outputs, each once: media types, "stream", "error"."""
+        """The forms of its outputs, each once: media types, "stream", "error"."""
         return tuple(dict.fromkeys(form for output in self.outputs for form in _forms(output)))
 
     @property
     def printed(self) -> str:
-        """The outputs as text, one below the other; of a picture and the like, that there is one."""
+        """The outputs as text, one below the other; for a picture and the like, only its media type."""
         return "\n".join(text.removesuffix("\n") for output in self.outputs if (text := _printed(output)))
 
 
@@ -58,7 +57,7 @@ def version_of(kind: CellKind, source: str) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Notebook:
-    """The cells in their order. `named`: they have ids of their own, as new ones get (nbformat 4.5)."""
+    """The cells in their order. `named`: they have ids of their own (nbformat 4.5)."""
 
     cells: tuple[Cell, ...]
     named: bool = True
@@ -66,48 +65,48 @@ class Notebook:
 
     @classmethod
     def of(cls, cells: Sequence[object], *, named: bool = True, language: str = "") -> "Notebook":
-        """From the cells as nbformat has them. Raises ValueError for what is none."""
+        """Return the notebook of these nbformat cells. Raise ValueError for an invalid one."""
         return cls(cells=tuple(_cell(*each, named) for each in enumerate(cells)), named=named, language=language)
 
     def find(self, cell_id: str) -> Cell | None:
-        """The one that is called so; None where none is, or two are."""
+        """Return the cell with this id; None if there is none, or more than one."""
         found = [cell for cell in self.cells if cell.cell_id == cell_id]
         return found[0] if len(found) == 1 else None
 
 
 def joined(text: object) -> str:
-    """What nbformat calls a multiline string: a text, or a list of its lines. Raises ValueError."""
+    """Return a multiline string of nbformat, which may be a list of lines, as text. Raise ValueError."""
     if isinstance(text, str):
         return text
     if isinstance(text, list):
         lines = [line for line in text if isinstance(line, str)]
         if len(lines) == len(text):
             return "".join(lines)
-    raise ValueError("a text is neither a text nor a list of lines")
+    raise ValueError("a text is neither a string nor a list of strings")
 
 
 def lines(text: str) -> list[Json]:
-    """As nbformat writes a text of several lines."""
+    """Return a text as nbformat writes it, a list of lines."""
     *whole, rest = text.split("\n")
     return [*(f"{line}\n" for line in whole), *([rest] if rest else [])]
 
 
 def name_of(index: int, kind: CellKind, source: str) -> str:
-    """What a cell without an id is called: by where it stands, from 0, and what it says. It means no other cell."""
+    """Return the id of a cell without one: from its place, from 0, and its content. It never means another cell."""
     return f"{index + 1}-{version_of(kind, source)}"
 
 
 def _cell(index: int, whole: Any, named: bool) -> Cell:
     if not isinstance(whole, dict):
-        raise ValueError("a cell is no object")
+        raise ValueError("a cell is not an object")
     try:
         kind = CellKind(whole.get("cell_type", ""))
     except ValueError:
-        raise ValueError("a cell is of no kind that is known") from None
+        raise ValueError("a cell has an unknown type") from None
     source = joined(whole.get("source", ""))
     own = whole.get("id") if named else None
     if own is not None and not (isinstance(own, str) and 0 < len(own) <= MAX_CELL_ID and own.isprintable()):
-        raise ValueError("a cell has an id that is none")
+        raise ValueError("a cell has an invalid id")
     return Cell(cell_id=own or name_of(index, kind, source), kind=kind, source=source, whole=whole)
 
 
@@ -136,14 +135,14 @@ def _printed(output: JsonObject) -> str:
 
 
 class CellChanged(Conflict):
-    """The cell is not what was seen, or where it was; nothing was done."""
+    """The cell is not as it was seen, or elsewhere; nothing was done."""
 
     code = "tool.cell_changed"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Insert:
-    """A new cell, as nbformat has it, behind the one called `after`; at the top where that is empty."""
+    """Insert a cell, as nbformat has it, below the cell `after`; at the top if that is empty."""
 
     cell: JsonObject
     after: str
@@ -152,8 +151,8 @@ class Insert:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Replace:
-    """Another source for a cell whose kind and source were these. Its outputs stay, as they do for who types.
-    `made_from` are sources of content from outside; they are noted in the cell beside those that it has."""
+    """Replace the source of a cell whose kind and source were these. Its outputs stay, as when a person types.
+    `made_from` are outside sources, which are added to those that the cell notes."""
 
     cell_id: str
     kind: CellKind
@@ -165,7 +164,7 @@ class Replace:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Move:
-    """A cell whose source was this, from behind the one called `was_after` to behind `after`."""
+    """Move a cell whose source was this from below `was_after` to below `after`."""
 
     cell_id: str
     was: str
@@ -176,7 +175,7 @@ class Move:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Delete:
-    """Away with a cell whose source and outputs were these, which stood behind `was_after`."""
+    """Delete a cell whose source and outputs were these, and which was below `was_after`."""
 
     cell_id: str
     was: str
@@ -187,7 +186,7 @@ class Delete:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Show:
-    """These outputs below a code cell whose source is this: it was run."""
+    """Put these outputs below a code cell with this source, which was run."""
 
     cell_id: str
     was: str
@@ -201,10 +200,8 @@ TOP = ""
 
 
 def place_of(edit: Edit, notebook: Notebook) -> int:
-    """Where the cell stands that the edit is about, from 0; of a new one, where it will.
-
-    Raises CellChanged where the edit is not about what is there.
-    """
+    """Return the index of the cell that the edit is about, or that a new cell will get. Raise CellChanged if the edit
+    does not match the notebook."""
     if isinstance(edit, Insert):
         if notebook.named and any(cell.cell_id == edit.cell.get("id") for cell in notebook.cells):
             raise CellChanged(f"There is a cell {edit.cell.get('id')} already.")
@@ -225,7 +222,7 @@ def place_of(edit: Edit, notebook: Notebook) -> int:
 
 
 def index_of(cell_id: str, notebook: Notebook) -> int:
-    """Where the cell called so stands, from 0. Raises CellChanged where there is none, or more than one."""
+    """Return the index of the cell. Raise CellChanged if there is none, or more than one."""
     found = [index for index, cell in enumerate(notebook.cells) if cell.cell_id == cell_id]
     if len(found) > 1:
         raise CellChanged(f"Two cells are called {cell_id}. Saved once in Jupyter, each has a name of its own.")
@@ -235,17 +232,17 @@ def index_of(cell_id: str, notebook: Notebook) -> int:
 
 
 def behind(after: str, notebook: Notebook) -> int:
-    """Where a cell stands that comes behind the one called `after`. Raises CellChanged."""
+    """Return the index of a cell below the cell `after`. Raise CellChanged."""
     return 0 if after == TOP else index_of(after, notebook) + 1
 
 
 def above(index: int, notebook: Notebook) -> str:
-    """What the cell above that one is called; TOP for the first."""
+    """Return the id of the cell above; TOP for the first cell."""
     return notebook.cells[index - 1].cell_id if index else TOP
 
 
 def inverse(edit: Edit, notebook: Notebook) -> Edit:
-    """What takes the edit back, of a notebook that is so before it. Raises CellChanged."""
+    """Return the edit that undoes `edit`, for the notebook before it. Raise CellChanged."""
     index = place_of(edit, notebook)
     match edit:
         case Insert():
@@ -256,7 +253,7 @@ def inverse(edit: Edit, notebook: Notebook) -> Edit:
             name = edit.cell_id if notebook.named else name_of(index, edit.kind, edit.source)
             return Replace(cell_id=name, kind=edit.kind, was=edit.source, source=edit.was)
         case Move():
-            # Where the cells have no ids, the names of those that are passed change too.
+            # Without ids, the names of the cells that it passes change too.
             if not notebook.named:
                 raise CellChanged("In a notebook whose cells have no ids, a move can't be taken back.")
             return Move(cell_id=edit.cell_id, was=edit.was, was_after=edit.after, after=edit.was_after)

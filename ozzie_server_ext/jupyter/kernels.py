@@ -2,13 +2,13 @@
 
 import keyword
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import StrEnum
 from functools import cache
 from importlib.resources import files
 from typing import Any, Protocol
 
-from ozzie_server_ext.domain.errors import Conflict, InputError, NotFound, OzzieError
+from ozzie_server_ext.domain.errors import Conflict, InputError, NotFound
 from ozzie_server_ext.domain.json import JsonObject
 from ozzie_server_ext.jupyter.looking import MIME
 from ozzie_server_ext.protocol.jsontext import canonical_bytes, loads_object
@@ -22,28 +22,28 @@ class NoSuchKernel(NotFound):
 
 
 class KernelBusy(Conflict):
-    """The kernel runs something else. Nothing was sent that it would run later."""
+    """The kernel is running something else. Nothing was sent to it."""
 
     code = "kernel.busy"
 
 
 class KernelChanged(Conflict):
-    """The kernel is not as it was when it was looked at: it was restarted, or ended. Nothing was run."""
+    """The kernel was restarted or has ended since it was looked at. Nothing was run."""
 
     code = "kernel.changed"
 
 
 class KernelUnfit(Conflict):
-    """What is asked can't be had of a kernel of that kind."""
+    """A kernel of this kind can't do what was requested."""
 
     code = "kernel.unfit"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KernelInfo:
-    """`name` is its kernel spec's, `state` what Jupyter takes it to do ("idle", "busy", "starting"), `notebook` the
-    path that it was started for, relative to the server's root, where there is one. `is_agent`: it is Ozzie's own,
-    whose cells are turns."""
+    """`name` is that of the kernel spec, `state` what Jupyter says it does ("idle", "busy", "starting"), `notebook` the
+    path that it was started for, relative to the server's root, if any. `is_agent`: it is Ozzie's own, whose cells are
+    turns."""
 
     kernel_id: str
     name: str
@@ -55,17 +55,17 @@ class KernelInfo:
 
     @property
     def place(self) -> str:
-        """By what people know it: the notebook's path, else its name."""
+        """What people know it by: the notebook's path, else its name."""
         return self.notebook or self.name
 
     @property
     def said(self) -> str:
-        """Within a sentence: "the kernel of `analysis.ipynb`"."""
+        """The kernel within a sentence: "the kernel of `analysis.ipynb`"."""
         return f"the kernel of {quoted(self.notebook)}" if self.notebook else f"the kernel {self.called}"
 
     @property
     def called(self) -> str:
-        """By its name and the beginning of its id: "`python3` (1f0c9a27)"."""
+        """Its name and the beginning of its id: "`python3` (1f0c9a27)"."""
         return f"{quoted(self.name)} ({self.kernel_id[:8]})"
 
 
@@ -74,27 +74,26 @@ class Ended(StrEnum):
 
     DONE = "done"
     FAILED = "failed"
-    """It raised something: the last output tells what."""
+    """It raised an error, which is the last output."""
     NOT_BEGUN = "not_begun"
-    """The kernel gave back what stood in its queue."""
+    """The kernel dropped what was queued."""
     TIMED_OUT = "timed_out"
     CUT = "cut"
     """It printed too much."""
     STOPPED = "stopped"
-    """Whoever asked for it did not want it any more. As with the two before, the kernel was interrupted, and let go."""
+    """The caller gave up. As with the two before, the kernel was interrupted, and stopped."""
     QUEUED = "queued"
-    """It had not begun when the time was up: it may still run."""
+    """It had not begun when the time was up, and may still run."""
     RUNS_ON = "runs_on"
-    """The kernel was interrupted, and did not let go of it."""
+    """The kernel was interrupted, and did not stop."""
     LOST = "lost"
     """The kernel ended, or was restarted, while it ran."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ran:
-    """What became of code in a kernel. `outputs` are those of nbformat 4.5, inert (`jupyter.outputs`): they can stand
-    in a notebook as they are. `left_out` are the media types of what is not among them; `is_cut`: some of it is
-    missing."""
+    """The result of code in a kernel. `outputs` are those of nbformat 4.5, inert (`jupyter.outputs`), so that they can
+    be put into a notebook. `left_out` are the media types of others; `is_cut`: some output is missing."""
 
     ended: Ended
     outputs: tuple[JsonObject, ...] = ()
@@ -103,45 +102,40 @@ class Ran:
     is_cut: bool = False
 
 
-def _to_nobody(text: str) -> None: ...
+def _ignore(text: str) -> None: ...
 
 
 class Kernels(Protocol):
     """The kernels of one Jupyter Server."""
 
     async def list(self) -> Sequence[KernelInfo]:
-        """Those that run, in the order of their notebooks."""
+        """Return the running kernels, in the order of their notebooks."""
         ...
 
     async def process(self, kernel_id: str) -> str:
-        """What a kernel calls its own process: another one after each restart, and the same in between. Raises
-        NoSuchKernel, KernelBusy, KernelUnfit."""
+        """Return an id of the kernel's process, which changes with each restart. Raise NoSuchKernel, KernelBusy,
+        KernelUnfit."""
         ...
 
     async def run(
-        self,
-        kernel_id: str,
-        code: str,
-        *,
-        process: str,
-        timeout_s: float,
-        show: Callable[[str], None] = _to_nobody,
+        self, kernel_id: str, code: str, *, process: str, timeout_s: float, show: Callable[[str], None] = _ignore
     ) -> Ran:
-        """Run code as a cell of that process, which counts in its history. What it prints is given to `show` as it
-        comes. Where the caller is cancelled, it still returns what became of the code, once that was sent.
+        """Run code as a cell of that process, which counts in its history. `show` gets what it prints, as it comes. If
+        the caller is cancelled once the code was sent, still return its result.
 
-        Only this code is ever interrupted, not what somebody else runs. Raises as `process`, and KernelChanged where
-        another process is there by now; nothing was run then."""
+        Only this code is ever interrupted, not that of others. Raise like `process`, and KernelChanged if another
+        process is there by now; nothing was run then.
+        """
         ...
 
     async def inspect(self, kernel_id: str, name: str = "") -> JsonObject:
-        """The user's variables, or one of them in more detail. Nothing of the user's is run, changed or called for it.
-        Raises as `process`, and NotFound where there is no such variable."""
+        """Return the user's variables, or one of them in more detail, without running, changing or calling anything of
+        the user's. Raise like `process`, and NotFound if there is no such variable."""
         ...
 
 
 class NoKernels:
-    """Where there is no Jupyter Server that runs kernels."""
+    """No Jupyter Server, so no kernels."""
 
     async def list(self) -> Sequence[KernelInfo]:
         return ()
@@ -150,13 +144,7 @@ class NoKernels:
         raise NoSuchKernel("No kernel runs here.")
 
     async def run(
-        self,
-        kernel_id: str,
-        code: str,
-        *,
-        process: str,
-        timeout_s: float,
-        show: Callable[[str], None] = _to_nobody,
+        self, kernel_id: str, code: str, *, process: str, timeout_s: float, show: Callable[[str], None] = _ignore
     ) -> Ran:
         raise NoSuchKernel("No kernel runs here.")
 
@@ -169,29 +157,29 @@ _MOST_BYTES = 1024 * 1024
 
 
 def expression(name: str = "") -> str:
-    """What is evaluated. Raises InputError for what is no plain name of a variable."""
+    """Return the expression that describes the variables. Raise InputError for what is no plain variable name."""
     if name and not is_plain_name(name):
         raise InputError(f"{quoted(name[:LONGEST_NAME])} is no plain name of a variable.", code="kernel.name")
-    # Functions know their globals and their built-ins without any name being looked up.
+    # Functions know their globals and their built-ins without any lookup of a name.
     return (
         "(lambda own: (lambda apart: "
-        f"(own['exec']({_source()!a}, apart), apart['Told'](apart['tell']((lambda: 0).__globals__, {name!a})))[1]"
+        f"(own['exec']({_source()!a}, apart), apart['Answer'](apart['describe']((lambda: 0).__globals__, {name!a})))[1]"
         ")({'__name__': 'ozzie', '__builtins__': own}))((lambda: 0).__builtins__)"
     )
 
 
 def is_plain_name(name: str) -> bool:
-    """Whether a variable can be called so."""
+    """Whether a variable can have this name."""
     return len(name) <= LONGEST_NAME and name.isidentifier() and not keyword.iskeyword(name)
 
 
 def told(answer: Any, name: str = "") -> JsonObject:
-    """What the kernel gave for the expression. Raises NotFound, and KernelUnfit where it is not what was asked for:
-    code in a kernel can answer whatever it likes."""
+    """Return the variables in the kernel's answer to `expression`. Raise NotFound, and KernelUnfit for any other
+    answer: code in a kernel can answer whatever it likes."""
     data = answer.get("data") if isinstance(answer, dict) else None
     found = data.get(MIME) if isinstance(data, dict) else None
     if not isinstance(found, dict):
-        raise KernelUnfit("The kernel gave no answer about its variables. They can be looked at from Python 3.10 on.")
+        raise KernelUnfit("The kernel did not describe its variables. That needs Python 3.10 or newer.")
     if name and not found:
         raise NotFound(f"There is no variable {quoted(name)} in this kernel.", code="kernel.variable")
     return loads_object(canonical_bytes(found), max_bytes=_MOST_BYTES)
@@ -200,50 +188,3 @@ def told(answer: Any, name: str = "") -> JsonObject:
 @cache
 def _source() -> str:
     return files("ozzie_server_ext.jupyter").joinpath("looking.py").read_text()
-
-
-@dataclass(kw_only=True)
-class InMemoryKernels:
-    """`ran` is what code comes to, `variables` what a look at them gives; with `refuses`, neither. `code` is what was
-    run so far, with the kernel that it was run in. `restart` gives a kernel another process."""
-
-    kernels: Sequence[KernelInfo] = ()
-    ran: Ran = field(default_factory=lambda: Ran(ended=Ended.DONE))
-    variables: JsonObject = field(default_factory=lambda: {})
-    refuses: OzzieError | None = None
-    code: list[tuple[str, str]] = field(default_factory=list[tuple[str, str]])
-    restarts: int = 0
-
-    async def list(self) -> Sequence[KernelInfo]:
-        return self.kernels
-
-    async def process(self, kernel_id: str) -> str:
-        self._expect(kernel_id)
-        return f"process-{self.restarts}"
-
-    async def run(
-        self,
-        kernel_id: str,
-        code: str,
-        *,
-        process: str,
-        timeout_s: float,
-        show: Callable[[str], None] = lambda text: None,
-    ) -> Ran:
-        if await self.process(kernel_id) != process:
-            raise KernelChanged("The kernel was restarted meanwhile. Nothing was run in it.")
-        self.code.append((kernel_id, code))
-        return self.ran
-
-    async def inspect(self, kernel_id: str, name: str = "") -> JsonObject:
-        self._expect(kernel_id)
-        return self.variables
-
-    def restart(self) -> None:
-        self.restarts += 1
-
-    def _expect(self, kernel_id: str) -> None:
-        if self.refuses is not None:
-            raise self.refuses
-        if all(each.kernel_id != kernel_id for each in self.kernels):
-            raise NoSuchKernel("No kernel of that id runs here, or not any more.")

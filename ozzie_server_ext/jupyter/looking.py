@@ -1,8 +1,8 @@
-"""Looks at the variables of a kernel. This file is sent there as text, and runs beside the user's code.
+"""Describe the variables of a kernel. This file is sent there as text, and runs beside the user's code.
 
-So it imports nothing of ours, leaves no name behind, and calls nothing that a class of the user's can answer: neither
+So it imports nothing of ours, leaves no name behind, and calls nothing that a class of the user's can override: neither
 `repr`, `len` nor an attribute of what is not exactly a built-in type, or one of NumPy's and pandas' that are loaded
-already. Of everything else, only the type's name is told, as the interpreter itself has it.
+already. For everything else it gives only the type's name, as the interpreter has it.
 """
 
 import sys
@@ -11,18 +11,19 @@ MIME = "application/vnd.ozzie.variables+json"
 MOST_VARIABLES = 200
 MOST_COLUMNS = 60
 MOST_LOOKED_AT = 20_000_000
-"""Elements of an array that smallest and largest, or what is missing, are looked for in."""
+"""Elements of an array that are searched for the smallest, the largest, and missing ones."""
 MOST_OBJECTS = 100_000
 _NAME = type.__dict__["__name__"].__get__
 _HIDDEN = ("In", "Out", "exit", "quit", "open", "get_ipython")
 _TEXTS = {"O": "object", "M": "datetime64", "m": "timedelta64", "V": "structured"}
 _INDEXES = ("Index", "RangeIndex", "DatetimeIndex", "TimedeltaIndex", "CategoricalIndex", "PeriodIndex")
 _MASKED = ("IntegerArray", "FloatingArray", "BooleanArray")
+_NUMBERS = ("float64", "float32", "float16", "int64", "int32", "int16", "int8", "uint64", "uint32", "uint16", "uint8")
 _FUNCTION, _MODULE = type(lambda: None), type(sys)
 
 
-class Told:
-    """What is given back, in a form that no formatter of the user's is asked about."""
+class Answer:
+    """The answer, in a form for which no formatter of the user's is called."""
 
     def __init__(self, data):
         self.data = data
@@ -31,8 +32,8 @@ class Told:
         return {"text/plain": "", MIME: self.data}
 
 
-def tell(user: dict, name: str) -> dict:
-    """The variables of a namespace, or one of them; an empty object where there is none of that name."""
+def describe(user: dict, name: str) -> dict:
+    """Return the variables of a namespace, or one of them; {} if there is none of that name."""
     if name:
         return {"variable": {"name": name, **_whole(user[name])}} if name in user else {}
     names = sorted(each for each in list(user) if type(each) is str and _is_users(each, user[each]))
@@ -47,25 +48,25 @@ def _is_users(name, value):
 
 
 def _short(value):
-    told = {"type": type_name(value)}
+    found = {"type": type_name(value)}
     try:
         size, text = _size(value), brief(value)
     except Exception:
         size, text = "", ""
     if size:
-        told["size"] = size
+        found["size"] = size
     if text:
-        told["value"] = text
-    return told
+        found["value"] = text
+    return found
 
 
 def _whole(value):
-    told = _short(value)
+    found = _short(value)
     try:
         more = _more(value)
     except Exception:
         more = {"note": "It could not be looked at further."}
-    return {**told, **more}
+    return {**found, **more}
 
 
 def _more(value):
@@ -92,7 +93,7 @@ def type_name(value):
 
 
 def _text(text, most):
-    """As it can be sent: a lone half of a pair can't."""
+    """Return `text` cut and sendable: a lone surrogate is not."""
     return text[:most].encode("utf-8", "backslashreplace").decode("utf-8") + ("…" if len(text) > most else "")
 
 
@@ -124,7 +125,7 @@ def _size(value):
 
 
 def brief(value, depth=0):
-    """In a few characters, as Python writes it; empty where nothing is known but the type."""
+    """Return a value in a few characters, as Python writes it; "" if only its type is known."""
     kind = type(value)
     if value is None or kind in (bool, float, complex):
         return repr(value)
@@ -169,19 +170,7 @@ def _of_library(value, kind):
         return value.isoformat()
     if kind is _member("datetime", "timedelta"):
         return str(value)
-    for name in (
-        "float64",
-        "float32",
-        "float16",
-        "int64",
-        "int32",
-        "int16",
-        "int8",
-        "uint64",
-        "uint32",
-        "uint16",
-        "uint8",
-    ):
+    for name in _NUMBERS:
         if kind is _member("numpy", name):
             return repr(value.item())
     if kind is _member("numpy", "bool_"):
@@ -190,11 +179,11 @@ def _of_library(value, kind):
 
 
 def _member(module, name):
-    """What a module that is loaded already calls so; of another one, what nothing is."""
+    """Return a member of a module that is loaded; else `Answer`, which no value is."""
     loaded = sys.modules.get(module)
     if type(loaded) is not _MODULE:
-        return Told
-    return object.__getattribute__(loaded, "__dict__").get(name, Told)
+        return Answer
+    return object.__getattribute__(loaded, "__dict__").get(name, Answer)
 
 
 def _is(value, module, name):
@@ -209,14 +198,14 @@ def _dtype(dtype):
 
 
 def _array(value):
-    told = {"shape": list(value.shape), "dtype": _dtype(value.dtype), "bytes": value.nbytes}
+    facts = {"shape": list(value.shape), "dtype": _dtype(value.dtype), "bytes": value.nbytes}
     if value.dtype.kind in "biuf" and 0 < value.size <= MOST_LOOKED_AT:
         numpy = sys.modules["numpy"]
         with numpy.errstate(all="ignore"):
-            told["min"] = brief(numpy.fmin.reduce(value, axis=None).item())
-            told["max"] = brief(numpy.fmax.reduce(value, axis=None).item())
+            facts["min"] = brief(numpy.fmin.reduce(value, axis=None).item())
+            facts["max"] = brief(numpy.fmax.reduce(value, axis=None).item())
     first = _values(value.reshape(-1)[:10] if value.flags.c_contiguous else value.flat[:10], 10)
-    return told if first is None else {**told, "first": first}
+    return facts if first is None else {**facts, "first": first}
 
 
 # --- pandas --------------------------------------------------------------------------------------------
@@ -228,16 +217,16 @@ def _frame(value):
     labels = _labels(columns)
     if labels is None:
         return {"note": "Its columns can't be looked at without running code of their own."}
-    told, shown = [], []
+    described, shown = [], []
     for number, label in enumerate(labels[:MOST_COLUMNS]):
         held = value._get_column_array(number)
-        told.append({"name": label, "dtype": _kind_of(held), **_missing(held)})
+        described.append({"name": label, "dtype": _kind_of(held), **_missing(held)})
         shown.append(_values(held, 5))
     length = min(5, rows if rows is not None else 0)
     empty = ["?"] * length
     return {
         "rows": rows,
-        "columns": told,
+        "columns": described,
         "left_out": max(len(labels) - MOST_COLUMNS, 0),
         "first": [list(row) for row in zip(*(each if each is not None else empty for each in shown), strict=False)],
     }
@@ -245,9 +234,9 @@ def _frame(value):
 
 def _series(value):
     held = _held(value)
-    told = {"rows": _known_length(value._mgr.axes[0]), "dtype": _kind_of(held), **_missing(held)}
+    facts = {"rows": _known_length(value._mgr.axes[0]), "dtype": _kind_of(held), **_missing(held)}
     first = _values(held, 10)
-    return told if first is None else {**told, "first": first}
+    return facts if first is None else {**facts, "first": first}
 
 
 def _held(series):
@@ -264,7 +253,7 @@ def _count(index):
 
 
 def _labels(index):
-    """The names of columns; None where they are of a class of the user's."""
+    """Return the names of columns; None if they are of a class of the user's."""
     if _is(index, "pandas", "RangeIndex"):
         return [brief(each) for each in _first(iter(index), MOST_COLUMNS)] + [""] * max(len(index) - MOST_COLUMNS, 0)
     if _is(index, "pandas", "MultiIndex"):
@@ -287,7 +276,7 @@ def _at(names, codes):
 
 
 def _array_kind(held):
-    """What of pandas' own arrays it is; empty for any other."""
+    """Return the name of the class if it is one of pandas' own arrays, else ""."""
     if _is(held, "pandas", "Categorical"):
         return "Categorical"
     arrays = _member("pandas", "arrays")
@@ -296,7 +285,7 @@ def _array_kind(held):
     inside = object.__getattribute__(arrays, "__dict__")
     for name in ("DatetimeArray", "TimedeltaArray", "StringArray", "ArrowStringArray", "NumpyExtensionArray", *_MASKED):
         kind = inside.get(name)
-        # Those of pandas 3 with other missing values are classes below these, and pandas' own as well.
+        # In pandas 3 those with other missing values are subclasses of these, also by pandas.
         if kind is not None and (type(held) is kind or _is_variant(type(held), kind, name)):
             return name
     return ""
@@ -310,11 +299,11 @@ def _is_variant(kind, of, name):
     )
     if type(module) is not _MODULE:
         return False
-    return kind is object.__getattribute__(module, "__dict__").get(f"{name}NumpySemantics", Told)
+    return kind is object.__getattribute__(module, "__dict__").get(f"{name}NumpySemantics", Answer)
 
 
 def _raw(held):
-    """As an array of NumPy's, where it is held in one."""
+    """Return the NumPy array that holds the values, or None."""
     if _is(held, "numpy", "ndarray"):
         return held.reshape(-1) if held.ndim > 1 else held
     if _array_kind(held) in ("DatetimeArray", "TimedeltaArray", "StringArray", "NumpyExtensionArray"):
@@ -343,7 +332,7 @@ def _is_plain(dtype):
 
 
 def _values(held, count):
-    """The first values in a few characters each; None where to look at them would run code of their own."""
+    """Return the first values in a few characters each; None if that would run code of their own."""
     raw = _raw(held)
     if raw is not None:
         if raw.dtype.kind == "M":
@@ -368,7 +357,7 @@ def _values(held, count):
 
 
 def _missing(held):
-    """How many are missing, where that can be told."""
+    """Return how many are missing, if that can be counted."""
     raw, kind = _raw(held), _array_kind(held)
     if kind == "Categorical":
         return {"missing": int((held._codes == -1).sum())}

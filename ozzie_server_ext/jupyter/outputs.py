@@ -1,6 +1,6 @@
-"""What a kernel shows, as outputs of nbformat 4.5 in which nothing can act: text, and pictures of pixels.
+"""What a kernel shows, as inert outputs of nbformat 4.5: text, and pictures of pixels.
 
-HTML, scripts, SVG, widgets, Markdown and LaTeX are left out: whoever opens the notebook would run, load or trust them.
+HTML, scripts, SVG, widgets, Markdown and LaTeX are left out: opening the notebook would run, load or trust them.
 """
 
 import base64
@@ -13,13 +13,13 @@ from ozzie_server_ext.domain.json import Json, JsonObject
 from ozzie_server_ext.protocol.jsontext import repair_text
 
 MOST_CHARACTERS = 4 * 1024 * 1024
-"""Of all texts of one run together."""
+"""Limit on all texts of one run together."""
 MOST_PICTURES = 8 * 1024 * 1024
-"""Of all its pictures together, as base64."""
+"""Limit on all its pictures together, as base64."""
 MOST_OUTPUTS = 500
 LONGEST_KIND = 100
 MOST_KINDS = 20
-"""Of media types that are left out, so many are told."""
+"""How many media types that are left out are reported."""
 
 _MAGIC = {"image/png": b"\x89PNG\r\n\x1a\n", "image/jpeg": b"\xff\xd8\xff"}
 _STREAMS = ("stdout", "stderr")
@@ -33,12 +33,12 @@ _CONTROLS = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]")
 
 
 class Outputs:
-    """Gathers what one run shows, up to a limit."""
+    """Collects what one run shows, up to a limit."""
 
     def __init__(self) -> None:
         self._outputs: list[JsonObject] = []
         self._streamed: list[str] = []
-        """The pieces of the last output, where that is a stream."""
+        """The pieces of the last output, if that is a stream."""
         self._displays: dict[str, int] = {}
         self._kinds: dict[str, None] = {}
         self._text_room = MOST_CHARACTERS
@@ -52,7 +52,7 @@ class Outputs:
         return tuple(self._kinds)
 
     def take(self, kind: str, content: Mapping[str, Any]) -> str:
-        """What of a kernel's message is text that can be shown at once. After the limit, nothing is taken any more."""
+        """Take a kernel's message; return its text that can be shown at once. After the limit, nothing is taken."""
         if self.is_cut:
             return ""
         match kind:
@@ -71,13 +71,13 @@ class Outputs:
         return ""
 
     def done(self) -> tuple[JsonObject, ...]:
-        """All of it."""
+        """Return all outputs."""
         self._close_stream()
         return tuple(self._outputs)
 
     def _stream(self, content: Mapping[str, Any]) -> str:
         name = content.get("name")
-        text = self._fitting(_text(content.get("text")))
+        text = self._within_limit(_text(content.get("text")))
         if name not in _STREAMS or not text:
             return ""
         self._clear()
@@ -112,7 +112,7 @@ class Outputs:
     def _error(self, content: Mapping[str, Any]) -> str:
         lines = content.get("traceback")
         traceback = [plain(_text(line)) for line in lines if line] if isinstance(lines, list) else []
-        kept = self._fitting("\n".join(traceback))
+        kept = self._within_limit("\n".join(traceback))
         self._clear()
         self._add(
             {
@@ -125,11 +125,11 @@ class Outputs:
         return f"{kept}\n" if kept else ""
 
     def _inert(self, bundle: Mapping[str, Any]) -> JsonObject:
-        """What of a bundle may stand in a notebook."""
+        """Return the part of a bundle that may be put into a notebook."""
         data: JsonObject = {}
         for kind, value in bundle.items():
             if kind == "text/plain":
-                data[kind] = self._fitting(plain(_text(value)))
+                data[kind] = self._within_limit(plain(_text(value)))
             elif kind in _MAGIC and (picture := _picture(kind, value)):
                 if len(picture) > self._picture_room:
                     self.is_cut = True
@@ -141,14 +141,14 @@ class Outputs:
         return data
 
     def _give_back(self, data: Json) -> None:
-        """What is shown no more takes no room."""
+        """Free the room of what is not shown any more."""
         for kind, value in data.items() if isinstance(data, dict) else ():
             if kind in _MAGIC:
                 self._picture_room += len(str(value))
             else:
                 self._text_room += len(str(value))
 
-    def _fitting(self, text: str) -> str:
+    def _within_limit(self, text: str) -> str:
         if len(text) > self._text_room:
             self.is_cut = True
             text = text[: self._text_room]
@@ -167,7 +167,7 @@ class Outputs:
             self._streamed = []
 
     def _clear(self) -> None:
-        """As a page would, where the code asked for it before."""
+        """Clear the outputs if the code requested that before, as a page does."""
         if self._clears:
             self._clears = False
             self._outputs, self._streamed, self._displays = [], [], {}
@@ -175,18 +175,18 @@ class Outputs:
 
 
 def count_of(content: Mapping[str, Any]) -> int | None:
-    """The number of a cell that a message tells."""
+    """Return the cell number in a message."""
     count = content.get("execution_count")
     return count if isinstance(count, int) and not isinstance(count, bool) and count >= 0 else None
 
 
 def plain(text: str) -> str:
-    """Without the sequences by which a terminal draws, and other characters that are none."""
+    """Return `text` without terminal escape sequences and other control characters."""
     return _CONTROLS.sub("", _ESCAPES.sub("", text))
 
 
 def settled(text: str) -> str:
-    """As a terminal would show it in the end: of a line that was written over, as by a progress bar, the last form."""
+    """Return text as a terminal finally shows it: of an overwritten line, such as a progress bar, the last form."""
     if "\r" not in text:
         return text
     lines = text.replace("\r\n", "\n").split("\n")
@@ -194,7 +194,7 @@ def settled(text: str) -> str:
 
 
 def text_of(outputs: Iterable[JsonObject]) -> str:
-    """What of outputs can be read, in their order."""
+    """Return the readable text of outputs, in their order."""
     pieces: list[str] = []
     for output in outputs:
         text = _readable(output)
@@ -204,7 +204,7 @@ def text_of(outputs: Iterable[JsonObject]) -> str:
 
 
 def pictures_of(outputs: Iterable[JsonObject]) -> tuple[tuple[str, bytes], ...]:
-    """Media type and content of each picture among outputs."""
+    """Return the media type and content of each picture among outputs."""
     found: list[tuple[str, bytes]] = []
     for output in outputs:
         data = output.get("data")
@@ -214,7 +214,7 @@ def pictures_of(outputs: Iterable[JsonObject]) -> tuple[tuple[str, bytes], ...]:
 
 
 def raised_in(outputs: Iterable[JsonObject]) -> str:
-    """What an error among outputs says in one line; empty where there is none."""
+    """Return the error among outputs in one line; "" if there is none."""
     for output in outputs:
         if output.get("output_type") == "error":
             return ": ".join(filter(None, [str(output.get("ename", "")), str(output.get("evalue", ""))]))
@@ -227,15 +227,15 @@ def _readable(output: JsonObject) -> str:
             return str(output["text"])
         case "error":
             lines = output["traceback"]
-            told = "\n".join(map(str, lines)) if isinstance(lines, list) else ""
-            return told or raised_in([output])
+            text = "\n".join(map(str, lines)) if isinstance(lines, list) else ""
+            return text or raised_in([output])
         case _:
             data = output.get("data")
             return str(data.get("text/plain", "")) if isinstance(data, dict) else ""
 
 
 def _picture(kind: str, value: object) -> str:
-    """As base64, where it is what it says; else empty."""
+    """Return a picture as base64 if it is what it claims to be, else ""."""
     if not isinstance(value, str) or len(value) > MOST_PICTURES:
         return ""
     try:
@@ -246,7 +246,7 @@ def _picture(kind: str, value: object) -> str:
 
 
 def _text(value: Any) -> str:
-    """Texts may come as lists of lines; whatever is no text is none."""
+    """Return a text, which may come as a list of lines; "" for anything else."""
     if isinstance(value, list):
         value = "".join(line for line in cast(list[Json], value) if isinstance(line, str))
     return repair_text(value) if isinstance(value, str) else ""

@@ -1,4 +1,4 @@
-"""Who answers a request: models in the order in which they are asked, and what to try after a failure."""
+"""Which models answer a request, in which order, and what to try after a failure."""
 
 import random
 from collections.abc import Callable
@@ -12,9 +12,9 @@ from ozzie_server_ext.models.driver import ModelChoice, ModelError, ModelErrorCo
 
 @dataclass(frozen=True, slots=True)
 class Chain:
-    """`choices`, never empty, are asked one after the other while none can answer. `stronger` are asked, before what is
-    left of them, where a model is not up to the request. `wanted` is the provider that stood first when nothing was
-    missing: who answers in its place says so."""
+    """`choices`, never empty, are tried one after the other until one answers. `stronger` are tried, before the rest of
+    them, if a model is not up to the request. `wanted` is the provider that stood first before any was left out: a
+    substitute names it."""
 
     choices: tuple[ModelChoice, ...]
     stronger: tuple[ModelChoice, ...] = ()
@@ -25,7 +25,7 @@ class Chain:
             raise ValueError("a chain has a first model")
 
     def seeing(self) -> "Chain | None":
-        """Those of them that can be shown pictures; None where none can."""
+        """Return the chain of those that accept pictures; None if none does."""
         choices = tuple(choice for choice in self.choices if choice.sees)
         stronger = tuple(choice for choice in self.stronger if choice.sees)
         return Chain(choices, stronger, self.wanted or self.first.provider) if choices else None
@@ -40,33 +40,33 @@ MAX_COOL_DOWN_S = 3600.0
 
 @dataclass(frozen=True, slots=True)
 class CoolDown:
-    """Until when, in monotonic seconds, a provider is asked last, and the code of the failure that told so. `told`: the
-    provider itself has asked for that pause."""
+    """Until when, in monotonic seconds, a provider is tried last, and the code of the failure that caused it.
+    `requested`: the provider itself asked for that pause."""
 
     until: float
     code: str
-    told: bool
+    requested: bool
 
 
 class Health:
-    """The cool-downs of all turns of this gateway. They are kept in memory: a new gateway asks everybody again."""
+    """The cool-downs of all turns of this gateway, kept in memory: a new gateway tries every provider again."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._cooling: dict[str, CoolDown] = {}
 
-    def failed(self, provider: str, code: str, *, for_s: float, told: bool = False) -> None:
-        """Ask it last for so many seconds. What it was asked to wait before is never cut short."""
+    def failed(self, provider: str, code: str, *, for_s: float, requested: bool = False) -> None:
+        """Try it last for so many seconds. A longer pause is never cut short."""
         until = self._clock.monotonic() + min(for_s, MAX_COOL_DOWN_S)
         before = self.cooling(provider)
         if before is None or before.until < until:
-            self._cooling[provider] = CoolDown(until, code, told)
+            self._cooling[provider] = CoolDown(until, code, requested)
 
     def answered(self, provider: str) -> None:
         self._cooling.pop(provider, None)
 
     def cooling(self, provider: str) -> CoolDown | None:
-        """Its cool-down; None where it may be asked."""
+        """Return its cool-down; None if it may be tried."""
         found = self._cooling.get(provider)
         if found is not None and found.until <= self._clock.monotonic():
             del self._cooling[provider]
@@ -74,24 +74,24 @@ class Health:
         return found
 
     def cooling_s(self, provider: str) -> float:
-        """Seconds until its cool-down ends; 0 where it may be asked."""
+        """Return the seconds until its cool-down ends; 0 if it has none."""
         found = self.cooling(provider)
         return 0.0 if found is None else found.until - self._clock.monotonic()
 
     def busy_s(self, provider: str) -> float:
-        """Seconds for which it has asked to be left alone; 0 where it has not."""
+        """Return the seconds for which it asked not to be called; 0 if it did not."""
         found = self.cooling(provider)
-        return self.cooling_s(provider) if found is not None and found.told else 0.0
+        return self.cooling_s(provider) if found is not None and found.requested else 0.0
 
     def forget(self) -> None:
-        """The configuration or a key has changed: what failed before may work now."""
+        """Forget all failures: the configuration or a key has changed, so providers may work now."""
         self._cooling.clear()
 
 
 Remedy: TypeAlias = Literal["again", "elsewhere", "stronger", "none"]
 
 EMPTY = "provider.empty"
-"""The code of an answer that has neither text nor a call of a tool."""
+"""The code of an answer with neither text nor a tool call."""
 
 _AGAIN = frozenset(
     {
@@ -103,25 +103,19 @@ _AGAIN = frozenset(
         "worker.lost",
     }
 )
-"""These pass, often within seconds. A time-out passes as well, but was waited for long enough."""
+"""These pass, often within seconds. A time-out passes as well, but was already waited for."""
 
 _AT_ONCE_ELSEWHERE = frozenset({"provider.rate_limited", "provider.unreachable", "provider.token_unavailable"})
-"""Of `_AGAIN`: to ask the same provider once more is worth nothing while another one may answer."""
+"""Of `_AGAIN`: repeating the call at the same provider is useless while another one may answer."""
 
 _STRONGER = frozenset({"provider.context_length", "provider.bad_request", EMPTY})
-"""The provider is well; its model reads too little, lacks what was asked of it, or had nothing to say."""
+"""The provider works; its model reads too little, can't do what was requested, or had nothing to say."""
 
 _NONE = frozenset(
-    {
-        "provider.content_filter",
-        "provider.sees_nothing",
-        "provider.incomplete",
-        "provider.endless",
-        "provider.length",
-    }
+    {"provider.content_filter", "provider.sees_nothing", "provider.incomplete", "provider.endless", "provider.length"}
 )
-"""A refusal is not asked round until somebody gives in; where one is told that it sees nothing, the others see nothing
-either; and what has shown text would be said twice."""
+"""A refusal is not passed round until some model gives in; if one can't see pictures, neither can the others; and what
+has streamed text would be said twice."""
 
 
 _NOT_BILLED = frozenset(
@@ -148,17 +142,17 @@ _NOT_BILLED = frozenset(
         "worker.unavailable",
     }
 )
-"""The request was not taken on. With anything else, and with what is stopped, a provider may have been at work."""
+"""The provider did not accept the request. With other errors, and when stopped, it may have been working."""
 
 
 def may_be_billed(error: OzzieError) -> bool:
-    """Whether a call that failed so may be charged for. What is no ModelError was raised before anything was sent, or
-    behind what came."""
+    """Whether the failed call may be charged for. Other errors than ModelError were raised before anything was sent, or
+    after everything had come."""
     return isinstance(error, ModelError) and (error.begun or error.code not in _NOT_BILLED)
 
 
 def remedy_of(error: OzzieError) -> Remedy:
-    """What may help. An answer that has begun is never asked for again: it would be said, and billed, twice."""
+    """Return what may help. An answer that has begun is never requested again: it would be said, and billed, twice."""
     if isinstance(error, ModelError) and error.streamed:
         return "none"
     if error.code in _NONE or not error.code.startswith(("provider.", "worker.", "model.")):
@@ -168,28 +162,28 @@ def remedy_of(error: OzzieError) -> Remedy:
     return "stronger" if error.code in _STRONGER else "elsewhere"
 
 
-def is_worth_waiting_for(error: OzzieError, *, others: bool) -> bool:
-    """Whether the same provider is asked again, when `others` may answer instead or not."""
+def is_worth_retrying(error: OzzieError, *, others: bool) -> bool:
+    """Whether to call the same provider again; `others`: whether others may answer instead."""
     return error.code in _AGAIN and not (others and error.code in _AT_ONCE_ELSEWHERE)
 
 
 def cools_down(error: OzzieError) -> bool:
-    """Whether the failure tells that the provider would fail the next request, too."""
+    """Whether the provider would probably fail the next request, too."""
     if isinstance(error, ModelError) and error.streamed:
         return False
     return error.code.startswith("provider.") and error.code not in _STRONGER | _NONE
 
 
 MAX_WAIT_S = 60.0
-"""A provider that asks for a longer pause is not waited for: the turn ends in words, and nothing is lost."""
+"""A longer pause that a provider asks for is not waited for: the turn ends with an error, and nothing is lost."""
 JITTER = 0.2
-"""By what share a pause is stretched at the most, so that turns that failed together do not come back together."""
+"""The largest share by which a pause is stretched, so that turns that failed together do not return together."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RetryPolicy:
-    """`max_attempts`: how often a request is sent to one provider at the most. The pause before the second is
-    `backoff_s`, and doubles with each further one. `cool_down_s`: how long a provider that failed is asked last."""
+    """`max_attempts`: how often a request is sent to one provider. The pause before the second is `backoff_s`, and
+    doubles each time. `cool_down_s`: how long a provider that failed is tried last."""
 
     max_attempts: int = 3
     backoff_s: float = 0.5
@@ -198,8 +192,8 @@ class RetryPolicy:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Attempt:
-    """Whom to ask now, after how many seconds, and why, in words; `number` counts from 1 over the whole request.
-    `instead_of` names the provider that would have been asked, empty where it is."""
+    """The provider to call now, after how many seconds, and why, in words; `number` counts from 1 over the whole
+    request. `instead_of` names the wanted provider if this is another one."""
 
     choice: ModelChoice
     number: int
@@ -212,18 +206,13 @@ class Attempts:
     """The state of one request. Call `first`, then `after` with each failure until it gives None."""
 
     def __init__(
-        self,
-        chain: Chain,
-        policy: RetryPolicy,
-        health: Health,
-        *,
-        luck: Callable[[], float] = random.random,
+        self, chain: Chain, policy: RetryPolicy, health: Health, *, luck: Callable[[], float] = random.random
     ) -> None:
         self._policy = policy
         self._health = health
         self._luck = luck
         self._wanted = chain.wanted or chain.first.provider
-        # Who is cooling down is asked after everybody else, and asked all the same where nobody else is left.
+        # Providers that are cooling down come last, but are tried if no other is left.
         self._left = sorted(chain.choices, key=lambda choice: health.cooling(choice.provider) is not None)
         self._stronger = list(chain.stronger)
         self._tries = 0
@@ -238,31 +227,30 @@ class Attempts:
         return self._ask(choice)
 
     def answered(self) -> None:
-        """The attempt that was made last has come to an answer."""
+        """Note that the latest attempt was answered."""
         self._health.answered(self._now.choice.provider)
 
     def after(self, error: OzzieError) -> Attempt | None:
-        """What to do after the attempt that was made last has failed; None where `error` is the end.
-
-        The providers that fail are remembered in `health` as the caller goes on to others.
-        """
+        """Return the next attempt after the latest one failed with `error`; None to give up. Failing providers are
+        noted in `health` as the caller goes on to others."""
         choice = self._now.choice
         self._failures.append((choice, error))
         remedy = remedy_of(error)
-        if told_s := _told_s(error):
-            self._health.failed(choice.provider, error.code, for_s=told_s, told=True)  # the other turns wait, too
-        if remedy == "again" and is_worth_waiting_for(error, others=bool(self._left)):
+        if retry_after_s := _retry_after_s(error):
+            # Other turns wait, too.
+            self._health.failed(choice.provider, error.code, for_s=retry_after_s, requested=True)
+        if remedy == "again" and is_worth_retrying(error, others=bool(self._left)):
             pause = self._pause(error)
             tries = min(2, self._policy.max_attempts) if self._left else self._policy.max_attempts
             if self._tries < tries and pause <= MAX_WAIT_S:
                 return self._ask(choice, wait_s=pause, why=f"trying again in {_seconds(pause)}: {error}")
-        if cools_down(error) and not told_s:
+        if cools_down(error) and not retry_after_s:
             self._health.failed(choice.provider, error.code, for_s=self._policy.cool_down_s)
         if remedy == "none":
             return None
         if remedy == "stronger":
-            asked = {asked.provider for asked, _ in self._failures}
-            stronger = (each for each in self._stronger if each.provider not in asked)
+            tried = {each.provider for each, _ in self._failures}
+            stronger = (each for each in self._stronger if each.provider not in tried)
             self._left = list(dict.fromkeys((*stronger, *self._left)))
             self._stronger = []
         if not self._left:
@@ -271,30 +259,30 @@ class Attempts:
         return self._ask(following, why=f'asking "{following.said}": {error}')
 
     def anew(self, why: str) -> Attempt:
-        """The one that was asked last is asked again at once, otherwise."""
+        """Return an attempt that calls the latest provider again at once, with a changed request."""
         return self._ask(self._now.choice, why=why)
 
     def outcome(self, error: OzzieError) -> OzzieError:
-        """The error to end with: that of the model which was wanted, or else of the first that was asked, and what
-        became of each that was to stand in for it. `error` itself where nobody else was asked."""
+        """Return the error to end with: that of the wanted model, or else of the first one, followed by the failures of
+        its substitutes. `error` itself if there were none."""
         others = {choice.provider: (choice, failed) for choice, failed in self._failures}
         if len(others) < 2 or remedy_of(error) == "none":
             return error
         (_, first), *rest = sorted(others.values(), key=lambda each: each[0].provider != self._wanted)
-        # What is wrong with Ozzie's own worker is said once.
+        # A failure of Ozzie's own worker is reported once.
         also = [
             f'"{choice.said}", asked in its place: {failed}' for choice, failed in rest if str(failed) != str(first)
         ]
-        told = " ".join([str(first), *also])
+        message = " ".join([str(first), *also])
         if not isinstance(first, ModelError):
-            return Unavailable(told, hint=first.hint, code=first.code)
+            return Unavailable(message, hint=first.hint, code=first.code)
         detail = "\n".join(
             f"{choice.said}: {failed.detail}"
             for choice, failed in others.values()
             if isinstance(failed, ModelError) and failed.detail
         )
         code = cast(ModelErrorCode, first.code)
-        return ModelError(told, hint=first.hint, code=code, retryable=first.retryable, detail=detail)
+        return ModelError(message, hint=first.hint, code=code, detail=detail)
 
     def _ask(self, choice: ModelChoice, *, wait_s: float = 0.0, why: str = "") -> Attempt:
         self._tries = self._tries + 1 if choice is self._now.choice and self._now.number else 1
@@ -308,13 +296,13 @@ class Attempts:
         return self._now
 
     def _pause(self, error: OzzieError) -> float:
-        """Exponential, with jitter, and never shorter than the provider asks for."""
+        """Return an exponential pause with jitter, never shorter than the provider asks for."""
         pause = self._policy.backoff_s * 2 ** (self._tries - 1) * (1 + JITTER * self._luck())
-        return max(pause, _told_s(error))
+        return max(pause, _retry_after_s(error))
 
 
-def _told_s(error: OzzieError) -> float:
-    """How long the provider asks to wait; 0 where it does not say."""
+def _retry_after_s(error: OzzieError) -> float:
+    """Return how long the provider asks to wait; 0 if it does not say."""
     return error.after_s or 0.0 if isinstance(error, ModelError) else 0.0
 
 

@@ -1,4 +1,4 @@
-"""With what a configured provider is asked: key, client or token, by the kind of its `auth`."""
+"""The credentials of a configured provider: a key, a client or a token, by the kind of its `auth`."""
 
 import json
 import re
@@ -19,7 +19,7 @@ from ozzie_server_ext.vault.scope import ProjectReader, Secret
 from ozzie_server_ext.vault.vault import Vault
 
 VARIABLE = "CLAUDE_CODE_OAUTH_TOKEN"
-"""Of a token that `claude setup-token` made; it goes before the file, as in Claude Code itself."""
+"""Holds a token made by `claude setup-token`; preferred to the file, as in Claude Code itself."""
 
 FILE = ".credentials.json"
 MAX_BYTES = 65_536
@@ -27,7 +27,7 @@ MARGIN_S = 60.0
 
 
 class MissingToken(Exception):
-    """There is no token that can be used; the text says why. `ended`: there was one."""
+    """No token can be used; the text says why. `ended`: there was one, but it has expired."""
 
     def __init__(self, reason: str, *, ended: bool = False) -> None:
         super().__init__(reason)
@@ -35,13 +35,13 @@ class MissingToken(Exception):
 
 
 def token_file(env: Mapping[str, str]) -> Path:
-    """Where Claude Code keeps its token on Linux; on macOS it lies in the keychain, and only the variable helps."""
+    """Return the file of Claude Code's token on Linux. On macOS it is in the keychain, and only the variable helps."""
     folder = env.get("CLAUDE_CONFIG_DIR")
     return (Path(folder) if folder else Path(env.get("HOME") or Path.home()) / ".claude") / FILE
 
 
 def claude_code_token(env: Mapping[str, str], *, now: Callable[[], float] = time.time) -> str:
-    """Raises MissingToken."""
+    """Return the token of Claude Code. Raise MissingToken."""
     if token := env.get(VARIABLE, "").strip():
         return token
     file = token_file(env)
@@ -69,7 +69,7 @@ KEY_VARIABLES: Mapping[str, tuple[str, ...]] = {
     "deepseek": ("DEEPSEEK_API_KEY",),
     "litellm": ("LITELLM_PROXY_API_KEY",),
 }
-"""Where each driver's key is looked for when a model is named directly as `driver/model`."""
+"""The variables with each driver's key, for a model that is named directly as `driver/model`."""
 
 ADDRESS_VARIABLES: Mapping[str, tuple[str, ...]] = {
     "anthropic": ("ANTHROPIC_BASE_URL", "ANTHROPIC_API_BASE"),
@@ -80,19 +80,17 @@ ADDRESS_VARIABLES: Mapping[str, tuple[str, ...]] = {
     "vllm": ("HOSTED_VLLM_API_BASE",),
     "litellm": ("LITELLM_PROXY_API_BASE",),
 }
-"""Where each driver's address is looked for when none is configured."""
+"""The variables with each driver's address, if none is configured."""
 
 NOWHERE_BY_ITSELF = frozenset({"vllm", "openai-compatible", "litellm"})
-"""Drivers of servers that anybody may run: without an address, their calls would go to somebody else's."""
+"""Drivers of servers that anybody may run: without an address, calls would go to somebody else's."""
 
 OLLAMA_PORT = 11434
 
 
 def base_url_of(driver: str, env: Mapping[str, str]) -> str:
-    """The address that the environment gives for a driver; for Ollama always one, for others maybe none.
-
-    Raises Unavailable for what is no address, and where a driver must have one.
-    """
+    """Return the address that the environment gives for a driver, "" for the usual one; Ollama always has one. Raise
+    Unavailable for an invalid address, and if a driver needs one."""
     for variable in ADDRESS_VARIABLES.get(driver, ()):
         if value := env.get(variable, "").strip():
             address = _ollama_address(value) if variable == "OLLAMA_HOST" else value
@@ -115,7 +113,7 @@ def base_url_of(driver: str, env: Mapping[str, str]) -> str:
 
 
 def _ollama_address(value: str) -> str:
-    """OLLAMA_HOST as an address: the scheme and the port may be missing, and `0.0.0.0` is where a server listens."""
+    """Return OLLAMA_HOST as an address. Scheme and port may be missing; `0.0.0.0` is only where a server listens."""
     has_scheme = "://" in value
     address = value if has_scheme else f"http://{value}"
     if not has_scheme and value.startswith(":"):
@@ -130,34 +128,19 @@ def _ollama_address(value: str) -> str:
 
 
 KeyPlace: TypeAlias = Literal["", "vault", "environment", "Claude Code"]
-"""Where a key lies; empty where there is none."""
+"""Where a key was found; "" if there is none."""
 
 
 class Secrets(Protocol):
     """The secrets that Ozzie itself may see."""
 
     def find(self, name: str) -> Secret | None:
-        """The value of this name, or None. Raises VaultLocked where there is one in a locked vault, and OzzieError
-        where nobody can tell."""
+        """Return the secret, or None. Raise VaultLocked if it is in a locked vault, OzzieError if that is unknown."""
         ...
-
-    def holds(self, name: str) -> bool:
-        """Whether there is one, in a locked vault too. Raises OzzieError where nobody can tell."""
-        ...
-
-
-class NoSecrets:
-    """Where there is no vault."""
-
-    def find(self, name: str) -> Secret | None:
-        return None
-
-    def holds(self, name: str) -> bool:
-        return False
 
 
 class VaultSecrets:
-    """The vault as Ozzie sees it at work in one project."""
+    """The vault, as Ozzie sees it in one project."""
 
     def __init__(self, vault: Vault, reader: ProjectReader) -> None:
         self._vault = vault
@@ -165,9 +148,6 @@ class VaultSecrets:
 
     def find(self, name: str) -> Secret | None:
         return self._vault.reveal(name, self._reader) if self._vault.holds(name, self._reader) else None
-
-    def holds(self, name: str) -> bool:
-        return self._vault.holds(name, self._reader)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -179,44 +159,8 @@ class Key:
     place: KeyPlace
 
 
-class Keys:
-    """Finds keys by the names that the configuration gives them. `env` is the process's environment and
-    `$OZZIE_PATH/.env` together."""
-
-    def __init__(self, env: Mapping[str, str], secrets: Secrets) -> None:
-        self._env = env
-        self._secrets = secrets
-
-    def find(self, name: str) -> Key | None:
-        """Raises VaultLocked where it lies in a vault that is locked: another of the same name does not stand in for
-        it. A vault that can't be used at all is passed over where the environment has the key; else its error is
-        raised."""
-        try:
-            secret = self._secrets.find(name)
-        except VaultLocked:
-            raise
-        except OzzieError:
-            if not self._env.get(name):
-                raise
-            secret = None
-        if secret is not None:
-            return Key(name=name, value=secret, place="vault")
-        value = self._env.get(name, "")
-        return Key(name=name, value=Secret(value), place="environment") if value else None
-
-    def look(self, name: str) -> tuple[KeyPlace, str]:
-        """Where the key lies, and why it can't be used, if so."""
-        try:
-            key = self.find(name)
-        except VaultLocked:
-            return "vault", f"{name} is in the vault, which is locked"
-        except OzzieError as error:
-            return "", f"{name} is not set, and the vault can't be used: {error}"
-        return (key.place, "") if key else ("", f"{name} is not set")
-
-
 _UNSENDABLE = frozenset({"Cc", "Cs", "Zl", "Zp"})
-"""Unicode's categories that no key has: control characters, what was no UTF-8 in the environment, line breaks."""
+"""Unicode categories that no key contains: control characters, undecodable bytes of the environment, line breaks."""
 
 CLAUDE_CODE = "the token of Claude Code"
 
@@ -224,7 +168,7 @@ CLAUDE_CODE = "the token of Claude Code"
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Credentials:
     """What a call carries: a key in the provider's usual place, or in a header, or a client that gets tokens. `name` is
-    what a person checks when they are refused."""
+    what a person checks if they are refused."""
 
     api_key: str = field(default="", repr=False)
     headers: tuple[tuple[str, str], ...] = field(default=(), repr=False)
@@ -234,22 +178,22 @@ class Credentials:
 
 
 class CredentialStore:
-    """The credentials that can be found: in the vault, in the environment, where an installed program keeps them.
-    `env` is the process's environment and `$OZZIE_PATH/.env` together."""
+    """Finds credentials in the vault, in the environment, or where an installed program keeps them. `env` is the
+    process's environment together with `$OZZIE_PATH/.env`."""
 
     def __init__(self, env: Mapping[str, str], secrets: Secrets | None = None) -> None:
         self._env = env
-        self._keys = Keys(env, secrets or NoSecrets())
+        self._secrets = secrets
 
     def of(self, alias: str, auth: Auth) -> Credentials:
-        """What `auth` stands for, for the model that is called `alias`. Raises Unavailable."""
+        """Return the credentials for `auth`, of the model called `alias`. Raise Unavailable."""
         match auth:
             case NoAuth():
                 return Credentials()
             case ApiKeyAuth(name=name, header=header):
                 return self._key(alias, name, header or "")
             case OAuth2Auth():
-                client_id, secret = self._find(alias, auth.client_id_env), self._find(alias, auth.client_secret_env)
+                client_id, secret = self._expect(alias, auth.client_id_env), self._expect(alias, auth.client_secret_env)
                 client = ClientCredentials(
                     token_url=auth.token_url,
                     client_id=client_id.value.reveal(),
@@ -261,11 +205,11 @@ class CredentialStore:
                 return Credentials(api_key=self._claude_code_token(alias), name=CLAUDE_CODE, place="Claude Code")
 
     def first_of(self, alias: str, names: Sequence[str]) -> Credentials:
-        """The key of the first of these names that there is. Raises Unavailable, naming the first."""
+        """Return the first of these keys that exists. Raise Unavailable, naming the first."""
         return self._key(alias, next((name for name in names if self.look_for(name)[0]), names[0]), "")
 
     def look(self, auth: Auth) -> tuple[KeyPlace, str]:
-        """Where the credentials lie, and why they can't be used, if so."""
+        """Return where the credentials were found, and why they can't be used, if so."""
         match auth:
             case NoAuth():
                 return "", ""
@@ -282,11 +226,33 @@ class CredentialStore:
                 return "Claude Code", ""
 
     def look_for(self, name: str) -> tuple[KeyPlace, str]:
-        """As `look`, for one name."""
-        return self._keys.look(name)
+        """Like `look`, for one name."""
+        try:
+            key = self._find(name)
+        except VaultLocked:
+            return "vault", f"{name} is in the vault, which is locked"
+        except OzzieError as error:
+            return "", f"{name} is not set, and the vault can't be used: {error}"
+        return (key.place, "") if key else ("", f"{name} is not set")
+
+    def _find(self, name: str) -> Key | None:
+        """Return the key of this name. Raise VaultLocked if it is in a locked vault: another key of that name must not
+        stand in for it. Raise the error of a vault that can't be used, unless the environment has the key."""
+        secret: Secret | None = None
+        try:
+            secret = None if self._secrets is None else self._secrets.find(name)
+        except VaultLocked:
+            raise
+        except OzzieError:
+            if not self._env.get(name):
+                raise
+        if secret is not None:
+            return Key(name=name, value=secret, place="vault")
+        value = self._env.get(name, "")
+        return Key(name=name, value=Secret(value), place="environment") if value else None
 
     def _key(self, alias: str, name: str, header: str) -> Credentials:
-        key = self._find(alias, name)
+        key = self._expect(alias, name)
         value = key.value.reveal()
         if header:
             return Credentials(headers=((header, value),), name=key.name, place=key.place)
@@ -305,10 +271,10 @@ class CredentialStore:
         _check_sendable(alias, CLAUDE_CODE, token)
         return token
 
-    def _find(self, alias: str, name: str) -> Key:
-        """Raises Unavailable where there is none, or none that can be used."""
+    def _expect(self, alias: str, name: str) -> Key:
+        """Return the key. Raise Unavailable if there is none, or none that can be used."""
         try:
-            key = self._keys.find(name)
+            key = self._find(name)
         except VaultLocked as error:
             raise Unavailable(
                 f'The key for "{alias}" ({name}) is in the vault, which is locked.',
@@ -332,12 +298,12 @@ class CredentialStore:
 
 
 def _check_sendable(alias: str, name: str, value: str) -> None:
-    """Raises Unavailable, naming the key and never what is in it."""
+    """Raise Unavailable if a value can't be sent; the error names the key and never its value."""
     if any(unicodedata.category(character) in _UNSENDABLE for character in value):
         raise Unavailable(
             f'The key for "{alias}" can\'t be sent: {name} contains a line break, a control character or a byte '
             "that is not UTF-8.",
-            hint=f"Set {name} again, copied anew from the provider, or choose another model with %model.",
+            hint=f"Set {name} again, copied from the provider, or choose another model with %model.",
             code="provider.bad_key",
         )
 
@@ -348,14 +314,14 @@ _SCHEME = re.compile(r"[A-Za-z]+ +(?=[^ ]+$)")
 
 
 class KnownSecrets:
-    """What passed through the gateway on its way to a provider, from wherever it came: nothing is asked of the vault
-    for this. The latest are kept, in memory, until `forget`."""
+    """The secrets that passed through the gateway to providers, whatever their source; the vault is not asked for this.
+    The latest are kept, in memory, until `forget`."""
 
     def __init__(self) -> None:
         self._values: dict[str, None] = {}
 
     def note(self, access: ProviderAccess) -> None:
-        """Remember all that is secret in how a provider is reached."""
+        """Remember all secrets in how a provider is reached."""
         values = [value for value in _of_requests(access) if not _WORDS.fullmatch(value)]
         values.append(unquote(urlsplit(access.base_url).password or ""))
         if access.oauth2 is not None:
@@ -370,13 +336,13 @@ class KnownSecrets:
         return tuple(self._values)
 
     def forget(self) -> None:
-        """The vault was locked."""
+        """Forget all of them: the vault was locked."""
         self._values.clear()
 
 
 def _of_requests(access: ProviderAccess) -> Iterator[str]:
-    """Key and headers, also without the scheme before it. A local server takes any word for a key, `lm-studio` by
-    custom; that is no secret, and stands in ordinary text."""
+    """Yield key and headers, the latter also without their scheme. A local server accepts any word as a key, such as
+    `lm-studio`; that is no secret, and occurs in ordinary text."""
     yield access.api_key
     for _, value in access.headers:
         yield value

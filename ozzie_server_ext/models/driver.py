@@ -1,4 +1,4 @@
-"""The port of a model: a request goes in, deltas of text come out, then exactly one Finished."""
+"""The port of a model: it takes a request, and streams deltas of text, then exactly one Finished."""
 
 from collections.abc import AsyncGenerator, Callable
 from dataclasses import dataclass, field
@@ -11,6 +11,7 @@ from ozzie_server_ext.domain.ids import CallId
 from ozzie_server_ext.domain.json import JsonObject
 from ozzie_server_ext.domain.messages import Picture
 from ozzie_server_ext.domain.toolmeta import ToolSpec
+from ozzie_server_ext.protocol.codec import encode
 from ozzie_server_ext.protocol.worker import ClientCredentials
 
 Role: TypeAlias = Literal["system", "user", "assistant", "tool"]
@@ -18,11 +19,8 @@ Role: TypeAlias = Literal["system", "user", "assistant", "tool"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChatMessage:
-    """One message of the conversation that a model reads.
-
-    `tool_uses` belongs to an assistant's message; `tool_call_id` and `name` to a tool's, whose content is JSON text;
-    `pictures` to a user's.
-    """
+    """One message of the conversation that a model reads. `tool_uses` belongs to an assistant's message; `tool_call_id`
+    and `name` to a tool's, whose content is JSON text; `pictures` to a user's message."""
 
     role: Role
     content: str
@@ -32,10 +30,10 @@ class ChatMessage:
     pictures: tuple[Picture, ...] = ()
 
     def to_json(self) -> JsonObject:
-        """The message without what it leaves empty."""
+        """Return the message without its empty fields."""
         found: JsonObject = {"role": self.role, "content": self.content}
         if self.tool_uses:
-            found["tool_uses"] = [tool_use_json(use) for use in self.tool_uses]
+            found["tool_uses"] = [encode(use) for use in self.tool_uses]
         if self.tool_call_id:
             found["tool_call_id"] = self.tool_call_id
         if self.name:
@@ -50,12 +48,11 @@ class ChatMessage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelChoice:
-    """Which model answers: `alias` as it was asked for, `provider` its name in the configuration (or `offline`,
+    """The model that answers: `alias` as it was requested, `provider` its name in the configuration (or `offline`,
     `scripted`), `driver` the kind of provider (openai, anthropic, gemini, ollama, …), `model` the provider's name.
-    `takes_tools`: whether it can be offered any; `sees`: whether it can be shown pictures; `structured`: whether it is
-    known to hold an answer to a JSON Schema. `in_chain`: whether others may answer under the same alias. `max_tokens`
-    is the configuration's limit of one answer, `max_output` the model's own; `prices` are None where nobody knows
-    them."""
+    `takes_tools`: whether tools may be offered; `sees`: whether it accepts pictures; `structured`: whether it is known
+    to enforce a JSON Schema. `in_chain`: whether others may answer under the same alias. `max_tokens` is the
+    configuration's limit of one answer, `max_output` the model's own; `prices` are None if unknown."""
 
     alias: str
     provider: str
@@ -71,18 +68,18 @@ class ModelChoice:
 
     @property
     def longest_answer(self) -> int | None:
-        """In tokens; None where nobody knows."""
+        """The limit of an answer in tokens; None if unknown."""
         return min((limit for limit in (self.max_tokens, self.max_output) if limit is not None), default=None)
 
     @property
     def said(self) -> str:
-        """What a sentence calls it: by its own name where the alias stands for several."""
+        """Its name within a sentence: the provider's if the alias stands for several."""
         return self.provider if self.in_chain else self.alias
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelRequest:
-    """One call of a model. `schema`: the provider is to hold the answer to it."""
+    """One call of a model. `schema`: the JSON Schema that the provider has to enforce."""
 
     call_id: CallId
     choice: ModelChoice
@@ -92,13 +89,13 @@ class ModelRequest:
 
     @property
     def pictures(self) -> tuple[Picture, ...]:
-        """All that are to be shown, each content once."""
+        """The pictures of all messages, each content once."""
         shown = {picture.ref: picture for message in self.messages for picture in message.pictures}
         return tuple(shown.values())
 
     def to_json(self) -> JsonObject:
-        """The exact request, recorded by content address: no secret in it, and no `call_id`, so that
-        the same request has the same address and a replay finds it."""
+        """Return the exact request, recorded by content address: without secrets and without `call_id`, so that the
+        same request has the same address and a replay finds it."""
         return {
             "alias": self.choice.alias,
             "provider": self.choice.provider,
@@ -123,15 +120,15 @@ class TextDelta:
 
 @dataclass(frozen=True, slots=True)
 class Reasoning:
-    """The model reasons before it answers. Said once, at most, and before any text."""
+    """The model reasons before it answers. Sent at most once, and before any text."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finished:
-    """The answer is whole. `cost` in 1e-9 USD, None where the price is unknown; `response` holds all that a replay
-    needs (see `response_json`); `ttft_ms` is None where no text came.
+    """The answer is complete. `cost` in 1e-9 USD, None if the price is unknown; `response` holds all that a replay
+    needs (see `finished`); `ttft_ms` is None if no text came.
 
-    An id in `tool_uses` is the model's own, and unique in this response only: it goes back as it came.
+    An id in `tool_uses` is the model's own, unique only in this response: it is sent back unchanged.
     """
 
     finish: Finish
@@ -174,12 +171,11 @@ ModelErrorCode: TypeAlias = Literal[
 
 
 class ModelError(Unavailable):
-    """The call gave no whole answer. Made by `failures.model_error`, which knows the words.
+    """The call gave no complete answer. Created by `failures.model_error`, which has the texts.
 
-     `retryable`: the same request may succeed later. `streamed`: text had already come, so the call must not be sent
-     again by itself. `begun`: something had come, so the provider may charge for it. `after_s`: how long the provider
-     asks to wait. `detail`: the provider's own message, bounded and without any key, for the folded Details of an error
-    .
+    `streamed`: text had already come, so the call must not be repeated
+    automatically. `begun`: something had come, so the provider may charge for it. `after_s`: how long the provider asks
+    to wait. `detail`: the provider's own message, bounded and without keys, for the folded Details of an error.
     """
 
     def __init__(
@@ -188,14 +184,12 @@ class ModelError(Unavailable):
         *,
         hint: str,
         code: ModelErrorCode,
-        retryable: bool,
         streamed: bool = False,
         begun: bool = False,
         after_s: float | None = None,
         detail: str = "",
     ) -> None:
         super().__init__(message, hint=hint, code=code)
-        self.retryable = retryable
         self.streamed = streamed
         self.begun = begun or streamed
         self.after_s = after_s
@@ -206,10 +200,10 @@ class ModelDriver(Protocol):
     """Calls models of one kind."""
 
     def generate(self, request: ModelRequest) -> AsyncGenerator[ModelEvent, None]:
-        """The answer: perhaps a Reasoning, any number of TextDelta, then one Finished, then the end.
+        """Stream the answer: perhaps a Reasoning, any number of TextDelta, then one Finished, then the end.
 
-        Closing the iterator (`aclose`) or cancelling whoever reads it aborts the call upstream; whoever stops
-        reading early must do one of the two. Raises ModelError.
+        Closing the iterator (`aclose`) or cancelling its reader aborts the call upstream; a reader that stops early
+        must do one of the two. Raise ModelError.
         """
         ...
 
@@ -217,10 +211,10 @@ class ModelDriver(Protocol):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProviderAccess:
     """How a configured provider is reached. `key_name` is what a person checks when the key is refused, `key_place`
-    where it was found; the key itself never shows in a repr. `socket` is the path of a worker's socket,
-    for the driver `worker` only. `first_s`, `next_s`: how long the provider may stay silent before the first piece of
-    its answer and between two. With `oauth2` the worker gets the key by itself. `prices` are those of the
-    configuration; without them the worker's count."""
+    where it was found; the key itself is left out of the repr. `socket` is the path of a worker's socket, for the
+    driver `worker` only. `first_s`, `next_s`: how long the provider may be silent before the first piece of its answer
+    and between two. With `oauth2` the worker gets the key itself. `prices` are those of the configuration; without them
+    the worker's count."""
 
     driver: str
     base_url: str = ""
@@ -236,38 +230,32 @@ class ProviderAccess:
 
 
 AccessOf: TypeAlias = Callable[[ModelChoice], ProviderAccess]
-"""Finds how the provider of a choice is reached, at the moment of a call. Raises Unavailable where it can't be."""
+"""Returns how the provider of a choice is reached, at the moment of a call. Raises Unavailable."""
 
 
-def tool_use_json(use: ToolUse) -> JsonObject:
-    return {"call_id": use.call_id, "name": use.name, "arguments": use.arguments}
-
-
-def response_json(
+def finished(
     *,
     text: str,
     finish: Finish,
-    tool_uses: tuple[ToolUse, ...],
+    tool_uses: tuple[ToolUse, ...] = (),
     usage: Usage,
     cost: int | None,
+    ttft_ms: float | None,
     provider: JsonObject | None = None,
     reasoning: str = "",
-) -> JsonObject:
-    """What is recorded of a response by content address. `provider`: what it said of itself (its model's exact name,
-    its id of the response); `reasoning` stands there only where there was some."""
-    return {
+) -> Finished:
+    """Return the end of an answer, with what is recorded of it by content address. `provider` is what it said of
+    itself, such as its model's exact name and its id of the response; `reasoning` is recorded only if not empty."""
+    response: JsonObject = {
         "text": text,
         "finish": finish,
-        "tool_uses": [tool_use_json(use) for use in tool_uses],
-        "usage": {
-            "input_tokens": usage.input_tokens,
-            "output_tokens": usage.output_tokens,
-            "cached_tokens": usage.cached_tokens,
-        },
+        "tool_uses": [encode(use) for use in tool_uses],
+        "usage": encode(usage),
         "cost": cost,
         "provider": provider or {},
         **({"reasoning": reasoning} if reasoning else {}),
     }
+    return Finished(finish=finish, tool_uses=tool_uses, usage=usage, cost=cost, response=response, ttft_ms=ttft_ms)
 
 
 OFFLINE = "offline"
@@ -276,12 +264,12 @@ SCRIPTED = "scripted"
 
 
 def answers_in_worker(choice: ModelChoice) -> bool:
-    """Whether the model worker has to run for this choice."""
+    """Whether this choice needs the model worker."""
     return choice.driver not in (OFFLINE, FOREIGN, SCRIPTED)
 
 
 class Models:
-    """Every model behind one port: `offline` and `scripted` answer in this process, a foreign `worker` at its socket,
+    """All models behind one port: `offline` and `scripted` answer in this process, a foreign `worker` at its socket,
     all others in the model worker."""
 
     def __init__(
@@ -296,7 +284,7 @@ class Models:
         self._named = {OFFLINE: offline, FOREIGN: foreign, SCRIPTED: scripted}
 
     def generate(self, request: ModelRequest) -> AsyncGenerator[ModelEvent, None]:
-        """See ModelDriver. Raises InputError for a driver that is not there."""
+        """See ModelDriver. Raise InputError for a driver that does not exist."""
         return self._driver(request.choice.driver).generate(request)
 
     def _driver(self, name: str) -> ModelDriver:

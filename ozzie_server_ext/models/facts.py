@@ -1,4 +1,4 @@
-"""What is known of a model: what the configuration says, else its Ollama, else litellm's table, else nothing."""
+"""What is known of a model: from the configuration, else from its Ollama, else from litellm's table."""
 
 import asyncio
 import contextlib
@@ -27,17 +27,15 @@ OWN_HOSTS: Mapping[str, str] = {
     "gemini": "generativelanguage.googleapis.com",
     "deepseek": "api.deepseek.com",
 }
-"""The hosts that the providers' own clients ask by themselves."""
+"""The hosts that the providers' own clients use by default."""
 
 ANYWHERE = frozenset({"ollama"})
-"""Drivers whose models are the same ones on whatever machine they run."""
+"""Drivers whose models are the same wherever they run."""
 
 
 def is_own_address(driver: str, base_url: str) -> bool:
-    """Whether what answers there is the driver's own provider. `base_url` is empty for the driver's usual address.
-
-    At any other address a model may be anything and have any price, whatever it is called.
-    """
+    """Whether the driver's own provider answers there. `base_url` is empty for the driver's usual address. At any other
+    address a model may be anything and have any price, whatever its name."""
     if driver in ANYWHERE:
         return True
     own = OWN_HOSTS.get(driver)
@@ -51,8 +49,8 @@ _MAX_NAME_LENGTH = 200
 
 
 def installed_models(base_url: str, *, timeout_s: float = TIMEOUT_S) -> tuple[str, ...]:
-    """The names of the models at `base_url`; none where no Ollama answers in time. Blocks: not for the event loop."""
-    models = _asked(base_url, "GET", "/api/tags", None, timeout_s).get("models")
+    """Return the models at `base_url`; none if no Ollama answers in time. Blocks: not for the event loop."""
+    models = _request(base_url, "GET", "/api/tags", None, timeout_s).get("models")
     names = [model.get("name") for model in models if isinstance(model, dict)] if isinstance(models, list) else []
     return tuple(
         name for name in names if isinstance(name, str) and name.isprintable() and 0 < len(name) <= _MAX_NAME_LENGTH
@@ -60,25 +58,24 @@ def installed_models(base_url: str, *, timeout_s: float = TIMEOUT_S) -> tuple[st
 
 
 def abilities(base_url: str, model: str, *, timeout_s: float = TIMEOUT_S) -> ModelFacts:
-    """What the Ollama at `base_url` says that its model can do; nothing where it does not answer in time, has no such
-    model, or is too old to say. Blocks, as `installed_models`."""
-    said = _asked(base_url, "POST", "/api/show", {"model": model}, timeout_s).get("capabilities")
-    if not isinstance(said, list) or not said:
+    """Return what the Ollama at `base_url` says that its model can do; nothing if it does not answer in time, lacks the
+    model, or is too old. Blocks, like `installed_models`."""
+    named = _request(base_url, "POST", "/api/show", {"model": model}, timeout_s).get("capabilities")
+    if not isinstance(named, list) or not named:
         return ModelFacts()
-    # It names every ability that a model has.
-    return ModelFacts(tools="tools" in said, images="vision" in said, reasoning="thinking" in said)
+    # Ollama names every ability that a model has.
+    return ModelFacts(tools="tools" in named, images="vision" in named, reasoning="thinking" in named)
 
 
-def _asked(base_url: str, method: str, path: str, body: JsonObject | None, timeout_s: float) -> JsonObject:
-    """The answer; an empty one where there is none. Asked directly and never through a proxy, and where it leads
-    elsewhere it is not followed."""
+def _request(base_url: str, method: str, path: str, body: JsonObject | None, timeout_s: float) -> JsonObject:
+    """Return the answer, or {} if there is none. Never goes through a proxy, and does not follow redirects."""
     parts = urlsplit(base_url)
     kind = http.client.HTTPSConnection if parts.scheme == "https" else http.client.HTTPConnection
     connection = kind(parts.hostname or "", parts.port, timeout=timeout_s)
     headers = {"Accept": "application/json", **({"Content-Type": "application/json"} if body else {})}
     try:
         connection.connect()
-        # The time-out is that of each piece; whoever sends a byte now and then would keep the thread for ever.
+        # The time-out applies to each piece: a server that sends a byte now and then would keep the thread for ever.
         cut = threading.Timer(timeout_s, _cut, [connection.sock])
         cut.start()
         try:
@@ -99,50 +96,43 @@ def _cut(end: socket.socket) -> None:
 
 
 ANSWER_S = 5.0
-"""How long a worker that runs may take: it only looks into a table."""
+"""How long a running worker may take: it only looks into a table."""
 
 MAX_KNOWN = 1024
-"""Of so many models facts are kept: names typed into cells would add up for ever."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Learnt:
-    facts: ModelFacts
-    of: Channel
+"""The number of models whose facts are kept: names typed into cells would add up for ever."""
 
 
 class FactBook:
-    """Asks a worker once for each model in that worker's life. `channel` gives the connection to one that is ready."""
+    """Asks each worker once about each model. `channel` returns the connection to a worker that is ready."""
 
     def __init__(self, channel: Callable[[], Awaitable[Channel]]) -> None:
         self._channel = channel
-        self._learnt: dict[ModelName, _Learnt] = {}
+        self._learnt: dict[ModelName, tuple[ModelFacts, Channel]] = {}
+        """Facts, and the worker that sent them."""
         self._numbers = itertools.count(1)
 
     def known(self, name: ModelName) -> ModelFacts | None:
-        """What was learnt so far, without asking anybody."""
+        """Return the facts that are known, without asking a worker."""
         found = self._learnt.get(name)
-        return found.facts if found else None
+        return found[0] if found else None
 
     async def learn(self, names: Iterable[ModelName]) -> None:
-        """Ask for those of which the workers that live have said nothing yet; starts one where none does.
-
-        Raises Unavailable where no worker answers.
-        """
+        """Ask about models that no running worker has described; starts a worker if none runs. Raise Unavailable if no
+        worker answers."""
         missing = tuple(dict.fromkeys(name for name in names if not self._is_fresh(name)))
         if not missing:
             return
         channel = await self._channel()
         for name, facts in zip(missing, await self._ask(channel, missing), strict=True):
             self._learnt.pop(name, None)
-            self._learnt[name] = _Learnt(facts, channel)
+            self._learnt[name] = facts, channel
         while len(self._learnt) > MAX_KNOWN:
             del self._learnt[next(iter(self._learnt))]
 
     def _is_fresh(self, name: ModelName) -> bool:
         # The next worker may have another version of the table.
         found = self._learnt.get(name)
-        return found is not None and found.of.is_open
+        return found is not None and found[1].is_open
 
     async def _ask(self, channel: Channel, names: tuple[ModelName, ...]) -> tuple[ModelFacts, ...]:
         call_id = f"describe:{next(self._numbers)}"
@@ -174,7 +164,7 @@ FactSource: TypeAlias = Literal["configuration", "Ollama", "litellm", "unknown"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Amount:
-    """A number, and who says so; None where nobody does."""
+    """A number and its source; None if unknown."""
 
     value: int | None = None
     source: FactSource = "unknown"
@@ -182,7 +172,7 @@ class Amount:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ability:
-    """Whether a model can do something, and who says so; None where nobody does, which is not the same as false."""
+    """Whether a model can do something, and the source; None if unknown, which is not the same as false."""
 
     value: bool | None = None
     source: FactSource = "unknown"
@@ -190,8 +180,8 @@ class Ability:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Capabilities:
-    """Each fact with its source. `context` and `max_output` in tokens, of the conversation and of one answer; the
-    prices in 1e-9 USD for a million tokens."""
+    """Facts about a model, each with its source. `context` and `max_output` in tokens, of the conversation and of one
+    answer; prices in 1e-9 USD per million tokens."""
 
     context: Amount = Amount()
     max_output: Amount = Amount()
@@ -212,15 +202,15 @@ class Capabilities:
 
     @property
     def takes_tools(self) -> bool:
-        """Whether it may be offered tools: where nobody knows, it is, and may refuse them itself."""
+        """Whether tools may be offered: also if that is unknown, as it may refuse them itself."""
         return self.tools.value is not False
 
 
-def capabilities(said: CapabilitySettings, ollama: ModelFacts | None, listed: ModelFacts | None) -> Capabilities:
-    """`said` is the configuration's part, `ollama` what an Ollama tells of its model, `listed` what litellm's table
-    has; None where it was not asked. Who comes first goes before the others, fact by fact."""
-    told, listed = ollama or ModelFacts(), listed or ModelFacts()
-    prices = said.prices
+def capabilities(configured: CapabilitySettings, ollama: ModelFacts | None, listed: ModelFacts | None) -> Capabilities:
+    """Combine, fact by fact, what is `configured`, what an Ollama says of its model, and what litellm's table lists, in
+    this order of precedence; None if that source was not asked."""
+    ollama, listed = ollama or ModelFacts(), listed or ModelFacts()
+    prices = configured.prices
 
     def amount(own: int | None, from_ollama: int | None, from_table: int | None) -> Amount:
         source = _source(own, from_ollama, from_table)
@@ -231,15 +221,15 @@ def capabilities(said: CapabilitySettings, ollama: ModelFacts | None, listed: Mo
         return Ability(value=_first(own, from_ollama, from_table), source=source)
 
     return Capabilities(
-        context=amount(said.context, told.context, listed.context),
-        max_output=amount(said.max_output, told.max_output, listed.max_output),
-        tools=ability(said.tools, told.tools, listed.tools),
-        parallel_tools=ability(said.parallel_tools, told.parallel_tools, listed.parallel_tools),
-        images=ability(said.images, told.images, listed.images),
-        structured=ability(said.structured, told.structured, listed.structured),
-        reasoning=ability(said.reasoning, told.reasoning, listed.reasoning),
-        price_in=amount(prices.read if prices else None, told.price_in, listed.price_in),
-        price_out=amount(prices.written if prices else None, told.price_out, listed.price_out),
+        context=amount(configured.context, ollama.context, listed.context),
+        max_output=amount(configured.max_output, ollama.max_output, listed.max_output),
+        tools=ability(configured.tools, ollama.tools, listed.tools),
+        parallel_tools=ability(configured.parallel_tools, ollama.parallel_tools, listed.parallel_tools),
+        images=ability(configured.images, ollama.images, listed.images),
+        structured=ability(configured.structured, ollama.structured, listed.structured),
+        reasoning=ability(configured.reasoning, ollama.reasoning, listed.reasoning),
+        price_in=amount(prices.read if prices else None, ollama.price_in, listed.price_in),
+        price_out=amount(prices.written if prices else None, ollama.price_out, listed.price_out),
     )
 
 

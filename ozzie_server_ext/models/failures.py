@@ -1,4 +1,4 @@
-"""What a failed model call says to a person: one sentence, and what to do next."""
+"""The words for a failed model call: one sentence, and what to do next."""
 
 from dataclasses import dataclass
 from urllib.parse import urlsplit
@@ -6,7 +6,7 @@ from urllib.parse import urlsplit
 from ozzie_server_ext.models.driver import ModelChoice, ModelError, ModelErrorCode
 from ozzie_server_ext.render.text import visible_label
 
-RETRYABLE: frozenset[ModelErrorCode] = frozenset(
+_MAY_BREAK_OFF: frozenset[ModelErrorCode] = frozenset(
     {
         "provider.token_unavailable",
         "provider.rate_limited",
@@ -25,7 +25,7 @@ MAX_QUOTED_CHARS = 300
 
 @dataclass(frozen=True, slots=True)
 class ErrorContext:
-    """Where a call goes, as far as a sentence needs it. `key_name`: what the key came from; `key_place`: where that is.
+    """Where a call goes, as far as a sentence needs it. `key_name`: the source of the key; `key_place`: where that is.
     `address` is empty for a provider's own."""
 
     key_name: str = ""
@@ -34,7 +34,7 @@ class ErrorContext:
 
     @property
     def shown(self) -> str:
-        """The address without what a path or a user's name in it might give away."""
+        """The address without its path and user name, which may be private."""
         parts = urlsplit(self.address)
         return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}" if parts.netloc else self.address
 
@@ -44,10 +44,7 @@ class ErrorContext:
 
 
 _OR_ANOTHER = "or choose another model with %model. Your message is kept."
-_MIDDLE = (
-    '"{alias}" stopped in the middle of its answer. What came is kept.',
-    "Run the cell again to continue.",
-)
+_MIDDLE = ('"{alias}" stopped in the middle of its answer. What came is kept.', "Run the cell again to continue.")
 _WORDS: dict[ModelErrorCode, tuple[str, str]] = {
     "provider.auth": ('The model provider refused the key for "{alias}".', f"Check {{check}}, {_OR_ANOTHER}"),
     "provider.token_refused": (
@@ -122,18 +119,12 @@ _WORDS: dict[ModelErrorCode, tuple[str, str]] = {
         'What came from "{alias}" is not an answer in the format of its driver.',
         f"Check base_url and driver in the configuration, {_OR_ANOTHER}",
     ),
-    "worker.refused": (
-        'The worker of "{alias}" reported an error{because}',
-        f"Run the cell again, {_OR_ANOTHER}",
-    ),
+    "worker.refused": ('The worker of "{alias}" reported an error{because}', f"Run the cell again, {_OR_ANOTHER}"),
     "worker.stranger": (
         'The worker of "{alias}"{at} belongs to another user, so it was told nothing.',
         f"Run it as yourself or as root, {_OR_ANOTHER}",
     ),
-    "worker.denied": (
-        'Ozzie may not open the socket of "{alias}"{at}.',
-        f"Let your account use it, {_OR_ANOTHER}",
-    ),
+    "worker.denied": ('Ozzie may not open the socket of "{alias}"{at}.', f"Let your account use it, {_OR_ANOTHER}"),
     "worker.lost": (
         "The model worker stopped before it answered.",
         "Run the cell again: Ozzie has started another one. Your message is kept.",
@@ -183,7 +174,7 @@ def model_error(
     begun: bool = False,
     place: ErrorContext = _NOWHERE,
 ) -> ModelError:
-    """The error of `code` for a call of `choice`, in words."""
+    """Return the error of `code` for a call of `choice`."""
     message, hint = _words(code, choice, place, streamed=streamed)
     quoted = visible_label(detail)[:MAX_QUOTED_CHARS]
     values = {
@@ -199,7 +190,6 @@ def model_error(
         message.format(**values),
         hint=hint.format(**values),
         code=code,
-        retryable=code in RETRYABLE,
         streamed=streamed,
         begun=begun,
         after_s=after_s,
@@ -215,7 +205,7 @@ def _key_in_words(place: ErrorContext) -> str:
 
 
 def _words(code: ModelErrorCode, choice: ModelChoice, place: ErrorContext, *, streamed: bool) -> tuple[str, str]:
-    if streamed and code in RETRYABLE:
+    if streamed and code in _MAY_BREAK_OFF:
         return _MIDDLE
     if code in (own := _BY_DRIVER.get(choice.driver, {})):
         return own[code]

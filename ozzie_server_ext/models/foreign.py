@@ -1,7 +1,7 @@
 """Workers that speak the plain NDJSON protocol, as a driver: one connection for each answer, and for each command.
 
-Such a worker's events carry no id, so two answers can't share a connection, and a command sent beside an answer
-could not be told from it.
+Their events carry no id, so two answers can't share a connection, and a command sent during an answer could not be told
+apart from it.
 """
 
 import asyncio
@@ -23,7 +23,7 @@ from ozzie_server_ext.models.driver import (
     ModelRequest,
     ProviderAccess,
     TextDelta,
-    response_json,
+    finished,
 )
 from ozzie_server_ext.models.failures import ErrorContext, model_error
 from ozzie_server_ext.observability.clock import SystemClock
@@ -47,16 +47,13 @@ _NAMES = {"user": "User", "assistant": "Assistant"}
 
 
 def fold_prompt(messages: Sequence[ChatMessage]) -> str:
-    """The instructions, what was said so far, then the last message; parted by empty lines.
-
-    A conversation of one message is that message, with nothing around it: who says what matters only once two have
-    spoken.
-    """
+    """Return instructions, the conversation so far, then the last message, separated by empty lines. A conversation of
+    one message is just that message: speakers are named only once two have spoken."""
     system = [message.content for message in messages if message.role == "system" and message.content]
-    said = [message for message in messages if message.role != "system"]
-    if len(said) == 1 and said[0].role == "user":
-        return "\n\n".join([*system, said[0].content])
-    turns = [f"{_speaker(message)}: {message.content}" for message in said if message.content]
+    spoken = [message for message in messages if message.role != "system"]
+    if len(spoken) == 1 and spoken[0].role == "user":
+        return "\n\n".join([*system, spoken[0].content])
+    turns = [f"{_speaker(message)}: {message.content}" for message in spoken if message.content]
     return "\n\n".join([*system, *turns, "Assistant:"])
 
 
@@ -64,15 +61,15 @@ def _speaker(message: ChatMessage) -> str:
     return _NAMES.get(message.role) or f"Result of {message.name or 'a tool'}"
 
 
-Said: TypeAlias = str | Stop | Error | None
+LineContent: TypeAlias = str | Stop | Error | None
 """Text, an end, or nothing that matters."""
 
 
-def read_line(line: bytes, *, is_first: bool, has_end: bool = True) -> Said:
-    """What a line says. Plain lines are text and keep their line break (unless there is none, `has_end`), empty ones
-    too. So is a line that happens to be JSON and is no event: a model may well write `42` or `{"a": 1}`.
+def read_line(line: bytes, *, is_first: bool, has_end: bool = True) -> LineContent:
+    """Return the content of a line. Plain lines, even empty ones, are text with their line break (`has_end`: if they
+    have one). So is JSON that is no event: a model may well write `42` or `{"a": 1}`.
 
-    `{"ok": true, …}` acknowledges a request only before any text (`is_first`). Bytes that are no UTF-8 are replaced.
+    `{"ok": true, …}` acknowledges a request only before any text (`is_first`). Invalid UTF-8 is replaced.
     """
     message = decode_line(line)
     if isinstance(message, dict):
@@ -85,7 +82,7 @@ def read_line(line: bytes, *, is_first: bool, has_end: bool = True) -> Said:
 
 
 def _event(message: JsonObject) -> Token | Stop | Error | None:
-    """The event that the object is; None where it is none."""
+    """Return the event that the object is; None if it is none."""
     if message.get("ok") is False:
         return Error(message=str(message["error"])) if isinstance(message.get("error"), str) else None
     if message.get("type") == "stop":
@@ -93,7 +90,7 @@ def _event(message: JsonObject) -> Token | Stop | Error | None:
             found = parse_event(message)
             return found if isinstance(found, Stop) else Stop()
         except InvalidShape:
-            # Fields of its own with our names: that it is an end counts.
+            # Our field names with other meanings: all that counts is that it is an end.
             return Stop()
     if message.get("type") == "error":
         return Error(message=str(message.get("message", "")))
@@ -106,11 +103,11 @@ READ_BYTES = 1 << 16
 COMMAND_S = 10.0
 GOODBYE_S = 2.0
 YIELD_EVERY = 64
-"""Lines that are taken without a pause: those of a burst are all there, and nothing else would make the loop go on."""
+"""Lines that are taken without a pause: a burst of lines would keep the loop from anything else."""
 
 
 class _Failed(Exception):
-    """A call failed; `detail` in the worker's words, if it said any."""
+    """A call failed; `detail` is in the worker's words, if any."""
 
     def __init__(self, code: ModelErrorCode, detail: str = "") -> None:
         super().__init__(detail)
@@ -119,11 +116,11 @@ class _Failed(Exception):
 
 
 class ForeignWorkerDriver:
-    """Asks the worker at the socket of the choice's provider. The whole conversation goes as one text, in a session of
-    its own, because S2's `generate` has one text and nothing else.
+    """Calls the worker at the socket of the choice's provider. The whole conversation goes as one text, in a session of
+    its own, because S2's `generate` takes one text and nothing else.
 
-    `trusts` decides by the uid of whoever listens, before a byte is sent or read. An answer must end with `stop`: one
-    whose connection ends without it counts as broken off, whether text had come or not.
+    `trusts` decides by the uid of the listener, before a byte is sent or read. An answer must end with `stop`: without
+    it the connection broke off, whether text had come or not.
     """
 
     def __init__(
@@ -135,7 +132,7 @@ class ForeignWorkerDriver:
         self._goodbyes: set[asyncio.Task[None]] = set()
 
     async def close(self) -> None:
-        """Waits until the workers were told of what has ended, in bounded time."""
+        """Wait, in bounded time, until workers were told of ended calls."""
         await asyncio.gather(*self._goodbyes, return_exceptions=True)
 
     async def generate(self, request: ModelRequest) -> AsyncGenerator[ModelEvent, None]:
@@ -148,32 +145,31 @@ class ForeignWorkerDriver:
         try:
             session_id = await self._create_session(request, access)
             prompt = fold_prompt(request.messages)
-            async with asyncio.timeout(access.first_s):  # it may take connections, and read from none
+            async with asyncio.timeout(access.first_s):  # it may accept connections, and read from none
                 connection = await self._connect(access)
                 await connection.send(command_json(Generate(session_id=session_id, prompt=prompt), plain=True))
             while not ended:
                 async with asyncio.timeout(access.next_s if text else access.first_s):
-                    said = await connection.next_event(is_first=not text)
+                    content = await connection.next_event(is_first=not text)
                 taken += 1
                 if taken % YIELD_EVERY == 0:
                     await asyncio.sleep(0)
-                match said:
-                    case str() if said:
+                match content:
+                    case str() if content:
                         if ttft_ms is None:
                             ttft_ms = (self._clock.monotonic() - started) * 1000
-                        text.append(said)
-                        yield TextDelta(said)
+                        text.append(content)
+                        yield TextDelta(content)
                     case Stop():
                         ended = True
-                        yield _finished(said, access, "".join(text), ttft_ms)
+                        yield _finished(content, access, "".join(text), ttft_ms)
                     case Error():
                         ended = True
-                        raise _Failed("worker.refused", said.message)
+                        raise _Failed("worker.refused", content.message)
                     case _:
                         pass
-        except (_Failed, OSError, LineTooLong) as error:
-            # TimeoutError is an OSError.
-            raise _told(error, request, access, streamed=bool(text)) from error
+        except (_Failed, OSError, LineTooLong) as error:  # TimeoutError is an OSError
+            raise _model_error(error, request, access, streamed=bool(text)) from error
         finally:
             if connection is not None:
                 connection.close()
@@ -185,12 +181,12 @@ class ForeignWorkerDriver:
         if request.choice.max_tokens is not None:
             params["max_tokens"] = request.choice.max_tokens
         answer = await self._command(command_json(CreateSession(params=params), plain=True), access)
-        # S2 does not say who names the session. Where the worker does not, we do.
+        # S2 does not say who names the session. If the worker does not, we do.
         named = answer.get("session_id")
         return named if isinstance(named, str) and named else request.call_id
 
     async def _command(self, message: JsonObject, access: ProviderAccess) -> JsonObject:
-        """The worker's answer to a command. Raises _Failed, OSError, LineTooLong."""
+        """Return the worker's answer to a command. Raise _Failed, OSError, LineTooLong."""
         async with asyncio.timeout(min(COMMAND_S, access.first_s)):
             connection = await self._connect(access)
             try:
@@ -213,7 +209,7 @@ class ForeignWorkerDriver:
         return connection
 
     def _say_goodbye(self, session_id: str, access: ProviderAccess, *, abort: bool) -> None:
-        """Tell the worker, and wait for nothing: whoever stopped the answer wants to go on."""
+        """Tell the worker without waiting: whoever stopped the answer wants to go on."""
         task = asyncio.create_task(self._goodbye(session_id, access, abort))
         self._goodbyes.add(task)
         task.add_done_callback(self._goodbyes.discard)
@@ -240,7 +236,7 @@ class _Connection:
         await self._writer.drain()
 
     async def next_line(self) -> bytes:
-        """Raises _Failed where the connection ended before one."""
+        """Return the next line. Raise _Failed if the connection ended before one."""
         while not self._lines:
             data = await self._reader.read(READ_BYTES)
             if not data:
@@ -248,8 +244,8 @@ class _Connection:
             self._lines.extend(self._decoder.feed(data))
         return self._lines.popleft()
 
-    async def next_event(self, *, is_first: bool) -> Said:
-        """The next line of an answer; text that no line end follows comes before the complaint about the end."""
+    async def next_event(self, *, is_first: bool) -> LineContent:
+        """Return the next line's content. Text without a line end comes before the error about the missing end."""
         try:
             return read_line(await self.next_line(), is_first=is_first)
         except _Failed:
@@ -260,11 +256,11 @@ class _Connection:
             return read_line(rest, is_first=is_first, has_end=False)
 
     def close(self) -> None:
-        """At once: what the worker has not read yet it need not, and may never."""
+        """Close at once: the worker need not read the rest, and may never."""
         self._writer.transport.abort()
 
 
-def _told(error: Exception, request: ModelRequest, access: ProviderAccess, *, streamed: bool) -> ModelError:
+def _model_error(error: Exception, request: ModelRequest, access: ProviderAccess, *, streamed: bool) -> ModelError:
     code: ModelErrorCode
     match error:
         case _Failed():
@@ -285,9 +281,8 @@ def _told(error: Exception, request: ModelRequest, access: ProviderAccess, *, st
 
 
 def _finished(stop: Stop, access: ProviderAccess, text: str, ttft_ms: float | None) -> Finished:
-    # What was paid for it only the configuration can say; the worker can't have been told of tools, so none count.
+    # Only the configuration knows the price; the worker can't have been told of tools, so none count.
     usage, prices = stop.usage, access.prices
-    # One that counts no tokens leaves their cost unknown, except where they cost nothing.
+    # A worker that counts no tokens leaves their cost unknown, unless they cost nothing.
     cost = prices.cost(usage) if prices and (usage.total_tokens or prices.are_nothing) else None
-    response = response_json(text=text, finish=stop.finish, tool_uses=(), usage=usage, cost=cost)
-    return Finished(finish=stop.finish, tool_uses=(), usage=usage, cost=cost, response=response, ttft_ms=ttft_ms)
+    return finished(text=text, finish=stop.finish, usage=usage, cost=cost, ttft_ms=ttft_ms)

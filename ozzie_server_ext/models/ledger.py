@@ -1,7 +1,7 @@
-"""The ledger: what calls of models reserve before they are made, and are settled at after.
+"""The ledger: what model calls reserve before they are made, and are settled at afterwards.
 
-What was settled stands in the log. Here is what runs right now: as long as a budget is in use its sum is kept in
-memory, so that looking at it and reserving in it is one step, whatever else runs.
+Settled amounts are in the log; this holds what runs right now. While a budget is in use its sum is kept in memory, so
+that checking it and reserving from it is one step, whatever else runs.
 """
 
 import asyncio
@@ -14,20 +14,20 @@ from ozzie_server_ext.domain.budget import NOTHING, Account, Budget, Measure, Ne
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AccountBalance:
-    """What the log has of an account: what was settled, and what was allowed in addition to its budget."""
+    """What the log has of an account: settled amounts, and what was allowed in addition to its budget."""
 
     settled: Spending = NOTHING
     raised: Spending = NOTHING
 
 
 Look = Callable[[Account], Awaitable[AccountBalance]]
-"""Reads what the log has of an account."""
+"""Reads an account from the log."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BudgetOverrun:
-    """A call that does not fit: `limit` with all that was raised, `used` so far, `wanted` by the call at the most,
-    `least` by one whose answer is as short as it may be."""
+    """A call that does not fit: `limit` with all raises, `used` so far, `wanted` by the call at the most, `least` by
+    one with the shortest possible answer."""
 
     budget: Budget
     measure: Measure
@@ -38,18 +38,18 @@ class BudgetOverrun:
 
     @property
     def skill(self) -> str:
-        """The skill whose file sets this limit; empty where the configuration does."""
+        """The skill whose file sets this limit; "" if the configuration does."""
         return self.budget.skill if self.measure in self.budget.skill_bounds else ""
 
     @property
     def ends_a_part(self) -> bool:
-        """Whether the limit is that of a skill that runs within something else: then that part ends, and nobody is
-        asked, for whatever it is part of goes on and says what to do."""
+        """Whether the limit is that of a skill that runs within another task: only that part ends, and nobody is asked,
+        as the task around it goes on and says what to do."""
         return bool(self.skill) and self.budget.is_part
 
 
 class BudgetBreach(Exception):
-    """A budget has no room for the call, even once every other call has ended. The call is not to be made."""
+    """A budget has no room for the call, even after all other calls have ended. The call must not be made."""
 
     def __init__(self, breach: BudgetOverrun) -> None:
         super().__init__(f"{breach.measure} of {breach.budget.account.scope}")
@@ -68,7 +68,7 @@ class _Open:
 
 @dataclass(frozen=True, slots=True)
 class _Room:
-    """What is left of a budget, by what was settled; None where it has no such limit."""
+    """What is left of a budget after the settled calls; None if it has no such limit."""
 
     budget: Budget
     open: _Open
@@ -85,7 +85,7 @@ class _Room:
 
     @property
     def share(self) -> float:
-        """How much of it was used."""
+        """The share of the budget that was used."""
         limits = (self.budget.cost, self.budget.tokens)
         parts = zip(self.open.settled, self.open.raised, limits, strict=True)
         return max((_share(used, limit + raised) for used, raised, limit in parts if limit is not None), default=0.0)
@@ -93,49 +93,35 @@ class _Room:
     def affordable(self, need: Need) -> int:
         return need.affordable(cost=self.cost, tokens=self.tokens)
 
-    def is_free(self, spending: Spending) -> bool:
-        """Whether it fits beside what other calls have reserved."""
-        cost, tokens, reserved = self.cost, self.tokens, self.open.reserved
-        return (cost is None or not spending.cost or reserved.cost + spending.cost <= cost) and (
-            tokens is None or reserved.tokens + spending.tokens <= tokens
-        )
-
-    def holds(self, spending: Spending) -> bool:
-        """Whether what is reserved still fits, `spending` being a part of it."""
-        cost, tokens, reserved = self.cost, self.tokens, self.open.reserved
+    def has_room(self, spending: Spending, *, reserved: Spending) -> bool:
+        """Whether all that is `reserved`, of which `spending` is a part, fits."""
+        cost, tokens = self.cost, self.tokens
         return (cost is None or not spending.cost or reserved.cost <= cost) and (
             tokens is None or reserved.tokens <= tokens
         )
 
     def breach(self, need: Need) -> BudgetOverrun:
-        """By what it bounds `need` the most."""
+        """Return the overrun of the measure that limits `need` the most."""
         limit, raised, used = self.budget, self.open.raised, self.open.settled
-        by_cost = limit.cost is not None and need.affordable(cost=self.cost, tokens=None) < need.affordable(
+        measure: Measure = "tokens"
+        if limit.cost is not None and need.affordable(cost=self.cost, tokens=None) < need.affordable(
             cost=None, tokens=self.tokens
-        )
-        if by_cost and limit.cost is not None:
-            return BudgetOverrun(
-                budget=limit,
-                measure="cost",
-                limit=limit.cost + raised.cost,
-                used=used.cost,
-                wanted=need.spending().cost,
-                least=need.spending(need.shortest).cost,
-            )
+        ):
+            measure = "cost"
         return BudgetOverrun(
             budget=limit,
-            measure="tokens",
-            limit=(limit.tokens or 0) + raised.tokens,
-            used=used.tokens,
-            wanted=need.spending().tokens,
-            least=need.spending(need.shortest).tokens,
+            measure=measure,
+            limit=(getattr(limit, measure) or 0) + getattr(raised, measure),
+            used=getattr(used, measure),
+            wanted=getattr(need.spending(), measure),
+            least=getattr(need.spending(need.shortest), measure),
         )
 
 
 class Reserved:
-    """A call that was let through, with `cost` (None for an unknown price) and `tokens` at the most. `written` is how
-    many of these its answer may have; None where its model's own limit fits. Once it has ended, `share` is how
-    much was used of the budget of which most was: 0 to 1, or above."""
+    """A call that was admitted, with `cost` (None for an unknown price) and `tokens` at the most. `written` limits the
+    tokens of its answer; None if its model's own limit fits. Once it has ended, `share` is the used share of the most
+    used budget: 0 to 1, or above."""
 
     def __init__(
         self,
@@ -161,32 +147,32 @@ class Reserved:
 
     @property
     def settled(self) -> Spending:
-        """Nothing before the call has begun, all of it until its end is known."""
+        """Nothing before the call has begun, the whole reservation until its end is known."""
         return self._settled
 
     @property
     def breach(self) -> BudgetOverrun | None:
-        """What left no room for a longer answer, by what is used now; None where nothing did."""
+        """The budget that leaves no room for a longer answer, by what is used now; None if none does."""
         return self._tightest and self._tightest.breach(self._need)
 
     @property
     def still_fits(self) -> bool:
-        """Whether there is room for it yet. Not where others took more meanwhile than they had reserved: a call that
-        waited for something else behind this is not to be made then, but reserved anew."""
-        return all(room.holds(self.spending) for room in self._rooms)
+        """Whether there is still room for it. If others have used more than they had reserved, a call that waited for
+        something else after this must not be made, but reserved again."""
+        return all(room.has_room(self.spending, reserved=room.open.reserved) for room in self._rooms)
 
     def begun(self) -> None:
         self._settled = self.spending
 
     def settle(self, spending: Spending) -> None:
-        """What the call took in fact, as its end was recorded."""
+        """Record what the call really used, as its end says."""
         self._settled = spending
 
 
 @dataclass(slots=True)
 class _Entry:
-    """One account's place in the ledger. Who waits for room is let through in `order`: a call that needs much is not
-    overtaken for ever by those that need little."""
+    """One account in the ledger. Waiting calls are admitted in `order`: a call that needs much is not overtaken for
+    ever by those that need little."""
 
     order: asyncio.Lock = field(default_factory=asyncio.Lock)
     open: _Open | None = None
@@ -194,7 +180,7 @@ class _Entry:
 
 
 class Ledger:
-    """`look` reads an account whose calls have all ended."""
+    """`look` reads an account that no running call uses."""
 
     def __init__(self, look: Look) -> None:
         self._look = look
@@ -206,18 +192,18 @@ class Ledger:
     async def reserve(
         self, budgets: Sequence[Budget], need: Need, *, waiting: Callable[[], None] = lambda: None
     ) -> AsyncIterator[Reserved]:
-        """Let a call through once it fits into all `budgets`, which stand from the narrowest to the widest, beside what
-        other calls have reserved; `waiting` is told once, where it has to wait for their ends. Where less is left than
-        the model's longest answer takes, what is left is reserved, and the answer bounded to it.
+        """Admit a call once it fits into all `budgets`, given from the narrowest to the widest, beside what other calls
+        have reserved; `waiting` is called once if it has to wait for them. If less is left than the model's longest
+        answer takes, the rest is reserved, and the answer limited to it.
 
-        Raises BudgetBreach where a call does not fit, whatever the others come to.
+        Raise BudgetBreach if the call does not fit, whatever the others use.
         """
-        budgets = [budget for budget in budgets if _binds(budget, need)]
+        budgets = [budget for budget in budgets if _constrains(budget, need)]
         entries = [self._entries.setdefault(budget.account, _Entry()) for budget in budgets]
         for entry in entries:
             entry.users += 1
         try:
-            reserved = await self._let_through(budgets, entries, need, waiting)
+            reserved = await self._admit(budgets, entries, need, waiting)
             try:
                 yield reserved
             finally:
@@ -225,49 +211,52 @@ class Ledger:
         finally:
             for budget, entry in zip(budgets, entries, strict=True):
                 entry.users -= 1
-                if not entry.users:  # whoever needs it next reads it from the log, which has all of it
+                if not entry.users:  # the next user reads it from the log, which has all of it
                     self._entries.pop(budget.account, None)
 
     async def fits(self, budgets: Sequence[Budget], need: Need) -> bool:
-        """Whether a call would be let through, sooner or later."""
+        """Whether a call would be admitted, sooner or later."""
         rooms = [_Room(budget, await self._read(budget.account)) for budget in budgets]
         return all(room.affordable(need) >= need.shortest for room in rooms)
 
     def raised(self) -> None:
-        """A person allowed more, and the log has it: those who wait look again."""
+        """Have waiting calls look again: a person allowed more, which is in the log."""
         self._version += 1
         self._wake()
 
-    async def _let_through(
+    async def _admit(
         self, budgets: Sequence[Budget], entries: Sequence[_Entry], need: Need, waiting: Callable[[], None]
     ) -> Reserved:
-        told = False
+        notified = False
 
-        def tell() -> None:
-            nonlocal told
-            if not told:
+        def notify() -> None:
+            nonlocal notified
+            if not notified:
                 waiting()
-                told = True
+                notified = True
 
         async with AsyncExitStack() as turn:
-            # All take the accounts in the same order, from the narrowest to the widest, so nobody waits in a circle.
+            # All calls lock accounts in the same order, from the narrowest to the widest, so that there is no deadlock.
             for entry in entries:
                 if entry.order.locked():
-                    tell()
+                    notify()
                 await turn.enter_async_context(entry.order)
             while True:
                 await self._bring_up_to_date(budgets, entries)
-                # From here to the reservation nothing else runs.
+                # Nothing else runs from here to the reservation.
                 changed = self._changed
                 rooms = [
                     _Room(budget, entry.open) for budget, entry in zip(budgets, entries, strict=True) if entry.open
                 ]
                 reserved = _bounded(rooms, need)
-                if all(room.is_free(reserved.spending) for room in rooms):
+                if all(
+                    room.has_room(reserved.spending, reserved=room.open.reserved.plus(reserved.spending))
+                    for room in rooms
+                ):
                     for room in rooms:
                         room.open.reserved = room.open.reserved.plus(reserved.spending)
                     return reserved
-                tell()
+                notify()
                 await changed.wait()
 
     def _settle(self, budgets: Sequence[Budget], entries: Sequence[_Entry], reserved: Reserved) -> None:
@@ -283,29 +272,29 @@ class Ledger:
         self._changed = asyncio.Event()
 
     async def _bring_up_to_date(self, budgets: Sequence[Budget], entries: Sequence[_Entry]) -> None:
-        """Read what is not known yet, and what was raised meanwhile, until nothing is raised while it is read."""
+        """Read what is not known yet or was raised meanwhile, until nothing is raised while reading."""
         while stale := [
             (budget.account, entry)
             for budget, entry in zip(budgets, entries, strict=True)
             if entry.open is None or entry.open.version != self._version
         ]:
             for account, entry in stale:
-                version, standing = self._version, await self._look(account)
+                version, balance = self._version, await self._look(account)
                 if entry.open is None:
-                    entry.open = _Open(standing.settled, standing.raised, version)
+                    entry.open = _Open(balance.settled, balance.raised, version)
                 else:
-                    entry.open.raised, entry.open.version = standing.raised, version
+                    entry.open.raised, entry.open.version = balance.raised, version
 
     async def _read(self, account: Account) -> _Open:
         entry = self._entries.get(account)
         if entry is not None and entry.open is not None:
             return entry.open
-        standing = await self._look(account)
-        return _Open(standing.settled, standing.raised, self._version)
+        balance = await self._look(account)
+        return _Open(balance.settled, balance.raised, self._version)
 
 
 def _bounded(rooms: Sequence[_Room], need: Need) -> Reserved:
-    """What may be reserved for `need` by what was settled. Raises BudgetBreach where its answer would break off."""
+    """Reserve for `need` what the settled calls leave. Raise BudgetBreach if its answer would break off."""
     written: int = need.written
     tightest: _Room | None = None
     for room in rooms:
@@ -314,18 +303,18 @@ def _bounded(rooms: Sequence[_Room], need: Need) -> Reserved:
             raise BudgetBreach(room.breach(need))
         if affordable < written:
             written, tightest = affordable, room
-    # A model whose own limit nobody knows is told one, or nothing would hold it to what was reserved.
-    is_told = tightest is not None or (need.is_guess and bool(rooms))
+    # A model whose own limit is unknown is given one, or it could use more than was reserved.
+    is_limited = tightest is not None or (need.is_guess and bool(rooms))
     spending = need.spending(written)
-    return Reserved(need, rooms, need.cost(written), spending.tokens, written if is_told else None, tightest)
+    return Reserved(need, rooms, need.cost(written), spending.tokens, written if is_limited else None, tightest)
 
 
 def _share(used: int, limit: int) -> float:
-    """Of a limit of nothing, whatever was used is all of it, and what is free is none."""
+    """Return the used share of a limit; with a limit of 0: 1.0 if anything was used, else 0.0."""
     return used / limit if limit else float(used > 0)
 
 
-def _binds(budget: Budget, need: Need) -> bool:
-    """Whether it has anything to say to such a call: one of money does not, where the price is unknown or nothing."""
+def _constrains(budget: Budget, need: Need) -> bool:
+    """Whether this budget constrains the call; a cost budget does not if the price is unknown or 0."""
     is_priced = need.prices is not None and not need.prices.are_nothing
     return budget.tokens is not None or (budget.cost is not None and is_priced)

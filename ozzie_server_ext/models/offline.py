@@ -8,10 +8,10 @@ from collections.abc import AsyncGenerator, Collection, Sequence
 
 from ozzie_server_ext.domain.budget import Usage
 from ozzie_server_ext.domain.clock import Clock
-from ozzie_server_ext.domain.events import Finish, ToolUse
+from ozzie_server_ext.domain.events import ToolUse
 from ozzie_server_ext.domain.ids import CallId
 from ozzie_server_ext.domain.json import Json, JsonObject
-from ozzie_server_ext.models.driver import ChatMessage, Finished, ModelEvent, ModelRequest, TextDelta, response_json
+from ozzie_server_ext.models.driver import ChatMessage, ModelEvent, ModelRequest, TextDelta, finished
 from ozzie_server_ext.models.offline_moves import (
     Ask,
     Move,
@@ -19,6 +19,7 @@ from ozzie_server_ext.models.offline_moves import (
     Say,
     Seen,
     applied,
+    ask_once,
     changes_in,
     code,
     count_rows,
@@ -27,7 +28,9 @@ from ozzie_server_ext.models.offline_moves import (
     field,
     find_expression,
     found,
+    get,
     given_by,
+    items,
     kernels,
     listing,
     names_in,
@@ -52,7 +55,7 @@ _OWN_FACTS = "From Ozzie's offline script."
 
 
 def facts_move(message: str, seen: Sequence[Seen], label: str) -> Move | None:
-    """What follows on the message of such a step. `label` stands in what earlier steps gave, and is left out."""
+    """Return the move for a step of the facts skills. `label` occurs in what earlier steps gave, and is left out."""
     text = message[:MAX_CHARS]
     if wanted := _FACT.match(text):
         return Say(_fact(wanted[1], wanted[2]))
@@ -72,7 +75,7 @@ def _fact(topic: str, side: str) -> str:
 
 
 def _kept(path: str, note: str, seen: Sequence[Seen]) -> Move:
-    """A file that is there already is written anew by who has read it."""
+    """Write a new file; replace an existing one only after reading it."""
     args: JsonObject = {"path": path, "text": note}
     if not seen:
         return Ask("write_file", args)
@@ -122,7 +125,7 @@ def _notebook_move(question: str, seen: Sequence[Seen]) -> Move | None:
 
 
 def _with_cell(question: str, seen: Sequence[Seen], tool: str, number: str, more: JsonObject) -> Move | None:
-    """Reads the notebook, for what the cell is called; then the edit."""
+    """Read the notebook, to learn the cell's id; then make the edit."""
     path = _notebook(question)
     if not path:
         return None
@@ -141,8 +144,7 @@ def _show(question: str, seen: Sequence[Seen]) -> Move | None:
     path = _notebook(question)
     if not path or not _CELLS.search(question):
         return None
-    read = given_by("read_notebook", seen)
-    return Ask("read_notebook", {"path": path}) if read is None else Say(_table(path, read.data))
+    return ask_once("read_notebook", {"path": path}, seen, lambda data: _table(path, data))
 
 
 def _taken_back(question: str, seen: Sequence[Seen]) -> Move | None:
@@ -153,23 +155,24 @@ def _taken_back(question: str, seen: Sequence[Seen]) -> Move | None:
 
 
 def taken_back(question: str, messages: Sequence[ChatMessage]) -> Ask | None:
-    """Takes the last edit of a notebook back, where the question wants that and there was one."""
+    """Undo the last edit of a notebook, if the question wants that and there was one."""
     if not _UNDO.search(question):
         return None
     for message in reversed(messages):
-        data = _result(message) if message.role == "tool" else {}
+        data = _object(message.content) if message.role == "tool" else {}
         path, undo = data.get("path"), data.get("undo")
         if isinstance(path, str) and isinstance(undo, str) and path.endswith(_ENDING):
             return Ask("undo_cell_edit", {"path": path, "undo": undo})
     return None
 
 
-def _result(message: ChatMessage) -> JsonObject:
+def _object(text: str) -> JsonObject:
+    """Return the JSON object in `text`, {} if there is none: a language model may have written it."""
     try:
-        data = loads(message.content, surrogates="repair")
+        found = loads(text, surrogates="repair")
     except InvalidJson:
         return {}
-    return data if isinstance(data, dict) else {}
+    return found if isinstance(found, dict) else {}
 
 
 def _notebook(question: str) -> str:
@@ -178,8 +181,7 @@ def _notebook(question: str) -> str:
 
 
 def _cells_of(data: Json) -> list[JsonObject]:
-    cells = data.get("cells") if isinstance(data, dict) else None
-    return [each for each in cells if isinstance(each, dict)] if isinstance(cells, list) else []
+    return [each for each in items(data, "cells") if isinstance(each, dict)]
 
 
 def _table(path: str, data: Json) -> str:
@@ -196,9 +198,7 @@ def _first_line(cell: JsonObject) -> str:
 
 
 def _done(path: str, given: Seen, what: str) -> Say:
-    data = given.data if isinstance(given.data, dict) else {}
-    notes = data.get("notes")
-    more = " ".join(str(note) for note in notes) if isinstance(notes, list) else ""
+    more = " ".join(str(note) for note in items(given.data, "notes"))
     return Say(f"{what} {code(path)}. {more}".rstrip())
 
 
@@ -206,10 +206,10 @@ NOTEBOOK_RULES: tuple[Rule, ...] = (_add, _change, _delete, _notebook_move, _tak
 
 
 LABEL = "Offline script, not a language model. Connect a model for real answers: %model"
-"""Stands once in a turn's answer, as a line of its own."""
+"""Stands once in a turn's answer, on a line of its own."""
 
 MAX_QUESTION_CHARS = 2000
-"""The rules run on the gateway's loop, and searching takes quadratic time on text made for it."""
+"""The rules run on the gateway's loop, and searching may take quadratic time on text made for it."""
 
 _FOLDER = re.compile(r"\b(?:in|of|under|below|inside)\s+(?:the\s+)?(?:folder\s+)?[`\"']?([\w.][\w./-]*)", re.I)
 _HERE = frozenset({"this", "the", "here", "project", "folder", "there", "my", "current", "directory", "it"})
@@ -240,7 +240,7 @@ _CALCULATOR = re.compile(r"\bcalculator\b", re.I)
 
 
 def next_move(messages: Sequence[ChatMessage], tools: Collection[str]) -> Move:
-    """What follows on this conversation: a tool of `tools`, or the answer with its label."""
+    """Return the next move in this conversation: a call of one of `tools`, or the answer with its label."""
     question, seen = _turn(messages)
     if _AGAIN.search(question) and (note := _last_note(messages)):
         path, lines = note
@@ -268,7 +268,7 @@ def _move(question: str, seen: Sequence[Seen], tools: Collection[str]) -> Move:
 
 
 def _turn(messages: Sequence[ChatMessage]) -> tuple[str, list[Seen]]:
-    """The user's last message in one line, and the tool results that came after it, in order."""
+    """Return the user's last message in one line, and the tool results that came after it, in order."""
     start = max((i for i, message in enumerate(messages) if message.role == "user"), default=None)
     if start is None:
         return "", []
@@ -281,7 +281,7 @@ def _turn(messages: Sequence[ChatMessage]) -> tuple[str, list[Seen]]:
 
 
 def _message(messages: Sequence[ChatMessage]) -> str:
-    """The user's last message as it is."""
+    """Return the user's last message unchanged."""
     return next((message.content for message in reversed(messages) if message.role == "user"), "")
 
 
@@ -298,7 +298,7 @@ def _seen(tool: str, content: str) -> Seen:
     return Seen(tool, data, str(error["message"])) if "message" in error else Seen(tool, error)
 
 
-# --- rules: the first that fits, wins -----------------------------------------------------------------
+# --- rules: the first match wins ----------------------------------------------------------------------
 
 
 def _rows(question: str, seen: Sequence[Seen]) -> Move | None:
@@ -322,7 +322,7 @@ def _no_result(failed: Seen) -> Say:
 
 
 def _note(question: str, seen: Sequence[Seen]) -> Move | None:
-    """A file that is there already is read first: it is written anew only by who knows its version."""
+    """Read an existing file first: only who knows its version may replace it."""
     wanted, path = _NOTE.search(question), path_in(question)
     if not wanted or not path:
         return None
@@ -343,24 +343,15 @@ def _note(question: str, seen: Sequence[Seen]) -> Move | None:
 
 
 def _last_note(messages: Sequence[ChatMessage]) -> tuple[str, int] | None:
-    """Path and lines of the last note that the script wanted to write in an earlier turn."""
-    asked = max((i for i, message in enumerate(messages) if message.role == "user"), default=0)
-    for message in reversed(messages[:asked]):
+    """Return path and number of lines of the last note that the script wanted to write in an earlier turn."""
+    start = max((i for i, message in enumerate(messages) if message.role == "user"), default=0)
+    for message in reversed(messages[:start]):
         for use in message.tool_uses:
-            args = _arguments(use.arguments) if use.name == "write_file" else {}
+            args = _object(use.arguments) if use.name == "write_file" else {}
             path, text = args.get("path"), args.get("text")
             if isinstance(path, str) and isinstance(text, str):
                 return path, min(text.count("\n"), 8)
     return None
-
-
-def _arguments(text: str) -> JsonObject:
-    """Of a call of an earlier turn, which a language model may have made."""
-    try:
-        args = loads(text, surrogates="repair")
-    except InvalidJson:
-        return {}
-    return args if isinstance(args, dict) else {}
 
 
 def _ask_back(question: str, seen: Sequence[Seen]) -> Move | None:
@@ -369,7 +360,7 @@ def _ask_back(question: str, seen: Sequence[Seen]) -> Move | None:
         return None
     given = given_by("ask_user", seen)
     if given is not None:
-        answer = given.data.get("answer") if isinstance(given.data, dict) else None
+        answer = get(given.data, "answer")
         return Say(f"Your answer is {code(str(answer))}." if answer else "You skipped the question.")
     if which:
         first, second = which[1], which[2]
@@ -380,8 +371,8 @@ def _ask_back(question: str, seen: Sequence[Seen]) -> Move | None:
 
 
 def _run(question: str, seen: Sequence[Seen]) -> Move | None:
-    """A command, or a program where it says Python, between backticks. What it changes in a folder that it may change
-    is applied."""
+    """Run a command between backticks, or a program if the question says Python; apply its changes to a folder that it
+    may change."""
     wanted, changing = _RUN.search(question), _CHANGING.search(question)
     if wanted is None:
         return None
@@ -397,59 +388,49 @@ def _run(question: str, seen: Sequence[Seen]) -> Move | None:
 
 
 def _run_on_host(question: str, seen: Sequence[Seen]) -> Move | None:
-    """A program and its words, between backticks; as a shell would part them, but run by none."""
+    """Run the words between backticks as a program, split like a shell does but without one."""
     wanted = _ON_HOST.search(question)
     if wanted is None:
         return None
-    given = given_by("host_command", seen)
-    if given is not None:
-        return Say(printed(given.data))
     try:
         words: list[Json] = [*shlex.split(wanted[2])]
     except ValueError:
         words = []
-    return Ask("host_command", {"argv": words}) if words else Say("The script can't part this into words.")
+    if not words:
+        return Say("The script can't split this into words.")
+    return ask_once("host_command", {"argv": words}, seen, printed)
 
 
 def _fetch(question: str, seen: Sequence[Seen]) -> Move | None:
     wanted = _FETCH.search(question)
-    if wanted is None:
-        return None
-    given = given_by("fetch_url", seen)
-    return Ask("fetch_url", {"url": wanted[1].rstrip(".,;!")}) if given is None else Say(fetched(given.data))
+    return wanted and ask_once("fetch_url", {"url": wanted[1].rstrip(".,;!")}, seen, fetched)
 
 
 def _search(question: str, seen: Sequence[Seen]) -> Move | None:
     wanted = _SEARCH.search(question)
-    if wanted is None:
-        return None
-    given = given_by("web_search", seen)
-    return Ask("web_search", {"query": wanted[1].strip(" .?!")}) if given is None else Say(found(given.data))
+    return wanted and ask_once("web_search", {"query": wanted[1].strip(" .?!")}, seen, found)
 
 
 def _kernels(question: str, seen: Sequence[Seen]) -> Move | None:
     if not _KERNELS.search(question):
         return None
-    given = given_by("list_kernels", seen)
-    return Ask("list_kernels", {}) if given is None else Say(kernels(given.data))
+    return ask_once("list_kernels", {}, seen, kernels)
 
 
 def _read(question: str, seen: Sequence[Seen]) -> Move | None:
     path = path_in(question)
     if not path or not (_READ.search(question) or "@" in question):
         return None
-    read = given_by("read_file", seen)
-    return Ask("read_file", {"path": path}) if read is None else Say(excerpt(path, read.data))
+    return ask_once("read_file", {"path": path}, seen, lambda data: excerpt(path, data))
 
 
 def _list(question: str, seen: Sequence[Seen]) -> Move | None:
     if not _LIST.search(question):
         return None
-    found = _FOLDER.search(question)
-    named = found[1].rstrip("./") if found else ""
-    path = path_in(question) or ("." if named.lower() in _HERE else named) or "."
-    listed = given_by("list_files", seen)
-    return Ask("list_files", {"path": path}) if listed is None else Say(listing(path, listed.data))
+    folder = _FOLDER.search(question)
+    name = folder[1].rstrip("./") if folder else ""
+    path = path_in(question) or ("." if name.lower() in _HERE else name) or "."
+    return ask_once("list_files", {"path": path}, seen, lambda data: listing(path, data))
 
 
 def _sum(question: str, seen: Sequence[Seen]) -> Move | None:
@@ -457,20 +438,24 @@ def _sum(question: str, seen: Sequence[Seen]) -> Move | None:
     if expression is None:
         wanted = _CALCULATOR.search(question)
         return Say("There is no sum in this that the script can find. Try `What is 12 * (3 + 4)?`") if wanted else None
-    given = given_by("calculator", seen)
-    if given is None:
-        return Ask("calculator", {"expr": expression})
-    return Say(f"{code(expression)} = **{field(given.data, 'value', 'result', 'text')}**")
+    return ask_once(
+        "calculator",
+        {"expr": expression},
+        seen,
+        lambda data: f"{code(expression)} = **{field(data, 'value', 'result', 'text')}**",
+    )
 
 
 def _time(question: str, seen: Sequence[Seen]) -> Move | None:
     if not _TIME.search(question):
         return None
-    given = given_by("current_time", seen)
-    if given is None:
-        zone = _ZONE.search(question)
-        return Ask("current_time", {"timezone": zone[1]} if zone else {})
-    return Say(f"It is {field(given.data, 'text', 'local', 'iso', 'time', 'now', 'value')}.")
+    zone = _ZONE.search(question)
+    return ask_once(
+        "current_time",
+        {"timezone": zone[1]} if zone else {},
+        seen,
+        lambda data: f"It is {field(data, 'text', 'local', 'iso', 'time', 'now', 'value')}.",
+    )
 
 
 def _greeting(question: str, seen: Sequence[Seen]) -> Move | None:
@@ -526,10 +511,8 @@ _WORDS = re.compile(r"\s*\S+\s*\S*\s*")
 
 
 class OfflineDriver:
-    """Works at once and anywhere: no key, no network, no worker process. It costs nothing and uses no tokens.
-
-    `pause_s` lies between two deltas, so that a person sees the answer stream as a model's would.
-    """
+    """Works at once and anywhere, without key, network or worker process, at no cost and without using tokens.
+    `pause_s` is the pause between two deltas, so that a person sees the answer stream like a model's."""
 
     def __init__(self, clock: Clock | None = None, *, pause_s: float = PAUSE_S) -> None:
         self._clock = clock or SystemClock()
@@ -550,15 +533,4 @@ class OfflineDriver:
                 else:
                     await asyncio.sleep(self._pause_s)
                 yield TextDelta(piece)
-        yield _finished(text, finish, tool_uses, ttft_ms)
-
-
-def _finished(text: str, finish: Finish, tool_uses: tuple[ToolUse, ...], ttft_ms: float | None) -> Finished:
-    return Finished(
-        finish=finish,
-        tool_uses=tool_uses,
-        usage=Usage(),
-        cost=0,
-        response=response_json(text=text, finish=finish, tool_uses=tool_uses, usage=Usage(), cost=0),
-        ttft_ms=ttft_ms,
-    )
+        yield finished(text=text, finish=finish, tool_uses=tool_uses, usage=Usage(), cost=0, ttft_ms=ttft_ms)

@@ -1,4 +1,4 @@
-"""What the offline script is made of: what it has seen of a turn, and what it does next."""
+"""The parts of the offline script: what it has seen of a turn, its next move, and the words for results."""
 
 import csv
 import io
@@ -10,6 +10,7 @@ from typing import TypeAlias
 
 from ozzie_server_ext.domain.json import Json, JsonObject
 from ozzie_server_ext.protocol.jsontext import dumps
+from ozzie_server_ext.render.text import counted
 
 _PATH = re.compile(r"@(?:\"([^\"]+)\"|(\S+))|(?<![\w/@])((?:[\w.-]+/)*[\w-]+\.[A-Za-z]\w{0,9})\b")
 
@@ -23,7 +24,7 @@ class Say:
 
 @dataclass(frozen=True, slots=True)
 class Ask:
-    """Wants a tool to run before it answers."""
+    """Calls a tool before it answers."""
 
     tool: str
     args: JsonObject
@@ -31,7 +32,7 @@ class Ask:
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """What a tool of this turn gave: its data, or the sentence that says why it gave none."""
+    """The result of a tool in this turn: its data, or a sentence that says why there is none."""
 
     tool: str
     data: Json
@@ -43,12 +44,18 @@ Rule: TypeAlias = Callable[[str, Sequence[Seen]], Move | None]
 
 
 def given_by(tool: str, seen: Sequence[Seen]) -> Seen | None:
-    """The last that this tool gave in this turn."""
+    """Return the latest result of this tool in this turn."""
     return next((found for found in reversed(seen) if found.tool == tool), None)
 
 
+def ask_once(tool: str, args: JsonObject, seen: Sequence[Seen], answer: Callable[[Json], str]) -> Move:
+    """Call the tool, or answer with its result if this turn has one."""
+    given = given_by(tool, seen)
+    return Ask(tool, args) if given is None else Say(answer(given.data))
+
+
 def path_in(question: str) -> str:
-    """The first file that the question names; empty where it names none."""
+    """Return the first file that the question names, or ""."""
     found = _PATH.search(question)
     if not found:
         return ""
@@ -61,30 +68,38 @@ _SHOWN_ENTRIES = 40
 
 
 def code(text: str) -> str:
-    """`text` as a Markdown code span that it can't break out of."""
+    """Return `text` as a Markdown code span that it can't break out of."""
     lookalike = "\N{MODIFIER LETTER GRAVE ACCENT}"
     return f"`{text.replace('`', lookalike)}`"
 
 
+def get(data: Json, name: str) -> Json:
+    """Return a field of `data`; None if there is none, or `data` is no object."""
+    return data.get(name) if isinstance(data, dict) else None
+
+
+def items(data: Json, name: str) -> list[Json]:
+    """Return a list in `data`; an empty one if there is none."""
+    found = get(data, name)
+    return found if isinstance(found, list) else []
+
+
 def field(data: Json, *names: str) -> str:
-    """The first of `names` that `data` has, as text; without one of them, all of it."""
-    if isinstance(data, dict):
-        for name in names:
-            if data.get(name) is not None:
-                return field(data[name])
+    """Return the first of `names` that `data` has, as text; without one of them, all of `data`."""
+    for name in names:
+        if (found := get(data, name)) is not None:
+            return field(found)
     return data if isinstance(data, str) else dumps(data)
 
 
 def names_in(data: Json) -> list[str] | None:
-    """The names in a listing; None where this is no listing, or not the whole of it."""
-    if not isinstance(data, dict) or data.get("truncated"):
-        return None
-    entries = data.get("entries")
+    """Return the names in a listing; None if `data` is no listing, or not the whole of it."""
+    entries = None if get(data, "truncated") else get(data, "entries")
     return [_name(entry) for entry in entries] if isinstance(entries, list) else None
 
 
 def listing(path: str, data: Json) -> str:
-    entries = data.get("entries") if isinstance(data, dict) else None
+    entries = get(data, "entries")
     if not isinstance(entries, list):
         return _fenced(field(data, "text"))
     if not entries:
@@ -97,109 +112,97 @@ def listing(path: str, data: Json) -> str:
 
 
 def excerpt(path: str, data: Json) -> str:
-    """The first lines of a file that was read."""
+    """Return the first lines of a file that was read."""
     text = field(data, "text", "content")
     shown = "\n".join(text.splitlines()[:_SHOWN_LINES])[:_SHOWN_CHARS]
     if not shown:
         return f"{code(path)} is empty."
     total = _lines(text, data)
-    head = f"{code(path)} has {_counted(total, 'line')}."
+    head = f"{code(path)} has {counted(total, 'line')}."
     return (
         f"{head} It begins:\n\n{_fenced(shown)}" if len(shown) < len(text.rstrip()) else f"{head}\n\n{_fenced(shown)}"
     )
 
 
 def printed(data: Json) -> str:
-    """What a command printed, and how it ended."""
-    text = field(data, "output") if isinstance(data, dict) and isinstance(data.get("output"), str) else ""
-    text = text or _kept_head(data)
-    code_ = data.get("exit_code") if isinstance(data, dict) else None
-    ended = field(data, "ended") if isinstance(data, dict) and data.get("ended") else ""
+    """Return what a command printed, and how it ended."""
+    output = get(data, "output")
+    text = (output if isinstance(output, str) else "") or _kept_head(data)
+    code_ = get(data, "exit_code")
+    ended = field(data, "ended") if get(data, "ended") else ""
     how = ended or ("It ran." if code_ == 0 else f"It ended with {code(f'exit {code_}')}.")
     shown = "\n".join(text.rstrip().splitlines()[:_SHOWN_ENTRIES])
     return f"{how}\n\n{_fenced(shown)}" if shown else f"{how} It printed nothing."
 
 
 def kernels(data: Json) -> str:
-    """The kernels that run, and what for."""
-    listed = data.get("kernels") if isinstance(data, dict) else None
-    if not isinstance(listed, list) or not listed:
-        return field(data, "note") if isinstance(data, dict) and data.get("note") else "No kernel runs here."
-    rows = [each for each in listed if isinstance(each, dict)]
+    """Return the running kernels, and their notebooks."""
+    listed = items(data, "kernels")
+    if not listed:
+        return field(data, "note") if get(data, "note") else "No kernel runs here."
     lines = [
         f"- {code(field(each, 'notebook' if each.get('notebook') else 'name'))}: {code(field(each, 'state'))}"
-        for each in rows
+        for each in listed
+        if isinstance(each, dict)
     ]
     return "These kernels run:\n\n" + "\n".join(lines[:_SHOWN_ENTRIES])
 
 
 def fetched(data: Json) -> str:
-    """Where a page stood, and how it begins; or where it leads."""
+    """Return where a page was found and how it begins, or where it redirects."""
     where = code(field(data, "url") if isinstance(data, dict) and "url" in data else "")
-    if isinstance(data, dict) and data.get("leads_to"):
+    if get(data, "leads_to"):
         return f"{where} redirects to {code(field(data, 'leads_to'))}, which was not followed."
     text = _kept_head(data) or (field(data, "text") if isinstance(data, dict) and "text" in data else "")
     shown = "\n".join(text.splitlines()[:_SHOWN_LINES])[:_SHOWN_CHARS]
-    title = field(data, "title") if isinstance(data, dict) and data.get("title") else ""
+    title = field(data, "title") if get(data, "title") else ""
     head = f"{where}, {code(title)}" if title else where
     return f"{head} begins:\n\n{_fenced(shown)}" if shown else f"{head} has no text."
 
 
 def found(data: Json) -> str:
-    """What a search of the web gave."""
-    results = data.get("results") if isinstance(data, dict) else None
-    if not isinstance(results, list) or not results:
-        return "The search found nothing."
-    return "\n".join(f"- {code(field(each, 'title'))}: {code(field(each, 'url'))}" for each in results)
+    """Return the results of a web search."""
+    results = [f"- {code(field(each, 'title'))}: {code(field(each, 'url'))}" for each in items(data, "results")]
+    return "\n".join(results) or "The search found nothing."
 
 
 def _kept_head(data: Json) -> str:
-    """The beginning of what was too long to be told, and is kept."""
-    kept = data.get("kept") if isinstance(data, dict) else None
-    heads = [each for each in kept if isinstance(each, dict) and "head" in each] if isinstance(kept, list) else []
+    """Return the beginning of a result that was too long, and is kept elsewhere."""
+    heads = [each for each in items(data, "kept") if isinstance(each, dict) and "head" in each]
     return field(heads[0], "head") + "…\n" if heads else ""
 
 
 def changes_in(data: Json) -> tuple[str, list[str]] | None:
-    """The artifact with what a command changed in its copy, and the paths in it; None where there is none."""
-    changes = data.get("changes") if isinstance(data, dict) else None
-    if not isinstance(changes, dict) or not isinstance(changes.get("files"), list) or not changes.get("artifact"):
+    """Return the artifact with a command's changes and the changed paths; None if there is none."""
+    changes = get(data, "changes")
+    files = get(changes, "files")
+    if not isinstance(files, list) or not get(changes, "artifact"):
         return None
-    files = changes["files"]
-    assert isinstance(files, list)
     return field(changes, "artifact"), [field(file, "path") for file in files]
 
 
 def applied(data: Json) -> str:
-    """Which files were changed in the project, and which were not."""
-    found = data if isinstance(data, dict) else {}
-    done, left = (
-        [code(field(path)) for path in paths] for paths in (_list(found, "applied"), _list(found, "not_applied"))
-    )
+    """Return which files were changed in the project, and which were not."""
+    done, left = ([code(field(path)) for path in items(data, name)] for name in ("applied", "not_applied"))
     if left:
-        return f"Applied: {', '.join(done)}. Not applied: {', '.join(left)}. {field(found, 'why')}"
+        return f"Applied: {', '.join(done)}. Not applied: {', '.join(left)}. {field(data, 'why')}"
     return f"Applied: {', '.join(done)}." if done else "There was nothing to apply."
 
 
-def _list(data: dict[str, Json], name: str) -> list[Json]:
-    found = data.get(name)
-    return found if isinstance(found, list) else []
-
-
 def count_rows(path: str, data: Json, *, unit: str) -> str:
-    """How many rows the file has: in a table, records below the header line; else lines."""
+    """Return the number of rows: records below the header line of a table, else lines."""
     text = field(data, "text", "content")
-    truncated = isinstance(data, dict) and bool(data.get("truncated"))
+    truncated = bool(get(data, "truncated"))
     suffix = posixpath.splitext(path)[1].lower()
     if suffix not in (".csv", ".tsv") or unit == "lines":
-        return f"{code(path)} has {_counted(_lines(text, data), 'line')}."
+        return f"{code(path)} has {counted(_lines(text, data), 'line')}."
     if truncated:
         return (
-            f"{code(path)} has {_counted(max(0, _lines(text, data) - 1), 'line')} below its header line; "
+            f"{code(path)} has {counted(max(0, _lines(text, data) - 1), 'line')} below its header line; "
             "only a part of it was read, so a row that spans lines counts as several."
         )
     rows = _records(text, "\t" if suffix == ".tsv" else ",")
-    return f"{code(path)} has **{_counted(max(0, rows - 1), 'row')}**, not counting its header line."
+    return f"{code(path)} has **{counted(max(0, rows - 1), 'row')}**, not counting its header line."
 
 
 def _records(text: str, delimiter: str) -> int:
@@ -210,12 +213,8 @@ def _records(text: str, delimiter: str) -> int:
 
 
 def _lines(text: str, data: Json) -> int:
-    told = data.get("lines") if isinstance(data, dict) else None
-    return told if isinstance(told, int) and not isinstance(told, bool) else len(text.splitlines())
-
-
-def _counted(number: int, noun: str) -> str:
-    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+    lines = get(data, "lines")
+    return lines if isinstance(lines, int) and not isinstance(lines, bool) else len(text.splitlines())
 
 
 def _name(entry: Json) -> str:
@@ -223,13 +222,12 @@ def _name(entry: Json) -> str:
 
 
 def _slash(entry: Json) -> str:
-    folder = isinstance(entry, dict) and entry.get("kind") in ("folder", "directory", "dir")
-    return "/" if folder else ""
+    return "/" if get(entry, "kind") in ("folder", "directory", "dir") else ""
 
 
 def _size(entry: Json) -> str:
-    size = entry.get("size") if isinstance(entry, dict) and not _slash(entry) else None
-    return f", {_counted(size, 'byte')}" if isinstance(size, int) and not isinstance(size, bool) else ""
+    size = None if _slash(entry) else get(entry, "size")
+    return f", {counted(size, 'byte')}" if isinstance(size, int) and not isinstance(size, bool) else ""
 
 
 def _fenced(text: str) -> str:
@@ -241,7 +239,7 @@ def _fenced(text: str) -> str:
 _SIGNS = str.maketrans(
     {"×": "*", "·": "*", "÷": "/", "−": "-", "–": "-", "²": "^2", "³": "^3", "\N{NO-BREAK SPACE}": " "}
 )
-# Begun at a number's first digit only and bounded, so that a long run of digits is not searched from each of them.
+# It begins at a number's first digit and is bounded, so that a long run of digits is not searched from each of them.
 _NUMBER = r"(?<![\d.])(\d{1,30}(?:\.\d{1,30})?)"
 _WORDS = (
     (re.compile(r"\s+(?:multiplied by|times)\s+", re.I), " * "),
@@ -260,7 +258,7 @@ _MAX_CHARS = 200
 
 
 def find_expression(question: str) -> str | None:
-    """The sum in `question` as an expression of numbers, brackets and `+ - * / **`; None where it asks for none.
+    """Return the sum in `question` as an expression of numbers, brackets and `+ - * / **`; None if there is none.
 
     >>> find_expression("What is 17.5 % of 2,480?")
     '17.5/100*2480'

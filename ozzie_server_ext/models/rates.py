@@ -1,4 +1,4 @@
-"""Limits of providers that all turns share: requests and tokens a minute, and calls at once."""
+"""Rate limits of providers, shared by all turns: requests and tokens per minute, and calls at once."""
 
 import asyncio
 import contextlib
@@ -14,7 +14,7 @@ WINDOW_S = 60.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RateLimits:
-    """None where there is no limit. Requests and tokens are counted over every stretch of 60 s."""
+    """None means no limit. Requests and tokens are counted over any 60 s."""
 
     requests_per_minute: int | None = None
     tokens_per_minute: int | None = None
@@ -28,7 +28,7 @@ class _Call:
 
 
 class RateSlot:
-    """A call that was let through. `settle` says how many tokens it took in fact."""
+    """A call that was admitted. `settle` sets the tokens that it really used."""
 
     def __init__(self, gate: "_Gate", call: _Call) -> None:
         self._gate = gate
@@ -38,14 +38,14 @@ class RateSlot:
         self._call.tokens = tokens
 
     def leave(self) -> None:
-        """It is not sent after all, and counts as no request."""
-        with contextlib.suppress(ValueError):  # it was a minute ago
+        """Withdraw: the call is not sent, and does not count as a request."""
+        with contextlib.suppress(ValueError):  # it has left the window already
             self._gate.recent.remove(self._call)
 
 
 @dataclass(slots=True)
 class _Gate:
-    """One provider. Who waits is let through in order: a large request is never overtaken for ever by small ones."""
+    """One provider. Calls are admitted in order: small requests never overtake a large one for ever."""
 
     order: asyncio.Lock = field(default_factory=asyncio.Lock)
     recent: deque[_Call] = field(default_factory=deque[_Call])
@@ -54,7 +54,7 @@ class _Gate:
 
 
 class Rates:
-    """Kept in memory: what was sent before a restart is not counted after it."""
+    """The limits are kept in memory: what was sent before a restart does not count."""
 
     def __init__(self, clock: Clock, sleep: Callable[[float], Awaitable[None]] = asyncio.sleep) -> None:
         self._clock = clock
@@ -65,18 +65,18 @@ class Rates:
     async def place(
         self, provider: str, limits: RateLimits, tokens: int, *, waiting: Callable[[], None] = lambda: None
     ) -> AsyncIterator[RateSlot]:
-        """Wait until the provider's limits let a call of about so many tokens through. `waiting` is told once, where it
-        does not go at once. A request that is larger than all tokens of a minute goes when it is alone in it."""
+        """Wait until the provider's limits admit a call of about so many tokens. `waiting` is called once if it has to
+        wait. A request larger than all tokens of a minute goes when it is alone in it."""
         gate = self._gates.setdefault(provider, _Gate())
-        told = False
+        notified = False
         if gate.order.locked():
             waiting()
-            told = True
+            notified = True
         async with gate.order:
             while (wait_s := self._wait_s(gate, limits, tokens)) != 0:
-                if not told:
+                if not notified:
                     waiting()
-                    told = True
+                    notified = True
                 if wait_s is None:
                     gate.freed.clear()
                     await gate.freed.wait()
@@ -92,7 +92,7 @@ class Rates:
             gate.freed.set()
 
     def _wait_s(self, gate: _Gate, limits: RateLimits, tokens: int) -> float | None:
-        """Seconds until the next look is worth it; 0 where the call may go, None until another one has ended."""
+        """Return the seconds until the next check; 0 if the call may go, None to wait until another one ends."""
         now = self._clock.monotonic()
         while gate.recent and gate.recent[0].at + WINDOW_S <= now:
             gate.recent.popleft()

@@ -1,4 +1,4 @@
-"""From names to models: configured providers and aliases, `driver/model` said directly, and what is found here."""
+"""Resolve names of models: configured providers and aliases, `driver/model` named directly, and what is found here."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -12,7 +12,7 @@ from ozzie_server_ext.models.chain import Chain, RetryPolicy
 from ozzie_server_ext.models.credentials import KEY_VARIABLES, CredentialStore, KeyPlace, Secrets, base_url_of
 from ozzie_server_ext.models.driver import ModelChoice, ProviderAccess
 from ozzie_server_ext.models.rates import RateLimits
-from ozzie_server_ext.models.selector import ModelSelector, Resolution
+from ozzie_server_ext.models.selector import ModelSelector, Resolution, Tags
 from ozzie_server_ext.models.selector import resolve as weigh
 from ozzie_server_ext.protocol.worker import DEFAULT_SOCKET
 
@@ -46,7 +46,7 @@ class UnknownModel(InputError):
 
 
 class BadAddress(InputError):
-    """The address beside a model's name is none, or the name has its own."""
+    """The address beside a model's name is invalid, or the name has its own."""
 
     code = "model.address"
 
@@ -54,7 +54,7 @@ class BadAddress(InputError):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Listed:
     """A model that can be chosen: its name, what it stands for, its tags, and why it can't be used right now, if so.
-    `key` is where its key was found, empty where it needs none or there is none."""
+    `key` is where its key was found, "" if it needs or has none."""
 
     name: str
     driver: str
@@ -62,20 +62,20 @@ class Listed:
     key: KeyPlace = ""
     missing: str = ""
     is_default: bool = False
-    tags: Mapping[str, str | int | float | bool] = field(default_factory=dict[str, str | int | float | bool])
+    tags: Tags = field(default_factory=dict[str, str | int | float | bool])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Offer:
-    """Something found on this machine, in words, and the name to choose to use it."""
+    """Something found on this machine, in words, and the name that uses it."""
 
     found: str
     choose: str
 
 
 class ModelRegistry:
-    """The models of one configuration. `env` is the process's environment and `$OZZIE_PATH/.env` together; `secrets`
-    is the vault, which goes before it."""
+    """The models of one configuration. `env` is the process's environment together with `$OZZIE_PATH/.env`; `secrets`
+    is the vault, which takes precedence."""
 
     def __init__(self, settings: ModelsSettings, env: Mapping[str, str], secrets: Secrets | None = None) -> None:
         self._settings = settings
@@ -87,32 +87,27 @@ class ModelRegistry:
 
     @property
     def default(self) -> str:
-        """The name that is used where none is asked for: the configured one, the only one, or the offline script."""
+        """The name to use if none is given: the configured default, the only provider, or the offline script."""
         if self._settings.default is not None:
             return self._settings.default
         return next(iter(self._settings.providers)) if len(self._settings.providers) == 1 else "offline"
 
     def resolve(self, name: str = "", *, base_url: str = "") -> ModelChoice:
-        """The model that `name` stands for first: an alias, a provider, `offline`, or `driver/model`.
-
-        Only `driver/model` may have a `base_url`. Raises UnknownModel, BadAddress.
-        """
+        """Return the first model that `name` stands for: an alias, a provider, `offline`, or `driver/model`. Only
+        `driver/model` may have a `base_url`. Raise UnknownModel, BadAddress."""
         return self.chain(name, base_url=base_url).first
 
     def chain(self, name: str = "", *, base_url: str = "") -> Chain:
-        """All that may answer for `name`, in order. A provider that is asked for by its own name is never
-        replaced by another, but by the one that the configuration's `upgrade` gives for it.
-
-        Raises as `resolve` does.
-        """
-        asked, name = name, name or self.default
+        """Return all models that may answer for `name`, in order. A provider that is requested by its own name is
+        replaced only by the one that the configuration's `upgrade` gives for it. Raise like `resolve`."""
+        requested, name = name, name or self.default
         providers = self._settings.providers_of(name)
         if not providers:
             return Chain((self._named_directly(name, base_url),))
         _refuse_address(name, base_url)
         if providers == (OFFLINE.provider,):
             return Chain((OFFLINE,))
-        if name in self._settings.aliases or not asked:
+        if name in self._settings.aliases or not requested:
             providers = tuple(dict.fromkeys((*providers, *self._settings.providers_of(FALLBACK))))
         stronger = self._settings.providers_of(self._settings.upgrade.get(name, ""))
         in_chain = len({*providers, *stronger}) > 1
@@ -123,7 +118,7 @@ class ModelRegistry:
         )
 
     def limits(self, choice: ModelChoice) -> RateLimits:
-        """What the choice's provider takes from all turns together."""
+        """Return the rate limits of the choice's provider, shared by all turns."""
         configured = self._settings.providers.get(choice.provider)
         return RateLimits(**configured.limits.model_dump()) if configured else RateLimits()
 
@@ -131,9 +126,7 @@ class ModelRegistry:
     def retry(self) -> RetryPolicy:
         retry = self._settings.retry
         return RetryPolicy(
-            max_attempts=retry.max_attempts,
-            backoff_s=retry.backoff_ms / 1000,
-            cool_down_s=self._settings.cool_down_s,
+            max_attempts=retry.max_attempts, backoff_s=retry.backoff_ms / 1000, cool_down_s=self._settings.cool_down_s
         )
 
     def _configured(self, name: str, provider: str, *, in_chain: bool) -> ModelChoice:
@@ -144,14 +137,14 @@ class ModelRegistry:
             driver=found.driver,
             model=found.model,
             max_tokens=found.max_tokens,
-            # S2's generate has one text and nothing else.
+            # S2's generate takes one text and nothing else.
             takes_tools=found.driver != WORKER and found.capabilities.tools is not False,
             sees=found.driver != WORKER and found.capabilities.images is not False,
             in_chain=in_chain,
         )
 
     def _named_directly(self, name: str, base_url: str) -> ModelChoice:
-        """`driver/model`. Raises UnknownModel, BadAddress."""
+        """Resolve `driver/model`. Raise UnknownModel, BadAddress."""
         driver, _, model = name.partition("/")
         if model and (driver in KEY_VARIABLES or driver in KEYLESS):
             _check_address(base_url)
@@ -164,27 +157,24 @@ class ModelRegistry:
         )
 
     def stronger(self, name: str) -> str:
-        """Who is asked instead of `name` where that was not up to it: what the configuration's `upgrade` gives for it,
-        the default for the cheap one, else itself."""
+        """Return the model to call if `name` was not up to a request: the configuration's `upgrade` of it, the default
+        for the cheap one, else itself."""
         upgraded = self._settings.upgrade.get(name, "")
         return upgraded or ("" if name == CHEAP else name)
 
     def select(self, selector: ModelSelector) -> Resolution:
-        """How a selector weighs the configured providers; neither aliases nor what only was found here take part."""
+        """Weigh the configured providers by a selector; aliases and models that were only found take no part."""
         return weigh(selector, {name: provider.tags for name, provider in self._settings.providers.items()})
 
     def access(self, choice: ModelChoice) -> ProviderAccess:
-        """How the choice's provider is reached, with its key.
-
-        Raises Unavailable where the key is missing or can't be one, UnknownModel for a provider that has gone from the
-        configuration.
-        """
+        """Return how the choice's provider is reached, with its key. Raise Unavailable if the key is missing or
+        invalid, UnknownModel for a provider that is no longer configured."""
         if choice.driver == OFFLINE.driver:
             return ProviderAccess(driver=choice.driver)
         configured = self._settings.providers.get(choice.provider)
         if configured is None:
             if choice.provider.partition("@")[0] != choice.driver:
-                # It was there when the turn began. Its name says nothing of where to go now.
+                # It was configured when the turn began. Its name does not say where to go now.
                 raise UnknownModel(
                     f'There is no model "{choice.alias}" in the configuration any more.',
                     hint="Choose another model with %model. Your message is kept.",
@@ -207,16 +197,14 @@ class ModelRegistry:
         )
 
     def configured(self, choice: ModelChoice) -> ProviderSettings | None:
-        """What the configuration says of this very model; None for one that was named directly, and for `offline`."""
+        """Return the configuration of exactly this model; None for `offline` and one that was named directly."""
         found = self._settings.providers.get(choice.provider)
-        # A provider may be called "openai" and be another model than "openai/gpt-4o-mini" is.
+        # A provider called "openai" may be another model than "openai/gpt-4o-mini".
         return found if found and (found.driver, found.model) == (choice.driver, choice.model) else None
 
     def address(self, choice: ModelChoice) -> str:
-        """Where the choice's provider is reached; empty for the driver's usual address, the path of a worker's socket.
-
-        Raises Unavailable where there is none.
-        """
+        """Return the address of the choice's provider; "" for the driver's usual one, a path for a worker's socket.
+        Raise Unavailable if there is none."""
         found = self._settings.providers.get(choice.provider)
         if choice.driver == WORKER:
             return expanduser((found.socket if found else None) or DEFAULT_SOCKET)
@@ -225,7 +213,7 @@ class ModelRegistry:
         return given or base_url_of(choice.driver, self._env)
 
     def listed(self) -> tuple[Listed, ...]:
-        """Every model that has a name here, the offline script last."""
+        """Return every model that has a name here, the offline script last."""
         found: list[Listed] = []
         for name, provider in self._settings.providers.items():
             place, missing = self._credentials.look(provider.auth)
@@ -249,7 +237,7 @@ class ModelRegistry:
         return (*found, offline)
 
     def offers(self, ollama: Iterable[str] = ()) -> tuple[Offer, ...]:
-        """What was found here: offered, never silently used. `ollama`: the models that an Ollama here has."""
+        """Return what was found here: offered, never silently used. `ollama`: the models of an Ollama here."""
         keys = [
             Offer(found=f"{variable} is {'in the vault' if place == 'vault' else 'set'}", choose=SUGGESTIONS[driver])
             for driver in SUGGESTIONS
@@ -260,14 +248,14 @@ class ModelRegistry:
 
     @property
     def ollama_address(self) -> str:
-        """Where an Ollama would answer; empty where the environment names no address."""
+        """Where an Ollama would answer; "" if the environment's address is invalid."""
         try:
             return base_url_of("ollama", self._env)
         except Unavailable:
             return ""
 
     def _no_address(self, provider: ProviderSettings) -> str:
-        """Why the provider can't be reached, as far as its address tells; empty where nothing does."""
+        """Return why the provider's address is unusable; "" if it is not."""
         try:
             _ = provider.base_url or base_url_of(provider.driver, self._env)
         except Unavailable as error:
@@ -278,15 +266,11 @@ class ModelRegistry:
         _, _, typed = choice.provider.partition("@")
         base_url = typed or base_url_of(choice.driver, self._env)
         if typed or choice.driver in KEYLESS:
-            # An address that was typed in gets no key: a key belongs to the address that it was configured with.
+            # A typed address gets no key: a key belongs to the address that it was configured with.
             return ProviderAccess(driver=choice.driver, base_url=base_url)
         found = self._credentials.first_of(choice.alias, KEY_VARIABLES[choice.driver])
         return ProviderAccess(
-            driver=choice.driver,
-            base_url=base_url,
-            api_key=found.api_key,
-            key_name=found.name,
-            key_place=found.place,
+            driver=choice.driver, base_url=base_url, api_key=found.api_key, key_name=found.name, key_place=found.place
         )
 
 
@@ -300,14 +284,14 @@ def _refuse_address(name: str, base_url: str) -> None:
 
 def _check_address(base_url: str) -> None:
     if base_url and not is_address(base_url):
-        # It is not repeated: it may be a key in the wrong place.
+        # It is not repeated: it may be a misplaced key.
         raise BadAddress(
             "What follows the model's name is not the address of a server.",
             hint=f"An address begins with http:// or https:// and has no spaces, for example {_WITH_ADDRESS}.",
         )
     parts = urlsplit(base_url)
     if "@" in parts.netloc or parts.query or parts.fragment:
-        # The address is recorded with the session and shown in cells, where no password may stand.
+        # The address is recorded with the session and shown in cells, so it must not contain a password.
         raise BadAddress(
             "An address in a cell can't carry a name, a password or a query.",
             hint="Give it to a provider in the configuration, as its base_url (the README shows one).",

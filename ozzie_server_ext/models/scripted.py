@@ -1,4 +1,4 @@
-"""A driver that plays a script: the test double of a model, shipped so that tools and skills can be tested with it."""
+"""A driver that plays a script: a model's test double, shipped so that tools and skills can be tested with it."""
 
 import asyncio
 from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
@@ -11,14 +11,7 @@ from ozzie_server_ext.domain.errors import Bug
 from ozzie_server_ext.domain.events import Finish, ToolUse
 from ozzie_server_ext.domain.ids import CallId
 from ozzie_server_ext.domain.json import JsonObject
-from ozzie_server_ext.models.driver import (
-    Finished,
-    ModelErrorCode,
-    ModelEvent,
-    ModelRequest,
-    TextDelta,
-    response_json,
-)
+from ozzie_server_ext.models.driver import ModelErrorCode, ModelEvent, ModelRequest, TextDelta, finished
 from ozzie_server_ext.models.failures import model_error
 from ozzie_server_ext.observability.clock import SystemClock
 from ozzie_server_ext.protocol.jsontext import dumps
@@ -35,7 +28,7 @@ class Say:
 
 @dataclass(frozen=True, slots=True)
 class Use:
-    """Asks for a tool. `arguments` as an object, or as the very text a model gave (which may be no JSON)."""
+    """Requests a tool call. `arguments` is an object, or the exact text that a model gave, which may be no JSON."""
 
     name: str
     arguments: JsonObject | str
@@ -44,7 +37,7 @@ class Use:
 
 @dataclass(frozen=True, slots=True)
 class Wait:
-    """Goes on once `event` is set; sets `reached` when it gets here."""
+    """Continues once `event` is set; sets `reached` when it gets here."""
 
     event: asyncio.Event
     reached: asyncio.Event | None = None
@@ -60,7 +53,7 @@ class Fail:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class End:
-    """What the Finished of this round says beside text and tools."""
+    """What the Finished of this round contains beside text and tools."""
 
     usage: Usage = _ONE_TOKEN
     cost: int | None = None
@@ -72,10 +65,8 @@ Round: TypeAlias = Sequence[Step] | Callable[[ModelRequest], Sequence[Step]]
 
 
 class ScriptedDriver:
-    """Plays one round per call, in order. `requests` keeps what it was asked; `aborted` the calls that were cut off.
-
-    Raises Bug on a call for which the script has no round.
-    """
+    """Plays one round per call, in order. `requests` holds the requests; `aborted` the calls that were cut off. Raise
+    Bug for a call without a round in the script."""
 
     def __init__(self, script: Iterable[Round], *, clock: Clock | None = None) -> None:
         self._rounds = list(script)
@@ -116,13 +107,11 @@ class ScriptedDriver:
         except (asyncio.CancelledError, GeneratorExit):
             self.aborted.append(request.call_id)
             raise
-        finish: Finish = end.finish or ("tool_calls" if tool_uses else "stop")
-        uses = tuple(tool_uses)
-        yield Finished(
-            finish=finish,
-            tool_uses=uses,
+        yield finished(
+            text="".join(text),
+            finish=end.finish or ("tool_calls" if tool_uses else "stop"),
+            tool_uses=tuple(tool_uses),
             usage=end.usage,
             cost=end.cost,
-            response=response_json(text="".join(text), finish=finish, tool_uses=uses, usage=end.usage, cost=end.cost),
             ttft_ms=ttft_ms,
         )

@@ -1,9 +1,9 @@
-"""Choosing a model by its tags: what is required filters, what is preferred scores, ties go to the first."""
+"""Choose a model by its tags: required constraints filter, preferred ones score, ties go to the first."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Annotated, Any, Literal, TypeAlias
+from typing import Annotated, Any, ClassVar, Literal, TypeAlias
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
@@ -25,7 +25,7 @@ _WANTED = {
 
 
 class InvalidSelector(InputError):
-    """What should be a selector is none; each line of the message names the place in it."""
+    """The selector is invalid; each line of the message names the place in it."""
 
     code = "model.selector"
 
@@ -41,27 +41,25 @@ class _Part(BaseModel):
 
 
 class _Constraint(_Part, ABC):
-    """What one tag has to be.
+    """What one tag has to be. A model without the tag, or with one of another type, never matches, not even `NotEq` and
+    `NotIn`: an unknown property must not make a model eligible (Kubernetes' selectors differ)."""
 
-    A model without the tag, or with one of another type, matches nothing, `NotEq` and `NotIn` included: what nobody
-    has said of a model must not make it eligible (Kubernetes' selectors differ).
-    """
-
+    KIND: ClassVar[str] = ""
     key: str = Field(min_length=1, max_length=200)
 
     def failure(self, tags: Tags) -> str:
-        """Why a model with these tags does not match, in words; empty where it does."""
+        """Return why a model with these tags does not match; "" if it does."""
         if self.key not in tags:
             return f'it has no tag "{self.key}"'
         tag = tags[self.key]
         if self._kind and _kind(tag) != self._kind:
-            return f"its {self.key} is {_said(tag)}, which is no {self._kind}"
-        return "" if self._holds(tag) else f"its {self.key} is {_said(tag)}"
+            return f"its {self.key} is {_text(tag)}, which is no {self._kind}"
+        return "" if self._holds(tag) else f"its {self.key} is {_text(tag)}"
 
     @property
-    @abstractmethod
     def _kind(self) -> str:
-        """Of which kind the tag has to be; empty for any."""
+        """The kind that the tag has to be of; "" for any."""
+        return self.KIND
 
     @abstractmethod
     def _holds(self, tag: Any) -> bool:
@@ -80,16 +78,13 @@ class Equality(_Constraint):
         return (tag == self.value) == (self.op == "Eq")
 
     def __str__(self) -> str:
-        return f"{self.key} {'==' if self.op == 'Eq' else '!='} {_said(self.value)}"
+        return f"{self.key} {'==' if self.op == 'Eq' else '!='} {_text(self.value)}"
 
 
 class Membership(_Constraint):
+    KIND = "text"
     op: Literal["In", "NotIn"]
     values: tuple[str, ...] = Field(min_length=1, max_length=MAX_VALUES, strict=False)
-
-    @property
-    def _kind(self) -> str:
-        return "text"
 
     def _holds(self, tag: Any) -> bool:
         return (tag in self.values) == (self.op == "In")
@@ -99,26 +94,19 @@ class Membership(_Constraint):
 
 
 class Bound(_Constraint):
+    KIND = "number"
     op: Literal["Gte", "Lte"]
     value: Number
-
-    @property
-    def _kind(self) -> str:
-        return "number"
 
     def _holds(self, tag: Any) -> bool:
         return tag >= self.value if self.op == "Gte" else tag <= self.value
 
     def __str__(self) -> str:
-        return f"{self.key} {'>=' if self.op == 'Gte' else '<='} {_said(self.value)}"
+        return f"{self.key} {'>=' if self.op == 'Gte' else '<='} {_text(self.value)}"
 
 
 class Presence(_Constraint):
     op: Literal["Exists"]
-
-    @property
-    def _kind(self) -> str:
-        return ""
 
     def _holds(self, tag: Any) -> bool:
         return True
@@ -132,7 +120,7 @@ Constraints = Annotated[tuple[Constraint, ...], Field(max_length=MAX_CONSTRAINTS
 
 
 class ModelSelector(_Part):
-    """`required`: all must match. `preferred`: the more of them match, the better."""
+    """`required`: all must match. `preferred`: the more match, the better."""
 
     required: Constraints = ()
     preferred: Constraints = ()
@@ -148,7 +136,7 @@ class Failed:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Weighed:
-    """What became of one model: it fits where nothing `failed`; `preferred` are the wishes that it meets."""
+    """The result for one model: it fits if nothing `failed`; `preferred` are the preferences that it meets."""
 
     name: str
     failed: tuple[Failed, ...]
@@ -165,21 +153,21 @@ class Weighed:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Resolution:
-    """How a selector came to its choice: every model as it was declared, and the name of the chosen one, if any."""
+    """How a selector came to its choice: all models in the order of their declaration, and the chosen name, if any."""
 
     weighed: tuple[Weighed, ...]
     wishes: int
     chosen: str | None
 
     def expect(self) -> str:
-        """The chosen name. Raises NoCandidate, which says what nothing could meet."""
+        """Return the chosen name. Raise NoCandidate, which says what no model meets."""
         if self.chosen is None:
             raise NoCandidate(_why_none(self.weighed), hint="See ozzie models resolve --selector … --explain.")
         return self.chosen
 
 
 def parse_selector(raw: Json) -> ModelSelector:
-    """A selector from JSON. Raises InvalidSelector."""
+    """Parse a selector from JSON. Raise InvalidSelector."""
     try:
         return ModelSelector.model_validate(raw)
     except ValidationError as error:
@@ -192,7 +180,7 @@ def parse_selector(raw: Json) -> ModelSelector:
 
 
 def resolve(selector: ModelSelector, models: Mapping[str, Tags]) -> Resolution:
-    """Weigh all `models`, in the order in which they were declared."""
+    """Weigh all `models`, in the order of their declaration."""
     weighed = tuple(
         Weighed(
             name=name,
@@ -205,7 +193,7 @@ def resolve(selector: ModelSelector, models: Mapping[str, Tags]) -> Resolution:
         )
         for name, tags in models.items()
     )
-    # `max` gives the first of equals, which is the one declared first.
+    # `max` returns the first of equals: the one declared first.
     best = max((each for each in weighed if each.fits), key=lambda each: each.score, default=None)
     return Resolution(weighed=weighed, wishes=len(selector.preferred), chosen=best.name if best else None)
 
@@ -216,9 +204,9 @@ def _why_none(weighed: tuple[Weighed, ...]) -> str:
     unmet = [{failed.constraint for failed in each.failed} for each in weighed]
     nowhere = set.intersection(*unmet)
     if nowhere:
-        # As they were asked for: a set has no order.
-        asked = [failed.constraint for failed in weighed[0].failed if failed.constraint in nowhere]
-        return f"No configured model meets {' or '.join(asked)}."
+        # In the order of the selector: a set has none.
+        unmet_by_all = [failed.constraint for failed in weighed[0].failed if failed.constraint in nowhere]
+        return f"No configured model meets {' or '.join(unmet_by_all)}."
     nearest = min(weighed, key=lambda each: len(each.failed))
     lacks = "; ".join(f"{failed.constraint}: {failed.reason}" for failed in nearest.failed)
     return f'No configured model meets all that is required. The nearest is "{nearest.name}", which lacks {lacks}.'
@@ -227,23 +215,19 @@ def _why_none(weighed: tuple[Weighed, ...]) -> str:
 def _kind(value: object) -> str:
     if isinstance(value, bool):
         return "yes or no"
-    return "number" if _is_number(value) else "text"
+    return "number" if isinstance(value, int | float) else "text"
 
 
-def _is_number(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
-
-
-def _said(value: object) -> str:
+def _text(value: object) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
     return str(value)
 
 
 def _place(loc: tuple[int | str, ...]) -> str:
-    """`required[0].values[1]`, or the whole."""
+    """Return the place in the selector, such as `required[0].values[1]`, or "selector"."""
     in_list = loc[:2]
-    # Behind a constraint's place the validator names its operator, behind that of a value the members of its union.
+    # After a constraint's place the validator names its operator, after a value's place the members of its union.
     in_constraint = [part for number, part in enumerate(loc[3:]) if number == 0 or isinstance(part, int)]
     parts = [*in_list, *in_constraint]
     return "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in parts).lstrip(".") or "selector"

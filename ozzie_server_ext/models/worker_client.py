@@ -23,7 +23,7 @@ from ozzie_server_ext.models.driver import (
     ProviderAccess,
     Reasoning,
     TextDelta,
-    response_json,
+    finished,
 )
 from ozzie_server_ext.models.failures import ErrorContext, model_error
 from ozzie_server_ext.observability.clock import SystemClock
@@ -50,10 +50,10 @@ from ozzie_server_ext.render.text import visible_label
 log = logger(__name__)
 
 WORKER_ARGV = (sys.executable, "-P", "-m", "ozzie_server_ext.programs.model_worker")
-"""`-P`: a `json.py` in the user's folder must not take the place of the library's."""
+"""`-P`: a `json.py` in the user's folder must not replace the library's."""
 
 MAX_PROVIDERS = 256
-"""How many a worker is told of at a time; a call names its own just before, so any number can be used."""
+"""How many providers a worker knows at a time; a call sends its own just before, so any number can be used."""
 
 _CODES = frozenset(get_args(ModelErrorCode))
 
@@ -61,9 +61,8 @@ _CODES = frozenset(get_args(ModelErrorCode))
 class WorkerDriver:
     """Sends calls to the workers that `pool` keeps.
 
-    A call is sent once, whatever becomes of its worker: one that is sent again is another call, with a cost of its own
-    (`models.chain`). What a worker knows of providers is told just before the call that needs it: a new one knows
-    nothing.
+    A call is sent once, whatever happens to its worker: sent again it would be another call, with a cost of its own
+    (`models.chain`). A worker is told of a provider just before the call that needs it, as a new one knows none.
     """
 
     def __init__(
@@ -74,33 +73,33 @@ class WorkerDriver:
         *,
         clock: Clock | None = None,
     ) -> None:
-        """`content` reads what a picture's reference stands for."""
+        """`content` reads the picture of a reference."""
         self._pool = pool
         self._access = access
         self._content = content
-        self._told: WeakKeyDictionary[Channel, dict[str, ProviderAccess]] = WeakKeyDictionary()
+        self._sent: WeakKeyDictionary[Channel, dict[str, ProviderAccess]] = WeakKeyDictionary()
         self._clock = clock or SystemClock()
         self._numbers = itertools.count(1)
 
     def warm(self) -> None:
-        """Begins to start a worker, so that the first cell does not wait for it. Raises PlaneUnavailable."""
+        """Begin to start a worker, so that the first cell does not wait for it. Raise PlaneUnavailable."""
         self._pool.start()
 
     async def forget(self) -> None:
-        """Have every worker forget all keys; each call from now on brings its own. One that was begun goes on."""
-        await asyncio.gather(*(self._forget_on(channel) for channel in list(self._told)))
+        """Have every worker forget all keys; each later call brings its own. Running calls go on."""
+        await asyncio.gather(*(self._forget_on(channel) for channel in list(self._sent)))
 
     async def generate(self, request: ModelRequest) -> AsyncGenerator[ModelEvent, None]:
         started = self._clock.monotonic()
         access = self._access(request.choice)
         pictures = await self._pictures(request)
         channel = await self._channel(request)
-        # Not the call's own id, which the caller chose.
+        # The caller chose the call's own id, so it may not be unique.
         wire_id = f"{request.call_id}:{next(self._numbers)}"
         text: list[str] = []
         ttft_ms: float | None = None
         try:
-            self._introduce(channel, request.choice.provider, access)
+            self._send_provider(channel, request.choice.provider, access)
             inbox = channel.open_call(
                 wire_id,
                 start=command_json(command_of(request, wire_id, access, pictures)),
@@ -144,7 +143,7 @@ class WorkerDriver:
             raise model_error("worker.unavailable", request.choice, detail=str(error)) from error
 
     async def _pictures(self, request: ModelRequest) -> dict[str, str]:
-        """What a worker is to show: it reads no files. Raises ModelError."""
+        """Return the base64 content of pictures: a worker reads no files. Raise ModelError."""
         contents: list[tuple[BlobRef, bytes]] = []
         for picture in request.pictures:
             assert self._content is not None, "who asks with pictures says how they are read"
@@ -159,32 +158,32 @@ class WorkerDriver:
             lambda: {ref: base64.b64encode(content).decode("ascii") for ref, content in contents}
         )
 
-    def _introduce(self, channel: Channel, name: str, access: ProviderAccess) -> None:
-        """Tell a worker how a provider is reached, where it does not know. On one connection what is sent first
-        comes first, so nothing may be awaited between this and the call. Raises ChannelLost."""
-        told = self._told.setdefault(channel, {})
-        known = told.pop(name, None)
-        told[name] = access
+    def _send_provider(self, channel: Channel, name: str, access: ProviderAccess) -> None:
+        """Tell a worker how a provider is reached, if it does not know. Messages on a connection keep their order, so
+        nothing may be awaited between this and the call. Raise ChannelLost."""
+        sent = self._sent.setdefault(channel, {})
+        known = sent.pop(name, None)
+        sent[name] = access
         if known == access:
             return
-        while len(told) > MAX_PROVIDERS:
-            # The one that was asked longest ago: addresses typed into cells would add up for ever.
-            del told[next(iter(told))]
-        channel.post(_configuration(told))
+        while len(sent) > MAX_PROVIDERS:
+            # Drop the least recently used: addresses typed into cells would add up for ever.
+            del sent[next(iter(sent))]
+        channel.post(_configuration(sent))
 
     async def _forget_on(self, channel: Channel) -> None:
-        # Both at once: a call that came between them would count on what its worker is about to forget.
-        self._told.pop(channel, None)
+        # Both at once: a call in between would count on what its worker is about to forget.
+        self._sent.pop(channel, None)
         with contextlib.suppress(ChannelLost):
             await channel.send(_configuration({}))
 
 
-def _configuration(told: Mapping[str, ProviderAccess]) -> JsonObject:
-    return command_json(Configure(providers={name: provider_of(access) for name, access in told.items()}))
+def _configuration(providers: Mapping[str, ProviderAccess]) -> JsonObject:
+    return command_json(Configure(providers={name: provider_of(access) for name, access in providers.items()}))
 
 
 def provider_of(access: ProviderAccess) -> Provider:
-    """What a worker of ours has to know of a provider."""
+    """Return what our own worker has to know of a provider."""
     return Provider(
         driver=access.driver,
         base_url=access.base_url,
@@ -197,11 +196,10 @@ def provider_of(access: ProviderAccess) -> Provider:
 def command_of(
     request: ModelRequest, wire_id: str, access: ProviderAccess, pictures: Mapping[str, str] | None = None
 ) -> Generate:
-    """A call as a worker of ours is asked for it; `wire_id` names its events, `pictures` is their content in base64, by
-    reference."""
+    """Return the call for our own worker. `wire_id` names its events; `pictures` is base64 content by reference."""
     return Generate(
         session_id=request.call_id,
-        # What a worker of S2 would read; ours reads the whole request.
+        # Workers of plain S2 read this; ours reads the whole request.
         prompt=request.messages[-1].content if request.messages else "",
         id=wire_id,
         request=request.to_json(),
@@ -212,9 +210,9 @@ def command_of(
 
 
 def failure_of(error: Error, request: ModelRequest, access: ProviderAccess, *, streamed: bool) -> ModelError:
-    """A worker's error in words for people; the provider's own go to the log."""
+    """Return a worker's error in words for people; the provider's own words go to the log."""
     code = cast(ModelErrorCode, error.code) if error.code in _CODES else "provider.server"
-    # Bounded and without keys (worker_failures): what a person needs whom the sentence alone does not help.
+    # Bounded and without keys (worker_failures): for a person whom the sentence alone does not help.
     log.warning("a call of %s failed: %s, %s", request.choice.alias, code, visible_label(error.detail or error.message))
     return model_error(
         code,
@@ -228,21 +226,14 @@ def failure_of(error: Error, request: ModelRequest, access: ProviderAccess, *, s
 
 
 def finished_of(stop: Stop, access: ProviderAccess, text: str, ttft_ms: float | None) -> Finished:
-    """A worker's end of an answer, whose whole text was `text`. Prices of the configuration go before the worker's."""
-    cost = access.prices.cost(stop.usage) if access.prices else stop.cost
-    return Finished(
+    """Return the end of an answer, whose whole text was `text`. The configuration's prices precede the worker's."""
+    return finished(
+        text=text,
         finish=stop.finish,
         tool_uses=stop.tool_uses,
         usage=stop.usage,
-        cost=cost,
-        response=response_json(
-            text=text,
-            finish=stop.finish,
-            tool_uses=stop.tool_uses,
-            usage=stop.usage,
-            cost=cost,
-            provider=stop.provider,
-            reasoning=stop.reasoning,
-        ),
+        cost=access.prices.cost(stop.usage) if access.prices else stop.cost,
         ttft_ms=ttft_ms,
+        provider=stop.provider,
+        reasoning=stop.reasoning,
     )

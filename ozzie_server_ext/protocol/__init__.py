@@ -1,1 +1,1 @@
-"""Wire shapes: the only place that knows field names on a wire, and the strict reading of JSON."""
+"""Wire formats: the only place that knows field names on a wire, and the strict reading of JSON."""

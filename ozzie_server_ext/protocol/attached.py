@@ -1,6 +1,6 @@
-"""Which servers are attached to a home's owner, and take over when it goes.
+"""The servers that are attached to a home's owner, one of which takes over when it goes.
 
-Each has a file below `run/attached` that is locked while its process lives: what is not locked was left by a dead one.
+Each locks a file below `run/attached` while its process lives: an unlocked file was left by a dead one.
 """
 
 import contextlib
@@ -29,7 +29,7 @@ class AttachedServer:
 
 
 class Attachment:
-    """This server's place among those that are attached. Held until `leave` or the end of the process."""
+    """This server's entry among the attached ones, held until `leave` or the end of the process."""
 
     def __init__(self, home: Path, server: AttachedServer) -> None:
         self._path = _folder(home) / f"{server.pid}.json"
@@ -37,8 +37,7 @@ class Attachment:
         self._descriptor: int | None = None
 
     def enter(self) -> None:
-        """Be found by `attached_servers`; entered again, it only puts back a file that was removed. Raises
-        Unavailable."""
+        """Be found by `attached_servers`. Called again, only restore a file that was removed. Raise Unavailable."""
         if self._descriptor is not None and os.path.lexists(self._path):
             return
         fresh = self._path.with_suffix(".new")
@@ -48,7 +47,7 @@ class Attachment:
             _remove_left(self._path.parent)
             fresh.unlink(missing_ok=True)
             descriptor = os.open(fresh, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
-            # Locked before it has its name: who finds it finds it locked.
+            # Lock it before it gets its name, so that nobody finds it unlocked.
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
             os.write(descriptor, dumps(encode(self._server)).encode())
             fresh.replace(self._path)
@@ -65,10 +64,10 @@ class Attachment:
         self._descriptor = descriptor
 
     def leave(self) -> None:
-        """Be found no more; left again, it does nothing."""
+        """Remove the entry. Calling it again does nothing."""
         if self._descriptor is not None:
-            # A file that can't be removed is not locked any more, so it says nothing. One that another process of this
-            # number has put there, in a container of its own, is that one's.
+            # An unlocked file means nothing, so one that can't be removed may stay. A file that a process of the same
+            # number, in another container, has put there is not ours to remove.
             with contextlib.suppress(OSError):
                 if os.path.samestat(os.fstat(self._descriptor), os.lstat(self._path)):
                     self._path.unlink()
@@ -77,13 +76,12 @@ class Attachment:
 
 
 def attached_servers(home: Path) -> list[AttachedServer]:
-    """The living servers that are attached to the owner of `home`."""
+    """Return the living servers that are attached to the owner of `home`."""
     return [server for _, server in _found(_folder(home)) if server is not None]
 
 
 def owner_expected(home: Path) -> bool:
-    """Whether `home` has an owner, or a server that is about to become it: to wait for that one is quicker than to
-    compete."""
+    """Whether `home` has an owner, or a server about to become it: waiting for that one is quicker than competing."""
     return owner_alive(home) or bool(attached_servers(home))
 
 
@@ -92,17 +90,17 @@ def _folder(home: Path) -> Path:
 
 
 def _remove_left(folder: Path) -> None:
-    """Drop the files of servers that were killed."""
+    """Remove the files of servers that were killed."""
     for path, server in list(_found(folder)):
         if server is None:
             path.unlink(missing_ok=True)
 
 
 def _found(folder: Path) -> Iterator[tuple[Path, AttachedServer | None]]:
-    """Every file with its server; None where nobody holds it any more, or it is no such file."""
+    """Yield every file with its server; None if nobody holds it any more, or it can't be read."""
     try:
         names = sorted(os.listdir(folder))
-    except OSError:  # there is none, or it is not ours to look into: whoever needs it says so
+    except OSError:  # missing, or not readable for us: whoever needs it says so
         return
     for path in (folder / name for name in names if name.endswith(".json")):
         with contextlib.suppress(OSError):

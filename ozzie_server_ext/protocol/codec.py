@@ -1,4 +1,4 @@
-"""Between typed objects and JSON: strict towards us, each complaint naming the field."""
+"""Convert between typed objects and JSON: strict in decoding, with the field named in each error."""
 
 from typing import Any, TypeVar
 
@@ -11,16 +11,14 @@ T = TypeVar("T")
 
 
 class InvalidShape(InputError):
-    """JSON of another shape than was asked for; the message names the field."""
+    """JSON of another shape than expected; the message names the field."""
 
     code = "input.shape"
 
 
 def decode(kind: type[T], value: Json) -> T:
-    """`value` as a `kind` (a dataclass). Fields that `kind` does not have are passed over: a newer peer may send them.
-
-    Raises InvalidShape.
-    """
+    """Return `value` as a `kind` (a dataclass). Unknown fields are ignored, as a newer peer may send them. Raise
+    InvalidShape."""
     try:
         return msgspec.convert(value, kind, strict=True)
     except msgspec.ValidationError as error:
@@ -28,5 +26,5 @@ def decode(kind: type[T], value: Json) -> T:
 
 
 def encode(value: Any) -> JsonObject:
-    """A dataclass as a JSON object."""
+    """Return a dataclass as a JSON object."""
     return msgspec.to_builtins(value)

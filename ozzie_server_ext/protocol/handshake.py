@@ -1,7 +1,7 @@
 """How a kernel or a command finds the gateway: a private file in Jupyter's runtime folder.
 
-The file names the gateway's address and a token of Ozzie's own; who can read it (mode 0600) is the user. It goes by
-file and not by environment, which other processes of the user could read.
+The file holds the gateway's address and a token of its own; only the user can read it (mode 0600). It is a file because
+other processes of the user could read an environment.
 """
 
 import os
@@ -49,7 +49,7 @@ def write_handshake(path: Path, handshake: Handshake) -> None:
 
 
 def find_handshakes(runtime_dir: Path, home: Path) -> Iterator[Handshake]:
-    """The gateways of `home` whose processes are alive, the newest first. Their answering is not tested here."""
+    """Yield the gateways of `home` whose processes are alive, newest first. They may not answer."""
     found: list[Handshake] = []
     for raw in _raw_handshakes(runtime_dir):
         try:
@@ -62,7 +62,7 @@ def find_handshakes(runtime_dir: Path, home: Path) -> Iterator[Handshake]:
 
 
 def find_other_versions(runtime_dir: Path, home: Path) -> list[int]:
-    """The processes of living gateways of `home` whose handshakes are of another version than ours."""
+    """Return the processes of living gateways of `home` whose handshakes are of another version."""
     return [
         pid
         for raw in _raw_handshakes(runtime_dir)
@@ -74,7 +74,7 @@ def find_other_versions(runtime_dir: Path, home: Path) -> list[int]:
 
 
 def _raw_handshakes(runtime_dir: Path) -> Iterator[JsonObject]:
-    """What stands in the handshake files that only this user can have written."""
+    """Yield the content of the handshake files that only this user can have written."""
     for path in runtime_dir.glob("ozzie-*.json"):
         try:
             info = path.stat()
@@ -86,7 +86,7 @@ def _raw_handshakes(runtime_dir: Path) -> Iterator[JsonObject]:
 
 
 def remove_dead_handshakes(runtime_dir: Path) -> None:
-    """Drop the files of gateways that were killed: another process could come to have such a number, or such a port."""
+    """Remove the files of gateways that were killed: another process could get the same pid, or the same port."""
     for path in runtime_dir.glob("ozzie-*.json"):
         number = path.stem.removeprefix("ozzie-")
         if number.isdecimal() and not process_alive(int(number)):
@@ -94,7 +94,7 @@ def remove_dead_handshakes(runtime_dir: Path) -> None:
 
 
 def find_owner(runtime_dir: Path, home: Path) -> Handshake | None:
-    """The handshake of the one process that holds the lock of `home`, once it has written it. What another left in
-    passing could name a port that is somebody else's by now."""
+    """Return the handshake of the process that holds the lock of `home`, once it has written it. An older one could
+    name a port that belongs to somebody else by now."""
     owner = owner_pid(home)
     return next((found for found in find_handshakes(runtime_dir, home) if found.pid == owner), None)

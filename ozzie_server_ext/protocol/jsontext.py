@@ -1,8 +1,8 @@
 """Strict JSON at every boundary.
 
 Refused: NaN and infinities, duplicate keys, more than 64 levels, text over a size limit, invalid UTF-8. A lone
-surrogate breaks SQLite, UTF-8 and the hash, so it is refused, or replaced by U+FFFD where the text comes from
-a model and losing the whole answer would be worse.
+surrogate breaks SQLite, UTF-8 and the hash: it is refused, or replaced by U+FFFD in text of a model, where losing the
+whole answer would be worse.
 """
 
 import json
@@ -20,11 +20,11 @@ _AS_IT_IS, _SORTED = (
     json.JSONEncoder(ensure_ascii=False, allow_nan=False, sort_keys=sort, separators=(",", ":"))
     for sort in (False, True)
 )
-"""Made once: `json.dumps` makes one for each value."""
+"""Made once, as `json.dumps` makes one for each call."""
 
 
 class InvalidJson(InputError):
-    """The text is not JSON as Ozzie takes it; the message says what is wrong with it."""
+    """The text is not JSON that Ozzie accepts; the message says why."""
 
     code = "input.json"
 
@@ -36,30 +36,24 @@ def loads(
     max_depth: int = MAX_DEPTH,
     surrogates: Literal["refuse", "repair"] = "refuse",
 ) -> Json:
-    """The JSON value in `text`.
-
-    Raises InvalidJson.
-    """
+    """Return the JSON value in `text`. Raise InvalidJson."""
     raw = text if isinstance(text, str) else _decode(text, max_bytes)
-    # A character takes at least a byte: the cheap bound first, the exact one only near it.
+    # A character takes at least a byte: a cheap bound first, the exact one only near it.
     if len(raw) > max_bytes or (len(raw) * 4 > max_bytes and len(raw.encode("utf-8", "surrogatepass")) > max_bytes):
         raise InvalidJson(f"The JSON text is larger than {max_bytes:,} bytes.")
     try:
-        value = cast(
-            Json,
-            _DECODER.decode(raw),
-        )
+        value = cast(Json, _DECODER.decode(raw))
     except InvalidJson:
         raise
     except RecursionError:
         raise InvalidJson(f"The JSON text is nested deeper than {max_depth} levels.") from None
     except ValueError as error:
-        # Python's own bound of an integer names a setting of its own, and is no error of JSON's.
+        # Python's error about a long integer names a setting of its own.
         why = f"Not JSON: {error}." if isinstance(error, json.JSONDecodeError) else "A number has too many digits."
         raise InvalidJson(why) from None
     if raw.count("[") + raw.count("{") > max_depth:
         _check_depth(value, max_depth)
-    # Lone surrogates come as escapes; in a str they may also stand there by themselves.
+    # Lone surrogates come as escapes; a str may also contain them.
     if "\\u" in raw or not raw.isascii():
         value = _check_surrogates(value, surrogates)
     return value
@@ -68,10 +62,7 @@ def loads(
 def loads_object(
     text: bytes | str, *, max_bytes: int = MAX_BYTES, surrogates: Literal["refuse", "repair"] = "refuse"
 ) -> JsonObject:
-    """The JSON object in `text`.
-
-    Raises InvalidJson, also where the value is not an object.
-    """
+    """Return the JSON object in `text`. Raise InvalidJson, also for any other value."""
     value = loads(text, max_bytes=max_bytes, surrogates=surrogates)
     if not isinstance(value, dict):
         raise InvalidJson("Expected a JSON object.")
@@ -79,15 +70,13 @@ def loads_object(
 
 
 def dumps(value: Any) -> str:
-    """Compact JSON text; raises InvalidJson for what JSON can't say (NaN, lone surrogates, other types)."""
+    """Return compact JSON text. Raise InvalidJson for what JSON can't express: NaN, lone surrogates, other types."""
     return canonical_bytes(value, sort=False).decode()
 
 
 def canonical_bytes(value: Any, *, sort: bool = True) -> bytes:
-    """The one spelling of a JSON value: sorted keys, no spaces, UTF-8, no escapes beyond the necessary. What is hashed.
-
-    Raises InvalidJson.
-    """
+    """Return the canonical JSON of a value, which is hashed: sorted keys, no spaces, UTF-8, as few escapes as possible.
+    Raise InvalidJson."""
     try:
         return (_SORTED if sort else _AS_IT_IS).encode(value).encode()
     except (ValueError, TypeError, RecursionError) as error:  # UnicodeEncodeError is a ValueError
@@ -95,7 +84,7 @@ def canonical_bytes(value: Any, *, sort: bool = True) -> bytes:
 
 
 def repair_text(text: str) -> str:
-    """`text` with each lone surrogate replaced by U+FFFD."""
+    """Return `text` with each lone surrogate replaced by U+FFFD."""
     try:
         text.encode()
     except UnicodeEncodeError:

@@ -1,4 +1,4 @@
-"""One JSON object a line: framing that a peer can neither block nor blow up."""
+"""One JSON object per line, framed so that a peer can neither block nor exhaust the reader."""
 
 from ozzie_server_ext.domain.errors import InputError
 from ozzie_server_ext.domain.json import Json, JsonObject
@@ -6,11 +6,11 @@ from ozzie_server_ext.protocol.jsontext import MAX_BYTES, InvalidJson, canonical
 
 MAX_LINE_TO_GATEWAY = MAX_BYTES
 MAX_LINE_TO_WORKER = 64 << 20
-"""A whole conversation goes to a worker in one line; what comes back is bounded more tightly."""
+"""A whole conversation goes to a worker in one line; answers are bounded more tightly."""
 
 
 class LineTooLong(InputError):
-    """A line went over the limit; the stream can't be followed any further."""
+    """A line exceeds the limit; the stream can't be followed any further."""
 
     code = "input.line"
 
@@ -19,7 +19,7 @@ class LineTooLong(InputError):
 
 
 def encode_line(message: JsonObject, *, max_line: int = MAX_LINE_TO_WORKER) -> bytes:
-    """`message` as one line. Raises InvalidJson for what JSON can't say, LineTooLong."""
+    """Return `message` as one line. Raise InvalidJson, LineTooLong."""
     line = canonical_bytes(message, sort=False) + b"\n"
     if len(line) > max_line + 1:
         raise LineTooLong(max_line)
@@ -27,10 +27,8 @@ def encode_line(message: JsonObject, *, max_line: int = MAX_LINE_TO_WORKER) -> b
 
 
 def decode_line(line: bytes, *, max_line: int = MAX_LINE_TO_GATEWAY) -> JsonObject | str:
-    """The object in `line`; a line that is no JSON object as plain text, which S2 takes for a token.
-
-    Lone surrogates are repaired: they come from a model, and losing the answer would be worse.
-    """
+    """Return the object in `line`; any other line as plain text, which S2 takes for a token. Lone surrogates are
+    repaired: they come from a model, and losing the answer would be worse."""
     try:
         value: Json = loads(line, max_bytes=max_line, surrogates="repair")
     except InvalidJson:
@@ -39,10 +37,8 @@ def decode_line(line: bytes, *, max_line: int = MAX_LINE_TO_GATEWAY) -> JsonObje
 
 
 class LineDecoder:
-    """Cuts a stream of bytes into lines, however the bytes were split on their way.
-
-    Empty lines are passed over, unless `keep_empty`: where plain lines are text, an empty one is too.
-    """
+    """Splits a stream of bytes into lines, however the bytes were split on their way. Empty lines are skipped unless
+    `keep_empty`: where plain lines are text, empty ones are too."""
 
     def __init__(self, *, max_line: int = MAX_LINE_TO_GATEWAY, keep_empty: bool = False) -> None:
         self._max_line = max_line
@@ -51,10 +47,7 @@ class LineDecoder:
         self._searched = 0
 
     def feed(self, data: bytes) -> list[bytes]:
-        """The lines that `data` completes, without their ends.
-
-        Raises LineTooLong; the decoder is of no use after it.
-        """
+        """Return the lines that `data` completes, without their ends. Raise LineTooLong, after which it is useless."""
         self._buffer += data
         lines: list[bytes] = []
         start = 0
@@ -66,12 +59,12 @@ class LineDecoder:
                 lines.append(line)
             start = end + 1
         del self._buffer[:start]
-        # What was searched once is not searched again, or a long line in small pieces takes quadratic time.
+        # Nothing is searched twice, or a long line in small pieces would take quadratic time.
         self._searched = len(self._buffer)
         if self._searched > self._max_line:
             raise LineTooLong(self._max_line)
         return lines
 
     def rest(self) -> bytes:
-        """What has come of a line that has no end."""
+        """Return the beginning of a line that has no end yet."""
         return bytes(self._buffer)

@@ -1,6 +1,6 @@
-"""Which process owns a home: what stands in the file of its lock.
+"""The process that owns a home, as its lock file says.
 
-Every kernel asks this before it loads anything else, so nothing is imported for it.
+Every kernel checks this before it loads anything else, so nothing is imported for it.
 """
 
 import os
@@ -8,12 +8,12 @@ from pathlib import Path
 
 
 def owner_lock_path(home: Path) -> Path:
-    """The lock that elects the owner of `home`; while it is held, the file says by which process."""
+    """Return the lock file that elects the owner of `home`; while it is locked, it contains the owner's pid."""
     return home / "run" / "owner.lock"
 
 
 def owner_pid(home: Path) -> int | None:
-    """The process that last took the lock of `home`, and did not give it back; None where it is gone."""
+    """Return the process that last took the lock of `home` and did not release it; None if it is gone."""
     try:
         pid = owner_lock_path(home).read_text("ascii").strip()
     except (OSError, UnicodeDecodeError):
@@ -22,13 +22,13 @@ def owner_pid(home: Path) -> int | None:
 
 
 def owner_alive(home: Path) -> bool:
-    """Whether `home` has an owner, which need not be ready yet."""
+    """Whether `home` has an owner, ready or not."""
     return owner_pid(home) is not None
 
 
 def process_alive(pid: int) -> bool:
-    """Whether there is such a process, and it does more than wait to be reaped."""
-    if pid <= 0:  # 0 and below would ask about groups of processes
+    """Whether the process exists and is not a zombie."""
+    if pid <= 0:  # 0 and below address groups of processes
         return False
     try:
         os.kill(pid, 0)
@@ -40,7 +40,7 @@ def process_alive(pid: int) -> bool:
 
 
 def _ended(pid: int) -> bool:
-    """Whether it only waits to be reaped, which in a container without an init may take for ever. Linux tells."""
+    """Whether it is a zombie, which may last for ever in a container without an init. Only Linux tells."""
     try:
         stat = Path(f"/proc/{pid}/stat").read_bytes()
     except OSError:

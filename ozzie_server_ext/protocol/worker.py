@@ -1,9 +1,9 @@
-"""The NDJSON worker protocol, with optional fields and further event types, so that a foreign worker speaks it too.
+"""The NDJSON worker protocol: that of S2 with more fields and events, so that foreign workers speak it too.
 
 S2 defines create_session, generate, abort, close_session and status; answers `{ok, …}`; the events token, stop and
-error. Beyond it are `id` (which call an event belongs to), `request` and `model` of a generate, configure, describe,
-the events tokens, reasoning, ready and heartbeat, and the fields of stop and error that S2 does not name. A call to a
-worker of ours brings its whole conversation; only workers that speak plain S2 have sessions.
+error. We add `id` (the call that an event belongs to), `request` and `model` of a generate, configure, describe, the
+events tokens, reasoning, ready and heartbeat, and further fields of stop and error. A call to our own worker carries
+its whole conversation; only workers of plain S2 have sessions.
 """
 
 from dataclasses import dataclass, field
@@ -17,14 +17,14 @@ from ozzie_server_ext.protocol.codec import InvalidShape, decode, encode
 T = TypeVar("T")
 
 DEFAULT_SOCKET = "/run/fazai/gemma.sock"
-"""Where a worker listens that was told nothing else."""
+"""Where a worker listens by default."""
 
 # --- to the worker ------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClientCredentials:
-    """With what a worker gets access tokens for a provider (OAuth 2.0, RFC 6749 §4.4)."""
+    """How a worker gets access tokens for a provider (OAuth 2.0, RFC 6749 §4.4)."""
 
     token_url: str
     client_id: str
@@ -34,8 +34,8 @@ class ClientCredentials:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Provider:
-    """How the worker reaches a provider. The key travels over the socket only and never shows in a repr. With
-    `oauth2`, the worker gets the key by itself."""
+    """How the worker reaches a provider. The key travels over the socket only and is left out of the repr. With
+    `oauth2`, the worker gets the key itself."""
 
     driver: str
     base_url: str = ""
@@ -46,7 +46,7 @@ class Provider:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Configure:
-    """Replaces all that the worker knows of providers; their names are those of the configuration."""
+    """Replaces all providers that the worker knows; their names are those of the configuration."""
 
     providers: dict[str, Provider]
 
@@ -60,16 +60,16 @@ class CreateSession:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CloseSession:
-    """Ends a session and whatever still runs in it."""
+    """Ends a session and all its calls."""
 
     session_id: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Generate:
-    """Asks for an answer. S2's workers read `session_id` and `prompt`; ours reads `request`, the exact request that
-    the gateway recorded, and names every event with `id`. `pictures`: the content, in base64, of each reference to a
-    picture in the request. `first_s`, `next_s`: how long the first piece and each further one may take."""
+    """Requests an answer. S2's workers read `session_id` and `prompt`; ours reads `request`, the exact request that the
+    gateway recorded, and puts `id` into every event. `pictures`: the base64 content of each picture reference in the
+    request. `first_s`, `next_s`: how long the first piece and each further one may take."""
 
     session_id: str
     prompt: str
@@ -83,7 +83,7 @@ class Generate:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Abort:
-    """Ends one call (`id`), or all of a session where no id is given."""
+    """Ends one call (`id`), or all calls of a session without an id."""
 
     session_id: str
     id: str = ""
@@ -91,7 +91,7 @@ class Abort:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Status:
-    """Asks how the worker is; answered with `{ok: true, …}`."""
+    """Asks for the worker's status; answered with `{ok: true, …}`."""
 
     id: str = ""
 
@@ -106,7 +106,7 @@ class ModelName:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Describe:
-    """Asks what litellm's table says of these models; answered with `{ok: true, models}`, see Described."""
+    """Asks for the facts in litellm's table about these models; answered with `{ok: true, models}`, see Described."""
 
     id: str
     models: tuple[ModelName, ...]
@@ -135,13 +135,13 @@ class Token:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reasoning:
-    """The model has begun to reason, which takes time and is no part of its answer. Said once, at most."""
+    """The model has begun to reason, which takes time and is no part of its answer. Sent once, at most."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stop:
-    """The answer is whole. `cost` in 1e-9 USD, None where the price is unknown; `provider` what it said of itself;
-    `reasoning` what it let be known of its reasoning, cut where it is very long."""
+    """The answer is complete. `cost` in 1e-9 USD, None if the price is unknown; `provider` is what it said of itself;
+    `reasoning` the part of its reasoning that it disclosed, cut if very long."""
 
     finish: Finish = "stop"
     tool_uses: tuple[ToolUse, ...] = ()
@@ -153,8 +153,8 @@ class Stop:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Error:
-    """The call failed. `code` is one of ours (empty from a foreign worker), `detail` the provider's own words,
-    bounded and without keys. `begun`: a part of the answer had come, be it reasoning or half a call of a tool."""
+    """The call failed. `code` is one of ours (empty from a foreign worker), `detail` the provider's own words, bounded
+    and without keys. `begun`: a part of the answer had come, even if only reasoning or half a tool call."""
 
     message: str
     code: str = ""
@@ -165,8 +165,8 @@ class Error:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelFacts:
-    """What is said of a model; None where nothing is. `context` and `max_output` in tokens, of the conversation and of
-    one answer; the prices in 1e-9 USD for a million tokens."""
+    """The facts about a model; None if unknown. `context` and `max_output` in tokens, of the conversation and of one
+    answer; prices in 1e-9 USD per million tokens."""
 
     context: int | None = None
     max_output: int | None = None
@@ -181,7 +181,7 @@ class ModelFacts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Described:
-    """The answer to Describe, a model's facts in the place of its name."""
+    """The answer to Describe: facts, in the order of the names."""
 
     models: tuple[ModelFacts, ...]
 
@@ -193,11 +193,11 @@ _EVENT_NAMES = {kind: name for name, kind in _EVENTS.items()}
 
 
 _PLAIN = frozenset({"params", "session_id", "prompt", "stream"})
-"""The fields that S2 knows."""
+"""The fields of S2."""
 
 
 def command_json(command: Command, *, plain: bool = False) -> JsonObject:
-    """`command` as a message; `plain` for a worker that knows S2 alone."""
+    """Return `command` as a message; `plain` for a worker that only knows S2."""
     fields = encode(command)
     if plain:
         fields = {name: value for name, value in fields.items() if name in _PLAIN}
@@ -205,7 +205,7 @@ def command_json(command: Command, *, plain: bool = False) -> JsonObject:
 
 
 def parse_command(message: JsonObject) -> Command:
-    """The command in `message`. Raises InvalidShape."""
+    """Return the command in `message`. Raise InvalidShape."""
     return decode(_kind(_COMMANDS, message), message)
 
 
@@ -214,10 +214,7 @@ def event_json(event: StreamEvent, call_id: str) -> JsonObject:
 
 
 def parse_event(message: JsonObject | str) -> StreamEvent:
-    """The event in `message`; a plain line is a token, and so is `{ok: false, error}` an error.
-
-    Raises InvalidShape.
-    """
+    """Return the event in `message`: a plain line is a token, `{ok: false, error}` an error. Raise InvalidShape."""
     if isinstance(message, str):
         return Token(text=message)
     if message.get("ok") is False:
@@ -226,7 +223,7 @@ def parse_event(message: JsonObject | str) -> StreamEvent:
 
 
 def parse_described(message: JsonObject) -> tuple[ModelFacts, ...]:
-    """The facts in the answer to Describe. Raises InvalidShape."""
+    """Return the facts in the answer to Describe. Raise InvalidShape."""
     return decode(Described, message).models
 
 

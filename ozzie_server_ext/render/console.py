@@ -19,7 +19,6 @@ from ozzie_server_ext.render.text import (
 from ozzie_server_ext.render.toolrows import ToolRow
 from ozzie_server_ext.render.turnview import (
     CONTINUED,
-    KEPT,
     TextPart,
     TurnView,
     WorkPart,
@@ -35,12 +34,12 @@ _BLANKS = re.compile(r"\n{3,}")
 
 
 def plain_text(view: TurnView) -> str:
-    """The whole turn as text, with nothing in it that a terminal would obey."""
+    """Return the whole turn as text, without anything that a terminal would obey."""
     return "\n".join(console_lines(view))
 
 
 def console_lines(view: TurnView) -> list[str]:
-    """The turn, line by line: its head, its parts in their order, its end."""
+    """Return the lines of the turn: its head, its parts in order, its end."""
     lines = _head(view)
     for part in view.parts:
         if isinstance(part, TextPart):
@@ -54,7 +53,7 @@ def console_lines(view: TurnView) -> list[str]:
 
 
 class ConsoleWriter:
-    """What to print next as a turn grows: streamed text once and never again, a row when its outcome is known."""
+    """Returns what to print next as a turn grows: streamed text only once, a row when its outcome is known."""
 
     def __init__(self) -> None:
         self._queued = False
@@ -68,11 +67,11 @@ class ConsoleWriter:
 
     @property
     def at_line_start(self) -> bool:
-        """Whether what comes next stands at the beginning of a line."""
+        """Whether the next text begins a line."""
         return self._fresh
 
     def update(self, view: TurnView, now: datetime | None = None) -> str:
-        """The text to print now; "" where there is nothing new."""
+        """Return the text to print now; "" if nothing is new."""
         out: list[str] = []
         if not self._queued and (behind := queued_behind(view, now)):
             self._queued = True
@@ -82,7 +81,7 @@ class ConsoleWriter:
             for line in _head(view):
                 self._line(out, line)
         if view.recovered and view.attempt > self._attempt:
-            # What was being said when the gateway went stands above, and is said again below.
+            # The text that a restart interrupted stands above, and comes again below.
             self._attempt = view.attempt
             self._line(out, CONTINUED)
         for part in view.parts:
@@ -97,8 +96,8 @@ class ConsoleWriter:
         return "".join(out)
 
     def asks(self, view: TurnView, now: datetime | None = None, *, but: str = "") -> str:
-        """What the turn asks and has not asked before, with the commands that answer it; `but` is the one that is asked
-        in another way."""
+        """Return the turn's new questions and the commands that answer them; `but` is the id of one that is asked in
+        another way."""
         out: list[str] = []
         for asked in view.asked:
             if asked.approval_id not in (*self._asked, but):
@@ -125,7 +124,7 @@ class ConsoleWriter:
             fresh = text[len(printed) :]
         elif printed.startswith(text):
             return
-        else:  # a reply that began anew
+        else:  # a reply that began again
             self._start_line(out)
             fresh = text
         self._texts[part.reply_id] = text
@@ -149,15 +148,15 @@ class ConsoleWriter:
 
 
 def row_line(row: ToolRow, result: str) -> str:
-    """One tool call in at most 80 columns."""
+    """Return one tool call in at most 80 columns."""
     seconds = row.seconds(None)
-    told = f"{result}  outside" if row.outside else result
+    result = f"{result}  outside" if row.outside else result
     if row.state in ("asked", "running"):
-        told = row.state
+        result = row.state
     name = padded(cut_columns(row.name, _NAME), _NAME)
     argument = padded(cut_middle_columns(row.argument, _ARGUMENT), _ARGUMENT)
     took = "" if seconds is None else duration(seconds)
-    return f"  {name} {argument}  {padded(cut_columns(told, _RESULT), _RESULT)}  {took}".rstrip()
+    return f"  {name} {argument}  {padded(cut_columns(result, _RESULT), _RESULT)}  {took}".rstrip()
 
 
 def _head(view: TurnView) -> list[str]:
@@ -167,12 +166,11 @@ def _head(view: TurnView) -> list[str]:
 
 
 def question_lines(asked: QuestionView) -> list[str]:
-    """What is asked, with its notes."""
+    """Return a question with its notes."""
     texts = [line for text in (asked.sentence, *asked.notes) for line in visible_prose(text).split("\n")]
-    said = [line for text in texts for line in wrapped(text)]
+    first, *more = [line for text in texts for line in wrapped(text)] or [""]
     helps = [f"{visible_label(each.label)}: {visible_label(each.help)}" for each in asked.choices if each.help]
-    told = [f"  {line}" for each in helps for line in wrapped(each, LINE_WIDTH - 2)]
-    return [f"[waiting] {said[0]}", *said[1:], *told]
+    return [f"[waiting] {first}", *more, *(f"  {line}" for each in helps for line in wrapped(each, LINE_WIDTH - 2))]
 
 
 def _question(view: TurnView) -> list[str]:
@@ -184,34 +182,34 @@ def _question(view: TurnView) -> list[str]:
 
 
 def approval_lines(asked: Asked, now: datetime | None = None) -> list[str]:
-    """What a person is asked to allow, with all of what would happen, in at most 80 columns."""
+    """Return what a person is to approve, with all that would happen, in at most 80 columns."""
     lines = ["", f"Approval needed{_left(asked, now)}"]
-    facts = ", ".join(f"{name.lower()} {said[:1].lower()}{said[1:].removesuffix('.')}" for name, said in asked.facts)
-    told = f"{facts[:1].upper()}{facts[1:]}."
-    says = (asked.sentence.replace("`", ""), why_asked(asked), made_from(asked), asked.checked, told, asked.elsewhere)
-    for text in filter(None, says):
+    facts = ", ".join(f"{name.lower()} {fact[:1].lower()}{fact[1:].removesuffix('.')}" for name, fact in asked.facts)
+    facts = f"{facts[:1].upper()}{facts[1:]}."
+    texts = (asked.sentence.replace("`", ""), why_asked(asked), made_from(asked), asked.checked, facts, asked.elsewhere)
+    for text in filter(None, texts):
         lines += [f"  {line}" for line in wrapped(text, LINE_WIDTH - 2)]
     lines += quoted_lines(asked.proof)
     return lines + ([f"  It goes on: ozzie artifacts get {asked.whole}"] if asked.whole else [])
 
 
 def quoted_lines(lines: Iterable[str]) -> list[str]:
-    """Visible lines behind a mark: nothing in them can pass for a line of ours, and nobody says yes to the end of a
-    line that they did not see."""
+    """Return visible lines behind a mark, so that none can pass for a line of ours; long ones are folded, as nobody may
+    approve the end of a line that they did not see."""
     room = LINE_WIDTH - len(_QUOTE)
     return [f"{_QUOTE}{piece}".rstrip() for line in lines for piece in folded(line.expandtabs(_TAB), room)]
 
 
 def detail_lines(asked: Asked) -> list[str]:
-    """What else is known of an approval, for who asks."""
-    told = {
+    """Return all other details of an approval."""
+    details = {
         "Tool": asked.name,
         "Rule": asked.rule,
         "For this session": asked.cover.replace("`", "") or "not offered",
         "Approval": asked.approval_id,
         "Key": asked.key,
     }
-    facts = [f"  {padded(name, 18)}{piece}" for name, said in told.items() for piece in folded(said or "none", 60)]
+    facts = [f"  {padded(name, 18)}{piece}" for name, text in details.items() for piece in folded(text or "none", 60)]
     return facts + (["  Arguments", *quoted_lines(asked.arguments)] if asked.arguments else [])
 
 
@@ -234,7 +232,6 @@ def _foot(view: TurnView) -> list[str]:
     if view.closing:
         lines.append(visible_label(view.closing))
     if view.error is not None:
-        kept = "" if KEPT in view.error.hint else KEPT
-        said = (visible_label(text) for text in (view.error.message, f"{view.error.hint} {kept}"))
-        lines += [line for text in said for line in wrapped(text)]
+        texts = (visible_label(text) for text in (view.error.message, view.error.advice))
+        lines += [line for text in texts for line in wrapped(text)]
     return [*lines, f"[{view.status.lower()}] {', '.join(figures(view))}".rstrip()]

@@ -1,4 +1,4 @@
-"""Our own state icons: 16-grid, 1.5 px line, coloured by role; a word always stands beside them."""
+"""Our own state icons: 16-grid, 1.5 px line, coloured by role, always beside a word."""
 
 _RING = '<circle cx="8" cy="8" r="5.75"/>'
 _DIAMOND = '<path d="M8 2 14 8 8 14 2 8Z"/><path d="M8 5.4v3M8 10.4v.1"/>'
@@ -32,12 +32,12 @@ _TURN_S = 1.2
 
 
 def shape(name: str) -> tuple[str, str]:
-    """The role of a state and what is drawn for it, for a picture that brings its own colours."""
+    """Return role and shape of a state, for a picture with its own colours."""
     return _ICONS[name]
 
 
 def icon(name: str, phase_s: float = 0.0) -> str:
-    """The SVG of a state. The running ring is drawn anew at every update, so `phase_s` says how far it has turned."""
+    """Return the SVG of a state. Every update restarts the running ring, so `phase_s` says how far it has turned."""
     role, shape = _ICONS[name]
     turning = shape is _TURNING
     spin = f' style="animation-delay:-{phase_s % _TURN_S:.2f}s"' if turning else ""

@@ -1,25 +1,18 @@
-"""A turn while it runs: one self-contained, inert piece of HTML, for a widget that shows HTML as it is."""
+"""A running turn as one self-contained, inert piece of HTML, for a widget that shows HTML unchanged."""
 
 import re
 from collections.abc import Sequence
 from datetime import datetime
 from html import escape
+from importlib.resources import files
 
 from ozzie_server_ext.render.icons import icon
 from ozzie_server_ext.render.markdown import MAX_SHOWN, StreamingMarkdown
 from ozzie_server_ext.render.markdown_source import inert_html
 from ozzie_server_ext.render.questions import NO_SESSION, Asked, made_from, way_to_answer, ways_to_answer, why_asked
-from ozzie_server_ext.render.text import (
-    duration,
-    elapsed,
-    spoken_duration,
-    step_count,
-    visible_label,
-    visible_prose,
-)
+from ozzie_server_ext.render.text import duration, elapsed, spoken_duration, step_count, visible_label, visible_prose
 from ozzie_server_ext.render.toolrows import ToolRow
 from ozzie_server_ext.render.turnview import (
-    KEPT,
     Part,
     TextPart,
     TurnView,
@@ -30,112 +23,25 @@ from ozzie_server_ext.render.turnview import (
     spent,
 )
 
-STYLE = (
-    "<style>"
-    + " ".join(
-        line.strip()
-        for line in """
-.oz { --oz-run: var(--jp-brand-color1, #1976d2); --oz-ok: var(--jp-success-color1, #388e3c);
-  --oz-ask: var(--jp-warn-color0, #e65100); --oz-bad: var(--jp-error-color1, #d32f2f);
-  --oz-idle: var(--jp-ui-font-color2, #757575); container-type: inline-size; padding: 0 0 2px;
-  margin: 0 calc(-1 * var(--jp-widgets-margin, 0px));
-  font: 13px/20px var(--jp-ui-font-family, system-ui, sans-serif); color: var(--jp-ui-font-color1, inherit);
-  white-space: normal; }
-.oz * { box-sizing: border-box; }
-.oz .oz-i { width: 16px; height: 16px; flex: none; display: block; fill: none; stroke: currentColor; stroke-width: 1.5;
-  stroke-linecap: round; stroke-linejoin: round; }
-.oz .oz-run { color: var(--oz-run); }
-.oz .oz-ok { color: var(--oz-ok); }
-.oz .oz-ask { color: var(--oz-ask); }
-.oz .oz-bad { color: var(--oz-bad); }
-.oz .oz-idle { color: var(--oz-idle); }
-@keyframes oz-turn { to { transform: rotate(360deg); } }
-.oz .oz-spin { animation: oz-turn 1.2s linear infinite; transform-origin: 50% 50%; }
-@media (prefers-reduced-motion: reduce) { .oz .oz-spin { animation: none; } }
-.oz .oz-grow { flex: 1 1 auto; min-width: 0; }
-.oz .oz-cut { overflow: hidden; text-overflow: ellipsis; white-space: nowrap; min-width: 0; }
-.oz .oz-status { display: flex; align-items: center; gap: 6px; height: 28px; margin: 0 0 2px; white-space: nowrap;
-  overflow: hidden; }
-.oz .oz-status b { font-weight: 600; }
-.oz .oz-meta { color: var(--jp-ui-font-color2, inherit); font-size: 12px; font-variant-numeric: tabular-nums;
-  display: flex; align-items: center; margin-left: 4px; }
-.oz .oz-meta > * + *::before { content: "·"; margin: 0 6px; color: var(--jp-ui-font-color3, inherit); }
-.oz .oz-work { margin: 4px 0 10px; border-left: 1px solid var(--jp-border-color1, #bdbdbd); padding-left: 8px; }
-.oz .oz-row { display: flex; align-items: center; gap: 6px; height: 24px; padding: 0 6px 0 2px; white-space: nowrap;
-  border-radius: var(--jp-border-radius, 2px); }
-.oz .oz-tool, .oz .oz-arg, .oz .oz-err code { font-family: var(--jp-code-font-family, monospace); font-size: 12px; }
-.oz .oz-arg, .oz .oz-res, .oz .oz-dur, .oz .oz-mut { color: var(--jp-ui-font-color2, inherit); }
-.oz .oz-tool { flex: none; }
-.oz .oz-arg { flex: 0 1 auto; }
-.oz .oz-res { font-size: 12px; flex: 0 1 auto; }
-.oz .oz-dur { font-size: 12px; font-variant-numeric: tabular-nums; min-width: 46px; text-align: right; flex: none; }
-.oz .oz-tag { font-size: 11px; line-height: 16px; padding: 0 5px; flex: none; border-radius: 2px;
-  border: 1px solid var(--jp-border-color1, #bdbdbd); color: var(--jp-ui-font-color2, inherit); }
-.oz .oz-md { font: var(--jp-content-font-size1, 14px)/var(--jp-content-line-height, 1.6)
-  var(--jp-content-font-family, system-ui, sans-serif); color: var(--jp-content-font-color1, inherit);
-  overflow-wrap: anywhere; padding-right: 0; }
-:where(.oz-md) p, :where(.oz-md) ul, :where(.oz-md) ol { margin: 0 0 10px; }
-:where(.oz-md) table { border-collapse: collapse; font-size: 13px; line-height: 18px; margin: 0 0 12px; }
-:where(.oz-md) th, :where(.oz-md) td { padding: 5px 12px; text-align: left; }
-:where(.oz-md) thead { border-bottom: 1px solid var(--jp-border-color1, #bdbdbd); }
-:where(.oz-md) tbody tr:nth-child(odd) { background: var(--jp-rendermime-table-row-background, transparent); }
-:where(.oz-md) code { font-family: var(--jp-code-font-family, monospace); font-size: 13px; }
-.oz .oz-md table { margin-inline: 0 auto; }
-.oz .oz-md > :first-child { margin-top: 0; }
-.oz .oz-md pre { white-space: pre-wrap; }
-.oz .oz-md .oz-right { text-align: right; }
-.oz .oz-md .oz-center { text-align: center; }
-.oz .oz-md a { color: var(--jp-content-link-color, #0d47a1); }
-.oz .oz-caret { display: inline-block; width: 7px; height: 15px; background: var(--jp-ui-font-color2, currentColor);
-  vertical-align: -2px; margin-left: 2px; }
-.oz .oz-closing, .oz .oz-note, .oz .oz-do { color: var(--jp-ui-font-color2, inherit); margin: 4px 0; }
-.oz .oz-ask-card { border-left: 3px solid var(--oz-ask); margin: 4px 0 8px; padding: 2px 0 2px 10px; }
-.oz .oz-kick { display: flex; align-items: center; gap: 6px; font-size: 12px;
-  color: var(--jp-ui-font-color2, inherit); }
-.oz .oz-kick b { font-size: 12px; }
-.oz .oz-ask-card .oz-say { font-size: 15px; font-weight: 600; }
-.oz .oz-out { margin: 0 0 4px 24px; }
-.oz .oz-out pre { margin: 0; padding: 2px 8px; overflow: auto; max-height: 220px; white-space: pre;
-  border-left: 1px solid var(--jp-border-color2, #ccc); font-family: var(--jp-code-font-family, monospace);
-  font-size: 12px; line-height: 17px; background: transparent; color: var(--jp-ui-font-color2, inherit); }
-.oz .oz-ask-card .oz-proof { margin: 4px 0; padding: 4px 8px; overflow: auto; max-height: 420px; white-space: pre-wrap;
-  overflow-wrap: anywhere; background: var(--jp-layout-color2, transparent);
-  font: 12px/17px var(--jp-code-font-family, monospace); }
-.oz .oz-line { display: block; }
-.oz .oz-plus { background: rgba(56, 142, 60, .14); }
-.oz .oz-minus { background: rgba(211, 47, 47, .12); }
-.oz .oz-ask-card p { margin: 0 0 4px; }
-.oz .oz-ask-card b { font-size: 15px; font-weight: 600; }
-.oz .oz-ask-card ul { margin: 0; padding-left: 20px; }
-.oz .oz-ask-card code { font-family: var(--jp-code-font-family, monospace); font-size: 12px; }
-.oz .oz-err { margin: 4px 0 8px; }
-.oz .oz-err p { margin: 0; }
-.oz .oz-err b { font-weight: 600; }
-@container (max-width: 460px) { .oz .oz-tok { display: none; } .oz .oz-tag { display: none; } }
-@container (max-width: 380px) { .oz .oz-cost { display: none; } .oz .oz-res { display: none; } }
-@container (max-width: 300px) { .oz .oz-t { display: none; } .oz .oz-t + *::before { display: none; } }
-@media (forced-colors: active) { .oz .oz-caret { background: CanvasText; } }
-""".splitlines()
-    )
-    + "</style>"
-)
+_CSS = files("ozzie_server_ext.render").joinpath("live.css").read_text("utf-8")
+STYLE = f"<style> {' '.join(line.strip() for line in _CSS.splitlines())}</style>"
 
 
 _CODE = re.compile(r"`([^`]{1,200})`")
 _HOUR_S = 3600
 MAX_ROWS = 200
-"""Rows that are drawn of a work group, and about so many of a turn that goes on; the newest ones."""
+"""Limit on the rows drawn of a work group, and about the limit for a running turn; the newest are drawn."""
 
 
 class LiveTurn:
-    """Draws one turn again and again as it grows. Keeps what is drawn of closed blocks, so use one for each turn."""
+    """Draws one turn repeatedly as it grows. Keeps the HTML of closed blocks, so use one for each turn."""
 
     def __init__(self) -> None:
         self._open: dict[str, StreamingMarkdown] = {}
         self._done: dict[str, tuple[str, str]] = {}
 
     def html(self, view: TurnView, now: datetime | None = None) -> str:
-        """The turn as HTML. No text of a model or a tool is in it but escaped or through `inert_html`."""
+        """Return the turn as HTML. Texts of a model or a tool are escaped, or go through `inert_html`."""
         busy = "true" if view.status == "Working" else "false"
         first = 0 if view.is_final else _first_shown(view.parts)
         parts = _above(view.parts[:first]) + "".join(self._part(view, at, now) for at in range(first, len(view.parts)))
@@ -174,8 +80,8 @@ def _state_line(view: TurnView, now: datetime | None) -> str:
         meta.append(f'<span class="oz-t" aria-label="{spoken_duration(seconds)}"{running}>{shown}</span>')
     meta += [f"<span>{escape(note)}</span>" for note in _notes(view)]
     meta += [
-        f'<span class="{"oz-tok" if told.endswith(("token", "tokens")) else "oz-cost"}">{escape(told)}</span>'
-        for told in spent(view)
+        f'<span class="{"oz-tok" if figure.endswith(("token", "tokens")) else "oz-cost"}">{escape(figure)}</span>'
+        for figure in spent(view)
     ]
     word = f"{view.status} {queued_behind(view, now)}".rstrip()
     alias = escape(visible_label(view.answering))
@@ -189,7 +95,7 @@ def _state_line(view: TurnView, now: datetime | None) -> str:
 
 
 def _running(seconds: float) -> str:
-    """What lets a page go on with a time by itself while there is nothing new."""
+    """Return the attribute that lets a page continue a time by itself while nothing is new."""
     return f' data-s="{seconds:.1f}"'
 
 
@@ -213,7 +119,7 @@ def _notes(view: TurnView) -> list[str]:
 
 
 def _first_shown(parts: Sequence[Part]) -> int:
-    """Of a long turn only its end is drawn while it grows: each update carries all that is drawn."""
+    """Return where to begin: only the end of a long turn is drawn while it grows, as each update carries all of it."""
     rows = characters = 0
     for at in range(len(parts) - 1, -1, -1):
         part = parts[at]
@@ -248,7 +154,7 @@ def _work(part: WorkPart, now: datetime | None) -> str:
 
 
 def _output(row: ToolRow) -> str:
-    """The last of what it prints."""
+    """Return the last lines that a running call has printed."""
     if row.state != "running" or not row.output:
         return ""
     hidden = row.printed - len(row.output)
@@ -257,16 +163,16 @@ def _output(row: ToolRow) -> str:
     return f'<div class="oz-out" role="presentation">{above}<pre>{lines}</pre></div>'
 
 
-def _whence(row: ToolRow) -> str:
+def _origin(row: ToolRow) -> str:
     places = [visible_label(source.partition(":")[2]) for source in row.brought]
-    return f"This result came from outside: {', '.join(filter(None, places)) or 'nobody knows whence'}"
+    return f"This result came from outside: {', '.join(filter(None, places)) or 'an unknown source'}"
 
 
 def _row(row: ToolRow, result: str, now: datetime | None) -> str:
     seconds = row.seconds(now)
     took = "" if seconds is None else duration(seconds)
     running = _running(seconds) if seconds is not None and row.state == "running" else ""
-    tag = f'<span class="oz-tag" title="{escape(_whence(row))}">outside content</span>' if row.outside else ""
+    tag = f'<span class="oz-tag" title="{escape(_origin(row))}">outside content</span>' if row.outside else ""
     detail = f' title="{escape(row.detail)}"' if row.detail and row.detail != result else ""
     return (
         f'<div class="oz-row" role="listitem" aria-label="{escape(f"{row.name}, {row.state}")}">'
@@ -277,7 +183,7 @@ def _row(row: ToolRow, result: str, now: datetime | None) -> str:
 
 
 def _question(view: TurnView) -> str:
-    """What the turn waits for, and how to answer."""
+    """Return what the turn waits for, and how to answer."""
     if view.question is None:
         return ""
     notes = "".join(f"<p>{escape(visible_label(note))}</p>" for note in view.question.notes)
@@ -295,7 +201,7 @@ def _question(view: TurnView) -> str:
 
 
 def _approval(asked: Asked, now: datetime | None) -> str:
-    """What a person is asked to allow, and how to answer."""
+    """Return a call that a person is to approve, and how to answer."""
     ways = "".join(f"<li>{escape(name)}: <code>{escape(way)}</code></li>" for name, way in ways_to_answer(asked))
     facts = " · ".join(f"{escape(name)}: {escape(said)}" for name, said in asked.facts)
     covered = f'<p class="oz-do">For this session: {_with_code(asked.cover)}</p>' if asked.cover else ""
@@ -343,15 +249,14 @@ def _ending(view: TurnView) -> str:
     if view.status == "Stopped":
         return f'<p class="oz-closing">{escape(visible_label(view.closing))}</p>'
     if view.status == "Failed" and view.error is not None:
-        kept = "" if KEPT in view.error.hint else f" {KEPT}"
         return (
             f'<div class="oz-err" role="status"><p><b>{_with_code(view.error.message)}</b></p>'
-            f'<p class="oz-do">{_with_code(view.error.hint + kept)}</p></div>'
+            f'<p class="oz-do">{_with_code(view.error.advice)}</p></div>'
         )
     return ""
 
 
 def _with_code(sentence: str) -> str:
-    """A sentence of ours, in which backticks mark a command."""
+    """Return a sentence of ours as HTML; backticks mark commands."""
     pieces = _CODE.split(visible_label(sentence))
     return "".join(f"<code>{escape(piece)}</code>" if at % 2 else escape(piece) for at, piece in enumerate(pieces))

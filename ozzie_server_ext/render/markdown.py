@@ -1,41 +1,32 @@
-"""Model text as Markdown: one parser, allowed links and elements, inert HTML, and text that is still being written."""
+"""Model text as Markdown: one parser, allowed links and elements, inert HTML, and text that is still streaming."""
 
 import re
+from collections.abc import Sequence
 from functools import cache
+from html import escape
 from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import urlsplit
+
+from ozzie_server_ext.render.text import visible_label, visible_prose
 
 if TYPE_CHECKING:
     from markdown_it import MarkdownIt
     from markdown_it.rules_core import StateCore
     from markdown_it.rules_inline import StateInline
     from markdown_it.token import Token
-from collections.abc import Sequence
-from html import escape
-from typing import TYPE_CHECKING
-
-from ozzie_server_ext.render.text import visible_label, visible_prose
-
-if TYPE_CHECKING:
-    from markdown_it.token import Token
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from markdown_it.token import Token
-
 
 _SCHEMES = frozenset({"http", "https", "mailto"})
 _HEAD = re.compile(r"[^/?#]*")
 _REFUSED = re.compile("[\x00-\x20\x7f-\xa0\u2028\u2029\ud800-\udfff]")
-# What stays as it is in a target. All else is percent-encoded, so that no reader of Markdown or HTML finds the end
-# of the target, an entity, an emphasis or a formula in it.
+# Allowed unchanged in a target. All else is percent-encoded, so that no reader of Markdown or HTML finds the end of the
+# target, an entity, an emphasis or a formula in it.
 _KEPT = re.compile(r"[A-Za-z0-9\-._~:/?#@!&+,;=%]")
 _ENTITY = re.compile(r"&(?=#|[A-Za-z][A-Za-z0-9]*;)")
 MAX_LENGTH = 2048
 
 
 class Target(NamedTuple):
-    """A link target that may be shown. `host` is empty for mailto and for relative places."""
+    """A link target that may be shown. `host` is empty for mailto and relative targets."""
 
     href: str
     host: str
@@ -46,10 +37,10 @@ class Target(NamedTuple):
 
 
 def safe_target(url: str) -> Target | None:
-    """The target to write for `url` (entities decoded), or None where a reply may not link there.
+    """Return the target to write for `url` (entities decoded), or None if a reply may not link there.
 
-    `//host` is written as https; anything before the first `/`, `?` or `#` that holds a colon is a scheme, whatever
-    it looks like, so a disguised `javascript:` is never taken for a relative place.
+    `//host` becomes https. Anything before the first `/`, `?` or `#` that contains a colon is a scheme, whatever it
+    looks like, so that a disguised `javascript:` never passes for a relative target.
     """
     if not url or len(url) > MAX_LENGTH or _REFUSED.search(url):
         return None
@@ -81,7 +72,7 @@ def _percent(char: str) -> str:
 
 
 def _shown_host(host: str) -> str:
-    """The host as its ASCII form, so that a look-alike letter shows."""
+    """Return the ASCII form of a host, so that a look-alike letter shows."""
     try:
         ascii_host = host.encode("idna").decode() if host and not host.isascii() else host
     except UnicodeError:
@@ -90,10 +81,10 @@ def _shown_host(host: str) -> str:
 
 
 MAX_CHARS = 128 * 1024
-"""Longer texts are shown as they are, unparsed: a bound on time and on the size of a cell."""
+"""Longer texts are shown unparsed, to bound the time and the size of a cell."""
 
 MAX_NESTING = 24
-"""Levels of lists and quotations; the parser drops what lies deeper, so a text that reaches it is not parsed."""
+"""Levels of lists and quotations; the parser drops deeper ones, so a text that reaches it is not parsed."""
 
 MAX_INLINE_CHARS = 8 * 1024
 """A longer paragraph is text without marks: the time to pair marks grows with the square of their number."""
@@ -111,14 +102,12 @@ _LANGUAGE = re.compile(r"[A-Za-z0-9][A-Za-z0-9+#._-]{0,31}")
 
 
 class TooDeep(ValueError):
-    """The text is nested beyond what is parsed."""
+    """The text is nested too deeply to be parsed."""
 
 
 def parse(text: str, env: dict[str, Any] | None = None) -> "list[Token]":
-    """The tokens of `text`. `env` carries reference definitions on to the next block of the same text.
-
-    Raises TooDeep.
-    """
+    """Return the tokens of `text`. `env` carries reference definitions to the next block of the same text. Raise
+    TooDeep."""
     try:
         tokens = _parser().parse(text, env if env is not None else {})
     except RecursionError:
@@ -129,10 +118,8 @@ def parse(text: str, env: dict[str, Any] | None = None) -> "list[Token]":
 
 
 def parse_with_html(text: str) -> "list[Token]":
-    """The tokens of `text` for a reader that takes raw HTML, as front ends do: for checking what we wrote.
-
-    Raises TooDeep.
-    """
+    """Return the tokens of `text` for a reader that accepts raw HTML, as front ends do: to check what we wrote. Raise
+    TooDeep."""
     try:
         return _html_parser().parse(text)
     except RecursionError:
@@ -140,10 +127,8 @@ def parse_with_html(text: str) -> "list[Token]":
 
 
 def language(info: str) -> str:
-    """The language named by a fence's info string, or "" where it names none that may be passed on.
-
-    Mermaid is left out: nbconvert writes the content of such a fence into the page unescaped.
-    """
+    """Return the language in a fence's info string; "" if it names none that is allowed. Mermaid is left out, as
+    nbconvert writes the content of such a fence into the page unescaped."""
     match = _LANGUAGE.match(info.strip())
     name = match[0] if match else ""
     return "" if name.lower().startswith("mermaid") else name
@@ -151,7 +136,7 @@ def language(info: str) -> str:
 
 @cache
 def _parser() -> "MarkdownIt":
-    from markdown_it import MarkdownIt  # here, because it takes longer to import than a kernel's first cell should wait
+    from markdown_it import MarkdownIt  # imported here, as it takes longer than a kernel's first cell should wait
 
     parser = MarkdownIt("commonmark", {"html": False, "maxNesting": MAX_NESTING})
     parser.enable(["table", "strikethrough"])
@@ -176,7 +161,7 @@ def _may_link(url: str) -> bool:
 
 
 def _formula(state: "StateInline", silent: bool) -> bool:
-    """Takes a formula as one token, so that `_`, `*` and `\\` in it reach the typesetter as they are."""
+    """Take a formula as one token, so that `_`, `*` and `\\` in it reach the typesetter unchanged."""
     if state.src[state.pos] not in "$\\":
         return False
     match = _FORMULA.match(state.src, state.pos, state.posMax)
@@ -189,7 +174,7 @@ def _formula(state: "StateInline", silent: bool) -> bool:
 
 
 def _parse_inline(state: "StateCore") -> None:
-    """The parser's own rule, with a bound on what it is given."""
+    """Run the parser's own rule, with a limit on its input."""
     for block in state.tokens:
         if block.type == "inline" and block.children is not None:
             if len(block.content) <= MAX_INLINE_CHARS:
@@ -199,7 +184,7 @@ def _parse_inline(state: "StateCore") -> None:
 
 
 def _addresses(state: "StateCore") -> None:
-    """Makes links of the plain addresses in a text: some readers would, others not, and each finds another end."""
+    """Link the plain addresses in a text: readers disagree whether to, and where an address ends."""
     for block in state.tokens:
         if block.type == "inline" and block.children and "://" in block.content:
             block.children = _linked(block.children)
@@ -244,7 +229,7 @@ _INLINE = frozenset({"em", "strong", "s"})
 
 
 def to_html(tokens: "Sequence[Token]") -> str:
-    """HTML of block tokens: no attribute comes from the text but a link's checked target."""
+    """Return the HTML of block tokens. The only attributes from the text are the checked targets of links."""
     out: list[str] = []
     for token in tokens:
         if token.type == "inline":
@@ -264,13 +249,13 @@ def to_html(tokens: "Sequence[Token]") -> str:
 
 
 def code_block(code: str, lang: str = "") -> str:
-    """A block of code, with the language as a class where one is known."""
+    """Return a block of code, with its language as a class if it is known."""
     named = f' class="language-{escape(lang)}"' if lang else ""
     return f"<pre><code{named}>{_write_text(code)}</code></pre>\n"
 
 
 def plain_block(text: str) -> str:
-    """`text` as it is, for what is too long or too deep to be parsed."""
+    """Return `text` unparsed, if it is too long or too deep."""
     return f'<pre class="oz-plain">{_write_text(text)}</pre>\n'
 
 
@@ -291,7 +276,7 @@ def _side(token: "Token") -> str:
 
 
 def _write_inline(tokens: "Sequence[Token]", out: list[str]) -> None:
-    links: list[bool] = []  # of each open link, whether it was written
+    links: list[bool] = []  # for each open link, whether it was written
     for token in tokens:
         match token.type:
             case "code_inline":
@@ -331,7 +316,7 @@ def _image(token: "Token", *, inside_link: bool) -> str:
 
 
 def image_label(url: str) -> str:
-    """What stands in place of an image: it is never loaded, since loading it tells its host that it was seen."""
+    """Return the text in place of an image, which is never loaded: that would tell its host that it was seen."""
     target = safe_target(url)
     if target is None:
         return "Image (not loaded)"
@@ -347,28 +332,26 @@ def _write_text(text: str) -> str:
 
 CARET = '<span class="oz-caret" aria-hidden="true"></span>'
 MAX_OPEN_CHARS = 16 * 1024
-"""An open block above this is shown as it is until it closes: it would be parsed anew at every update."""
+"""A longer open block is shown unparsed until it closes, as every update would parse it again."""
 
 MAX_SHOWN = 192 * 1024
-"""Characters of HTML shown of one reply while it streams; the end of the turn shows all of it."""
+"""Characters of HTML shown of one reply while it streams; the end of the turn shows all."""
 
-_RETRY_GROWTH = 1.25  # a long open block is looked at again when it has grown by so much: linear in all
+_RETRY_GROWTH = 1.25  # a long open block is parsed again once it has grown by this factor: linear in all
 
 _CLOSERS = re.compile(r"(?:\s*</[a-z0-9]+>)*\s*\Z")
 _CLOSERS_WIDTH = 400
 
 
 class StreamingMarkdown:
-    """The HTML of one growing text. Feed it the whole text each time; it looks only at what is new.
-
-    A text that does not go on from the one before (a reply that was reset) starts over.
-    """
+    """The HTML of one growing text. Give it the whole text each time; it parses only what is new. A text that does not
+    continue the one before (a reply that was reset) starts over."""
 
     def __init__(self) -> None:
         self._start_over()
 
     def html(self, text: str, *, caret: bool = True) -> str:
-        """Inert HTML of `text`, by default with the mark of its live end."""
+        """Return inert HTML of `text`, by default with a caret at its live end."""
         source = visible_prose(text)
         if not source.startswith(self._closed_source):
             self._start_over()
@@ -383,7 +366,7 @@ class StreamingMarkdown:
         self._look_again_at = 0
 
     def _advance(self, tail: str) -> str:
-        """Keeps the blocks of `tail` that have closed; gives back the HTML of the rest."""
+        """Keep the closed blocks of `tail`; return the HTML of the rest."""
         if len(tail) > MAX_CHARS or MAX_OPEN_CHARS < len(tail) < self._look_again_at:
             return plain_block(tail)
         try:
@@ -412,8 +395,8 @@ class StreamingMarkdown:
 
 
 def _open_from(tokens: "Sequence[Token]", *, complete_lines: int) -> tuple[int, int]:
-    """Token and line at which the part begins that may still change: the last block, or the one before it while the
-    line that would begin the last one is unfinished ("1" may become "1. item" or go on with the paragraph)."""
+    """Return token and line where the part begins that may still change: the last block, or the one before it while the
+    first line of the last one is incomplete ("1" may become "1. item" or continue the paragraph)."""
     for index in range(len(tokens) - 1, -1, -1):
         token = tokens[index]
         if token.level == 0 and token.nesting >= 0 and token.map and token.map[0] < complete_lines:
@@ -422,7 +405,7 @@ def _open_from(tokens: "Sequence[Token]", *, complete_lines: int) -> tuple[int, 
 
 
 def _open_html(tokens: "Sequence[Token]", source: str) -> str:
-    """The open part; a table is text until it has a row below its head."""
+    """Return the HTML of the open part; a table is text until it has a row below its head."""
     starts = [index for index, token in enumerate(tokens) if token.level == 0 and token.nesting >= 0]
     if not starts or tokens[starts[-1]].type != "table_open":
         return to_html(tokens)

@@ -1,13 +1,13 @@
-"""Tokens back to Markdown that every reader takes the same way, and that holds no HTML but a few tags of our own.
+"""Write tokens back as Markdown that every reader takes the same way, without any HTML but a few tags of our own.
 
-Lab takes formulas out of the source before it parses Markdown and puts them back after; nbconvert takes them before
-code; readers differ on code in lists. Each moves the border of a code span and can set free what stood in it. So:
+Lab takes formulas out of the source before it parses Markdown and puts them back afterwards; nbconvert takes them
+before code; readers differ on code in lists. Each can move the border of a code span and set free what was in it. So:
 
 - In text, `<`, `>`, `&`, the backtick, the backslash and `$` are entities: no text can open code, a formula or a tag.
-- Code that could open a tag is written as a Markdown fence only at the top level of a document in which no code holds
-  a delimiter of formulas; anywhere else it is our own `<pre><code>` with entities. So is code in a list or a
-  quotation that holds such a delimiter: front ends take it for a formula there.
-- Reference definitions are resolved, images are links, and an emphasis keeps the mark that it had.
+- Code that could open a tag becomes a Markdown fence only at the top level, in a document in which no code contains a
+  delimiter of formulas; elsewhere it is our own `<pre><code>` with entities. So is code with such a delimiter in a list
+  or a quotation, where front ends would take it for a formula.
+- Reference definitions are resolved, images become links, and an emphasis keeps its mark.
 """
 
 import re
@@ -15,18 +15,21 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from ozzie_server_ext.render.markdown import (
+    MAX_CHARS,
     MAX_INLINE_CHARS,
     TooDeep,
     image_label,
     language,
+    parse,
     parse_with_html,
+    plain_block,
     safe_target,
+    to_html,
 )
 from ozzie_server_ext.render.text import visible_prose
 
 if TYPE_CHECKING:
     from markdown_it.token import Token
-from ozzie_server_ext.render.markdown import MAX_CHARS, parse, plain_block, to_html
 
 _OPENS_TAG = re.compile(r"<[A-Za-z/!?]")
 _FORMULA_MARK = re.compile(r"\$|\\[()\[\]{}]|\\(?:begin|end)\b|@@\d")
@@ -35,9 +38,9 @@ _OWN_TAG = re.compile(r"</?(?:details|summary|sub|span|pre|code)>")
 
 _TEXT_MARK = re.compile(r"[\\`*\[\]<>&$|~]|@@|:(?=//)|(?<![A-Za-z0-9])_|_(?![A-Za-z0-9])|!$")
 _ENTITIES = {"\\": "&#92;", "`": "&#96;", "<": "&lt;", ">": "&gt;", "&": "&amp;", "$": "&#36;", "@@": "&#64;&#64;"}
-_ENTITIES[":"] = "&#58;"  # all addresses are links by now; what is left, and a link's text, are no second ones
-_ENTITIES["!"] = "&#33;"  # a link may follow, and the two would be an image
-# What begins a heading (nbconvert needs no space after it), a list, a rule, an underline, a definition, a table.
+_ENTITIES[":"] = "&#58;"  # all addresses are links by now: the text must not make another one
+_ENTITIES["!"] = "&#33;"  # with a link after it, it would be an image
+# Begins a heading (nbconvert needs no space after it), a list, a rule, an underline, a definition, a table.
 _LINE_MARK = re.compile(r"#|\+(?=\s|$)|-(?=[-:\s]|$)|=(?=[=\s]|$)|:(?=[-:\s]|$)|(?P<number>\d{1,9})(?=[.)](?:\s|$))")
 _LITERAL = re.compile(r"[^\w .,()=+/'\"-]|_")
 _ACTIVE = re.compile(r"<|\]\(|!\[")
@@ -49,13 +52,13 @@ _BACKTICKS = re.compile(r"`{3,}")
 
 
 def to_source(trees: "Sequence[list[Token] | None]") -> list[str | None]:
-    """The Markdown of each tree of one document; None stays None."""
+    """Return the Markdown of each tree of one document; None stays None."""
     fences = not any(_FORMULA_MARK.search(code) for tree in trees if tree is not None for code in _codes(tree))
     return [None if tree is None else "\n\n".join(_Writer(fences).blocks(tree, top=True)) for tree in trees]
 
 
 def is_inert(source: str) -> bool:
-    """Whether a reader that takes raw HTML finds none in `source` but our own bare tags, no image and no other link."""
+    """Whether a reader that accepts raw HTML finds only our own bare tags in `source`, no image and no unsafe link."""
     try:
         tokens = parse_with_html(source)
     except TooDeep:
@@ -64,22 +67,22 @@ def is_inert(source: str) -> bool:
 
 
 def plain_source(text: str) -> str:
-    """`text` as one preformatted block, for what can't be taken apart."""
+    """Return `text` as one preformatted block, if it can't be parsed."""
     return _literal_block(visible_prose(text))
 
 
 def text_source(text: str) -> str:
-    """One line of text, for a place where inline Markdown stands."""
+    """Return one line of text as inline Markdown."""
     return _escape_text(visible_prose(text))
 
 
 def line_source(text: str) -> str:
-    """As `text_source`, where a line begins: it is no heading, list or rule there."""
+    """Like `text_source`, at the beginning of a line: it is no heading, list or rule."""
     return _guarded(text_source(text))
 
 
 def code_source(code: str) -> str:
-    """One line of code, for a place where inline Markdown stands, a table's cell included."""
+    """Return one line of code as inline Markdown, also for a table's cell."""
     line = _BREAKS.sub(" ", visible_prose(code))
     if _PLAIN_CODE.fullmatch(line) and not _OPENS_TAG.search(line) and not _FORMULA_MARK.search(line):
         return f"`{line}`"
@@ -87,17 +90,17 @@ def code_source(code: str) -> str:
 
 
 def literal(text: str) -> str:
-    """`text` with an entity for whatever Markdown or HTML could take for more than itself."""
+    """Return `text` with entities for all that Markdown or HTML could misread."""
     return _LITERAL.sub(lambda match: f"&#{ord(match[0])};" if match[0] < "\x7f" else match[0], text)
 
 
 def tag_text(text: str) -> str:
-    """One line of text between two tags of ours, where Markdown is not read."""
+    """Return one line of text between two tags of ours, where Markdown is not parsed."""
     return _TAG_TEXT.sub(lambda match: f"&#{ord(match[0])};", _BREAKS.sub(" ", visible_prose(text)))
 
 
 class _Writer:
-    """Writes one tree. Every list of blocks comes back as texts, to be joined by the place they stand in."""
+    """Writes one tree. Lists of blocks are returned as texts, to be joined by their parent."""
 
     def __init__(self, fences: bool) -> None:
         self._fences = fences
@@ -109,7 +112,7 @@ class _Writer:
         while index < len(tokens):
             token = tokens[index]
             end = _end(tokens, index)
-            # A list right after one of its kind takes the other mark, or the two would be one list.
+            # A list directly after one of its kind takes the other mark, or both would become one list.
             alternate = token.type == previous and not alternate
             previous = token.type
             out.append(self._block(token, tokens[index + 1 : end], top=top, alternate=alternate))
@@ -154,7 +157,7 @@ class _Writer:
             loose = loose or any(
                 token.type == "paragraph_open" and not token.hidden and token.level == inner[0].level for token in inner
             )
-            # A table or a block of HTML needs the blank line, and then all items have it.
+            # A table or a block of HTML needs the blank line, so all items get it.
             loose = loose or any(block.startswith(("<", "|")) for block in items[-1])
             index = end + 1
         gap = "\n\n" if loose else "\n"
@@ -165,7 +168,7 @@ class _Writer:
 
     def _code(self, code: str, lang: str, *, top: bool) -> str:
         code = visible_prose(code).removesuffix("\n")
-        # Lab spares the dollars of a fence only where it stands at the start of a line.
+        # Lab spares the dollars of a fence only if it starts a line.
         risky = _OPENS_TAG.search(code) and not self._fences if top else _OPENS_OR_FORMULA.search(code)
         if risky:
             return _literal_block(code)
@@ -217,7 +220,7 @@ class _Writer:
                 case "em_open" | "em_close" | "strong_open" | "strong_close":
                     out.append(child.markup)
                 case "s_open" | "s_close":
-                    # Once is struck through enough: several marks where a line begins would open a fence.
+                    # Only the outermost pair: several marks at the start of a line would open a fence.
                     depth += 1 if child.type == "s_open" else -1
                     if depth == (1 if child.type == "s_open" else 0):
                         out.append(child.markup)
@@ -256,7 +259,7 @@ def _escape_text(text: str) -> str:
 
 
 def _guarded(line: str) -> str:
-    """`line` so that its first characters are text and not a heading, a list, a rule or a definition."""
+    """Return `line` so that it does not begin a heading, a list, a rule or a definition."""
     match = _LINE_MARK.match(line)
     if match is None:
         return line
@@ -265,7 +268,7 @@ def _guarded(line: str) -> str:
 
 
 def _literal_block(code: str) -> str:
-    """Code as one line of HTML: no blank line and no indentation that a reader could take for the end of it."""
+    """Return code as one line of HTML, without blank lines and indentation, which could end it."""
     return f"<pre><code>{literal(code)}</code></pre>"
 
 
@@ -277,7 +280,7 @@ def _prefixed(text: str, first: str, rest: str) -> str:
 
 
 def _end(tokens: "Sequence[Token]", index: int) -> int:
-    """Where the block that opens at `index` closes: `index` itself for one without an inside."""
+    """Return the index at which the block that opens at `index` closes: `index` itself if it has no inside."""
     opening = tokens[index]
     if opening.nesting != 1:
         return index
@@ -301,7 +304,7 @@ def _is_inert_token(token: "Token") -> bool:
             return "<" not in _OWN_TAG.sub("", token.content)
         case "image":
             return False
-        case "inline" if len(token.content) > MAX_INLINE_CHARS:  # was not looked into
+        case "inline" if len(token.content) > MAX_INLINE_CHARS:  # it was not parsed
             return not _ACTIVE.search(_OWN_TAG.sub("", token.content))
         case "link_open":
             return safe_target(str(token.attrs.get("href", ""))) is not None
@@ -310,27 +313,23 @@ def _is_inert_token(token: "Token") -> bool:
 
 
 def inert_html(markdown: str) -> str:
-    """HTML in which nothing of `markdown` can run, load, style or be mistaken for a part of the page."""
+    """Return HTML in which nothing of `markdown` can run, load, style or pass for a part of the page."""
     source = visible_prose(markdown)
-    if len(source) > MAX_CHARS:
-        return plain_block(source)
-    try:
-        return to_html(parse(source))
-    except TooDeep:
-        return plain_block(source)
+    tree = _tree(source)
+    return plain_block(source) if tree is None else to_html(tree)
 
 
 def inert_markdown(markdown: str) -> str:
-    """Markdown that says the same as `markdown`, in which no reader, strict or lax, finds raw HTML of the text's own.
+    """Return Markdown with the same meaning, in which no reader, strict or lax, finds raw HTML of the text's own.
 
-    Front ends don't agree on where a code span or a formula ends, and Lab does not sanitise what a cell has just
-    written. So nothing is trusted to stand inside code: see `markdown_source`.
+    Front ends disagree on where a code span or a formula ends, and Lab does not sanitise what a cell has just written.
+    So nothing is trusted to be inside code: see the module's docstring.
     """
     return inert_parts((markdown,))[0]
 
 
 def inert_parts(texts: Sequence[str]) -> list[str]:
-    """`inert_markdown` of several texts that will stand in one document."""
+    """Like `inert_markdown`, for several texts of one document."""
     sources = [visible_prose(text) for text in texts]
     trees = [_tree(source) for source in sources]
     written = to_source(trees)

@@ -1,12 +1,10 @@
-"""What is told of models, in words: their tags, what is known of them, and how their last call ended."""
+"""Words for models: their tags, their facts, and how their last call ended."""
 
 from collections.abc import Mapping
 from decimal import Decimal
 from typing import Any
 
 from ozzie_server_ext.domain.budget import NANO_USD_PER_USD
-
-UNKNOWN = "unknown"
 
 LABELS: Mapping[str, str] = {
     "context": "Context",
@@ -19,7 +17,7 @@ LABELS: Mapping[str, str] = {
     "price_in": "Price in",
     "price_out": "Price out",
 }
-"""What each fact of a model is called."""
+"""The labels of a model's facts."""
 
 _ENDS: Mapping[str, str] = {
     "provider.auth": "refused the key",
@@ -50,23 +48,20 @@ _ENDS: Mapping[str, str] = {
     "worker.lost": "was lost with its worker",
     "worker.unavailable": "had no worker",
 }
-_FINISHES: Mapping[str, str] = {
-    "length": "reached its length limit",
-    "content_filter": "withheld its answer",
-}
+_FINISHES: Mapping[str, str] = {"length": "reached its length limit", "content_filter": "withheld its answer"}
 
 _MINUTE_S, _HOUR_S, _DAY_S = 60, 3600, 86400
 
 
 def call_end(code: str, finish: str, ago_s: float) -> str:
-    """How a call ended and when: "answered 3 min ago", "refused the key 2 h ago". `code` is empty where it answered,
-    `finish` how the answer ended."""
+    """Return how a call ended and when: "answered 3 min ago", "refused the key 2 h ago". `code` is empty if it
+    answered, `finish` is how the answer ended."""
     how = _ENDS.get(code, "failed") if code else _FINISHES.get(finish, "answered")
     return f"{how} {ago(ago_s)}"
 
 
 def ago(seconds: float) -> str:
-    """ "just now", "3 min ago", "5 h ago", "1 day ago"; a clock that was set back makes nothing of it."""
+    """Return "just now", "3 min ago", "5 h ago", "1 day ago"; also "just now" if the clock was set back."""
     if seconds < _MINUTE_S:
         return "just now"
     if seconds < _HOUR_S:
@@ -78,21 +73,21 @@ def ago(seconds: float) -> str:
 
 
 def tag_words(tags: Mapping[str, Any]) -> str:
-    """ "security 4, jurisdiction swiss, local"."""
+    """Return "security 4, jurisdiction swiss, local"."""
     return ", ".join(_tag(key, value) for key, value in tags.items())
 
 
 def fact_words(name: str, value: Any) -> str:
-    """A fact of a model in words; `name` as in LABELS, `value` a number, true, false, or None for what is unknown."""
+    """Return a fact in words; `name` is a key of LABELS, `value` a number, a boolean, or None if unknown."""
     if value is None:
-        return UNKNOWN
+        return "unknown"
     if isinstance(value, bool):
         return "yes" if value else "no"
     return f"{price(value)} for a million tokens" if name.startswith("price") else f"{value:,} tokens"
 
 
 def price(nano_usd: int) -> str:
-    """An amount of 1e-9 USD to its last decimal: a price is not an amount that may be rounded."""
+    """Return an amount of 1e-9 USD to its last decimal: a price must not be rounded."""
     usd = Decimal(nano_usd) / NANO_USD_PER_USD
     _, _, exponent = usd.normalize().as_tuple()
     decimals = -exponent if isinstance(exponent, int) else 0

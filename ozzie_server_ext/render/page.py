@@ -1,7 +1,7 @@
-"""What a command answers: paragraphs, tables, lists and samples, as inert Markdown and as text for 80 columns.
+"""Pages that answer commands: paragraphs, tables, lists and samples, as inert Markdown and as text for 80 columns.
 
-Values go in as they are and come out escaped, so that a title, a path or a name can't become more than itself;
-a `Command` is text for the reader to type.
+Values go in unchanged and come out escaped, so that a title, a path or a name is always shown as itself; a `Command` is
+text for the reader to type.
 """
 
 import re
@@ -32,7 +32,7 @@ class Strong:
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """What can be typed: code in Markdown, as it is in a terminal."""
+    """Text to type: code in Markdown, unchanged in a terminal."""
 
     text: str
 
@@ -52,15 +52,15 @@ class Bullets:
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """What is so, as labels and values."""
+    """Labels and their values."""
 
     items: Sequence[tuple[str, str]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Table:
-    """`heads` may be empty strings; columns in `right` hold figures, one in `paths` is cut in its middle. Where the
-    rows need more than 80 columns, `flexible` ones give way."""
+    """`heads` may be empty strings; columns in `right` hold figures, those in `paths` are cut in the middle. If the
+    rows need more than 80 columns, the `flexible` ones shrink."""
 
     heads: Sequence[str]
     rows: Sequence[Sequence[Inline]]
@@ -71,7 +71,7 @@ class Table:
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """Lines of a file, or an example, as they are."""
+    """Lines of a file, or an example, unchanged."""
 
     text: str
 
@@ -84,7 +84,7 @@ def paragraph(*parts: Inline) -> Paragraph:
 
 
 def page_bundle(page: Sequence[Block]) -> dict[str, str]:
-    """The MIME bundle of a page."""
+    """Return the MIME bundle of a page."""
     return {"text/markdown": page_markdown(page), "text/plain": page_text(page)}
 
 
@@ -106,7 +106,7 @@ def _markdown(block: Block) -> str:
         case Bullets(items):
             return "\n".join(f"- {_inlines_text(item)}" for item in items)
         case Facts(items):
-            # Another mark than that of Bullets, or the two side by side would be one list.
+            # Another mark than that of Bullets, or two adjacent lists would become one.
             return "\n".join(f"* {_inlines_text((f'{label}: ', value))}" for label, value in items)
         case Table():
             rules = ["---:" if index in block.right else "---" for index in range(len(block.heads))]
@@ -114,7 +114,7 @@ def _markdown(block: Block) -> str:
             rows += [[_inline(cell) for cell in row] for row in block.rows]
             return "\n".join(f"| {' | '.join(row)} |" for row in rows)
         case Sample(text):
-            # Preformatted HTML of ours on one line: no fence that the text could close, no blank line that ends it.
+            # Our own preformatted HTML on one line: the text can't close a fence, and no blank line ends it.
             return plain_source("\n".join(_visible_lines(text)))
 
 
@@ -127,8 +127,8 @@ def _inlines_text(parts: Sequence[Inline]) -> str:
 def _inline(part: Inline) -> str:
     match part:
         case Strong(text):
-            said = text_source(visible_label(text))
-            return f"**{said}**" if said else ""
+            label = text_source(visible_label(text))
+            return f"**{label}**" if label else ""
         case Command(text):
             return code_source(visible_label(text))
         case str():
@@ -154,7 +154,7 @@ def _text(block: Block) -> list[str]:
 
 
 def _visible_lines(text: str) -> list[str]:
-    """The lines of a file with their blanks and tabs, and nothing else in them that is invisible."""
+    """Return the lines of a file with their blanks and tabs, and all else that is invisible made visible."""
     return [
         "\t".join(" ".join(visible_label(word) for word in part.split(" ")) for part in line.split("\t"))
         for line in visible_prose(text).split("\n")
@@ -182,7 +182,7 @@ def _table(table: Table) -> list[str]:
 
 
 def _shrink(widths: list[int], flexible: frozenset[int]) -> None:
-    """Take from the widest of the flexible columns until the row fits."""
+    """Shrink the widest of the flexible columns until the row fits."""
     over = sum(widths) + len(_GAP) * (len(widths) - 1) - LINE_WIDTH
     while over > 0 and flexible:
         widest = max(flexible, key=lambda index: widths[index])
@@ -201,25 +201,25 @@ def _plain(parts: Sequence[Inline]) -> str:
 
 
 def _sentence(text: str) -> str:
-    """As `visible_label`, with a blank at either end kept: the next part may follow on it."""
-    said = visible_label(text)
-    before = " " if text[:1] == " " and said else ""
-    after = " " if text[-1:] == " " and said else ""
-    return f"{before}{said}{after}" if said else text[:1] and " "
+    """Like `visible_label`, but keep a blank at either end, as other parts may follow."""
+    label = visible_label(text)
+    before = " " if text[:1] == " " and label else ""
+    after = " " if text[-1:] == " " and label else ""
+    return f"{before}{label}{after}" if label else text[:1] and " "
 
 
 _COMMAND = re.compile(r"`([^`\n]+)`")
 
 
 def problem_bundle(sentence: str, hint: str) -> dict[str, str]:
-    """A MIME bundle: the sentence in bold, then what to do. Commands in backticks stay commands; all else is text as it
-    stands, because a sentence may quote a title, a path or a provider."""
+    """Return a MIME bundle: the sentence in bold, then what to do. Backticks mark commands; all else is plain text, as
+    a sentence may quote a title, a path or a provider."""
     bold = [page_markdown([Paragraph([Strong(line)])]) for line in _lines(sentence)]
-    told = [page_markdown([Paragraph(_inlines(line))]) for line in _lines(hint)]
+    hints = [page_markdown([Paragraph(_inlines(line))]) for line in _lines(hint)]
     return {
-        "text/markdown": "\n\n".join("  \n".join(lines) for lines in (bold, told) if lines),
+        "text/markdown": "\n\n".join("  \n".join(lines) for lines in (bold, hints) if lines),
         "text/plain": "\n".join(
-            line for part in (sentence, hint) for told in visible_prose(part).splitlines() for line in wrapped(told)
+            line for part in (sentence, hint) for each in visible_prose(part).splitlines() for line in wrapped(each)
         ),
     }
 
@@ -229,6 +229,6 @@ def _lines(text: str) -> list[str]:
 
 
 def _inlines(line: str) -> list[Inline]:
-    """Every second piece of the split is what stood between backticks."""
+    """Split a line at its backticks; every second piece is a command."""
     pieces = _COMMAND.split(line)
     return [Command(piece) if index % 2 else piece for index, piece in enumerate(pieces)]

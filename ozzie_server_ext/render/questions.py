@@ -1,4 +1,4 @@
-"""What a turn asks a person, as the front ends show it: approvals and questions."""
+"""Approvals and questions of a turn, as front ends show them to a person."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -9,13 +9,13 @@ from ozzie_server_ext.render.text import inside, visible_label, visible_proof
 
 RISKS = {"low": "Low", "medium": "Medium", "high": "High"}
 EFFECTS = {"none": "None", "reversible": "Can be undone", "irreversible": "Cannot be undone"}
-"""What a card calls the effects of a call."""
+"""How a card describes the effects of a call."""
 NOT_KNOWN = "Not known"
-"""What is said of a fact that is missing: never nothing."""
+"""Shown instead of a missing fact, which is never left out."""
 
 
 def undo_words(undo: str, side_effect: str) -> str:
-    """How what was done can be taken back, as the contract says it."""
+    """Return how the call can be undone, as its contract says."""
     return undo or ("None" if side_effect == "irreversible" else NOT_KNOWN)
 
 
@@ -37,13 +37,13 @@ NEEDS = {
     "browser": "in the page",
     "step_up": "in the page, once you have proved who you are",
 }
-"""Where a yes has to be given, by the weakest way that it may come by."""
+"""Where an approval has to be given, by the weakest authentication that is enough."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Choice:
-    """One answer that may be given: what the command line and REST call it, and what a button says. `help` is a line
-    about it; one that `takes_text` is given in words."""
+    """One possible answer: its name in the command line and REST, and the label of its button. `help` is a line about
+    it; one that `takes_text` is given in words."""
 
     name: str
     label: str
@@ -53,7 +53,7 @@ class Choice:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QuestionView:
-    """What a turn asks a person, and waits for. `notes` are sentences below it."""
+    """A question to a person that the turn waits for. `notes` are sentences below it."""
 
     prompt_id: str
     kind: str
@@ -63,7 +63,7 @@ class QuestionView:
 
 
 def question_of(payload: Mapping[str, Any]) -> QuestionView:
-    """The question of a `prompt.requested`."""
+    """Return the question of a `prompt.requested`."""
     choices = tuple(
         Choice(
             name=str(option.get("name", "")),
@@ -83,29 +83,28 @@ def question_of(payload: Mapping[str, Any]) -> QuestionView:
 
 
 def way_to_answer(task_id: str, choice: Choice) -> str:
-    """The command that gives this answer."""
+    """Return the command that gives this answer."""
     words = ' "TEXT"' if choice.takes_text else ""
     return f"ozzie tasks answer {task_id} {choice.name}{words}"
 
 
 SHOWN_LINES = 12
-"""Of a proof, before somebody wants to see all of it. Where it can't be undone, all of it is shown at once."""
+"""Lines of a proof that are shown at first. All of it is shown if the effect can't be undone."""
 
 NO_SESSION = "Approving for the session is not offered: this cannot be undone."
 
 OPEN_IN_PAGE = "Open it in the page: it contains something that looks like a secret."
-"""What is said if only the card without it can be shown."""
+"""Shown if only a card without the secret can be shown."""
 IN_PAGE = "A yes has to come from the page: from Ozzie's card or sidebar in JupyterLab."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Asked:
-    """What a turn asks a person to allow. All texts are visible ones. `sentence` has its arguments in backticks;
-    `cover` says what a yes for the session would cover, empty where none is offered; `by_kernel`: whether the kernel
-    may pass on a yes, `in_page`: whether only a page may; `checked`, why a second model did not say yes, empty where
-    none was to; `made_from`: where from outside the content came, a phrase, empty where none did; `expired`: nobody
-    answered in time; `is_redacted`: what looks like a secret was taken out, so nobody may say yes to what stands
-    here."""
+    """A call that a person is to approve. All texts are visible ones. `sentence` has its arguments in backticks;
+    `cover` says what an approval for the session would cover, empty if none is offered; `by_kernel`: the kernel may
+    pass on an approval, `in_page`: only a page may; `checked`: why a second model did not approve, empty if none was
+    asked; `made_from`: a phrase for the outside content behind it, or empty; `expired`: nobody answered in time;
+    `is_redacted`: something like a secret was taken out, so this text can't be approved."""
 
     approval_id: str
     call_id: str
@@ -134,24 +133,24 @@ class Asked:
 
     @property
     def facts(self) -> tuple[tuple[str, str], ...]:
-        """Each with its name."""
+        """Risk, side effect and undo, each with its name."""
         return (("Risk", self.risk), ("Side effect", self.effect), ("Undo", self.undo))
 
     @property
     def elsewhere(self) -> str:
-        """Why a yes can't be given here, a sentence; empty if it can."""
+        """Why it can't be approved here, a sentence; empty if it can."""
         if self.is_redacted:
             return OPEN_IN_PAGE
         return IN_PAGE if self.in_page else ""
 
     @property
     def shown(self) -> tuple[str, ...]:
-        """The lines of the proof that are shown at once."""
+        """The lines of the proof that are shown at first."""
         return self.proof if self.is_grave or len(self.proof) <= SHOWN_LINES else self.proof[:SHOWN_LINES]
 
     @property
     def hidden(self) -> str:
-        """What is not shown of the proof, in words; empty where all of it is."""
+        """What of the proof is not shown, in words; empty if all of it is."""
         left = len(self.proof) - len(self.shown)
         if self.whole:
             return f"There is more: ozzie artifacts get {self.whole}"
@@ -159,7 +158,7 @@ class Asked:
 
 
 def asked_of(payload: Mapping[str, Any]) -> Asked:
-    """The approval of an `approval.requested`."""
+    """Return the approval of an `approval.requested`."""
 
     def text(name: str) -> str:
         return visible_label(str(payload.get(name) or ""))
@@ -195,17 +194,17 @@ def asked_of(payload: Mapping[str, Any]) -> Asked:
 
 
 def answered(payload: Mapping[str, Any], at: datetime | None) -> str:
-    """Who said yes: "approved once by Ana, 14:05"."""
+    """Return who approved: "approved once by Ana, 14:05"."""
     by = visible_label(str(payload.get("by") or "somebody"))
     extent = "for the session" if payload.get("extent") == "session" else "once"
-    said = f"approved {extent} by {by}"
+    words = f"approved {extent} by {by}"
     if payload.get("way") == "model":
-        said = f"approved by {second_model(by)}"
-    return said + (f", {at.astimezone():%H:%M}" if at else "")
+        words = f"approved by {second_model(by)}"
+    return words + (f", {at.astimezone():%H:%M}" if at else "")
 
 
 def second_model(by: str) -> str:
-    """What the giver of a model's answer is called: "a second model (cheap)"."""
+    """Return the name of a model that answered: "a second model (cheap)"."""
     return f"a second model ({by.removesuffix(' (model)')})"
 
 
@@ -214,12 +213,12 @@ def why_asked(asked: Asked) -> str:
 
 
 def made_from(asked: Asked) -> str:
-    """Where from outside that came which is behind it, a sentence; empty where nothing did."""
+    """Return a sentence about the outside content behind the call; "" if there is none."""
     return f"Made from {asked.made_from}." if asked.made_from else ""
 
 
 def ways_to_answer(asked: Asked) -> tuple[tuple[str, str], ...]:
-    """What each answer that a terminal may give is called, and the command that gives it."""
+    """Return the possible answers in a terminal, each with the command that gives it."""
     if asked.expired:
         return (("Ask again", f"ozzie approvals renew {asked.approval_id}"),)
     once = ("Approve once", f"ozzie approvals approve {asked.approval_id}")

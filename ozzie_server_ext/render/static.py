@@ -1,4 +1,4 @@
-"""A finished turn as plain output that any front end shows with no kernel, extension or network."""
+"""A finished turn as plain output that any front end shows, without kernel, extension or network."""
 
 import json
 from dataclasses import replace
@@ -12,7 +12,6 @@ from ozzie_server_ext.render.markdown_source import code_source, inert_parts, ta
 from ozzie_server_ext.render.text import cut_end, duration, step_count, visible_label
 from ozzie_server_ext.render.toolrows import ToolRow
 from ozzie_server_ext.render.turnview import (
-    KEPT,
     TextPart,
     TurnError,
     TurnView,
@@ -27,7 +26,7 @@ TURN_MIME = "application/vnd.ozzie.turn+json"
 MAX_JSON_BYTES = 64 * 1024
 MAX_TABLE_ROWS = 20
 MAX_MODELS = 3
-"""In the footer of a turn; of more, their number is the last."""
+"""In the footer of a turn; of more models, the last item is their number."""
 _CELL_WIDTH = 80
 _PROVIDER_WIDTH = 500
 _NAMED_TOOLS = 6
@@ -37,17 +36,15 @@ _SENTENCE = 2_000
 
 
 def static_bundle(view: TurnView, graph: GraphView | None = None) -> tuple[dict[str, Any], dict[str, Any]]:
-    """The MIME bundle and the metadata of one `display_data` for `view`, and for the `graph` of its run.
-
-    No HTML and no SVG: nbconvert and GitHub would take either instead of the Markdown.
-    """
+    """Return MIME bundle and metadata of one `display_data` for `view` and the `graph` of its run. No HTML and no SVG:
+    nbconvert and GitHub would show either instead of the Markdown."""
     data = {TURN_MIME: turn_json(view), "text/markdown": turn_markdown(view, graph), "text/plain": plain_text(view)}
     return data, {"ozzie": {"session": view.session_id, "task": view.task_id, "turn": view.task_id}}
 
 
 def turn_markdown(view: TurnView, graph: GraphView | None = None) -> str:
-    """The turn as inert Markdown: what went wrong if anything, the steps of its run, the parts in their order, and a
-    line of figures."""
+    """Return the turn as inert Markdown: the failure if any, the steps of its run, its parts in order, and a line of
+    figures."""
     texts = iter(inert_parts([part.text for part in view.parts if isinstance(part, TextPart)]))
     shown = text_source(visible_label(shown_pictures(view)))
     blocks = [_opening(view), f"<sub>{shown}</sub>" if shown else ""]
@@ -64,13 +61,11 @@ def turn_markdown(view: TurnView, graph: GraphView | None = None) -> str:
 
 
 def turn_json(view: TurnView) -> dict[str, Any]:
-    """The turn for our own renderer: at most 64 kB, without secrets and without what tools gave back.
-
-    Texts are cut where they would not fit; `cut` then says so, and the gateway has the whole.
-    """
+    """Return the turn for our own renderer: at most 64 kB, without secrets and without results of tools. Long texts are
+    cut, and `cut` then says so; the gateway has the whole."""
     rows_limit = _JSON_ROWS
     for text_limit in _TEXT_STEPS:
-        # What UTF-8 can't hold (halves of surrogate pairs) no notebook file can hold either.
+        # A notebook file can't hold what UTF-8 can't (halves of surrogate pairs).
         raw = json.dumps(_json(view, text_limit, rows_limit), ensure_ascii=False).encode("utf-8", "replace")
         if len(raw) <= MAX_JSON_BYTES:
             return json.loads(raw)
@@ -83,8 +78,7 @@ def _opening(view: TurnView) -> str:
     if view.status == "Done":
         return ""
     if view.error is not None:
-        kept = "" if KEPT in view.error.hint else KEPT
-        sentences = [view.error.message, view.error.hint, kept]
+        sentences = (view.error.message, view.error.advice)
         return f"**{view.status}.** " + " ".join(_sentence(text) for text in sentences if text)
     if view.is_final:
         return f"**{view.status}.**"
@@ -96,7 +90,7 @@ def _opening(view: TurnView) -> str:
 
 
 def _sentence(text: str) -> str:
-    """A sentence of ours, in which backticks mark a command."""
+    """Return a sentence of ours, in which backticks mark commands."""
     pieces = visible_label(text).split("`")
     if len(pieces) % 2 == 0:  # a mark without its partner
         return text_source(visible_label(text))
@@ -104,14 +98,14 @@ def _sentence(text: str) -> str:
 
 
 def _failure(view: TurnView, error: TurnError) -> str:
-    """What somebody who looks into a failure wants to know, folded."""
-    told = {
+    """Return the details of a failure, folded."""
+    details = {
         "Time": view.finished_at.astimezone(UTC).strftime("%Y-%m-%d %H:%M:%S UTC") if view.finished_at else "",
         "Code": code_source(visible_label(error.code)),
         "Task": code_source(visible_label(view.task_id)),
         "Provider said": code_source(cut_end(visible_label(error.detail), _PROVIDER_WIDTH)) if error.detail else "",
     }
-    rows = [f"| {name} | {value} |" for name, value in told.items() if value]
+    rows = [f"| {name} | {value} |" for name, value in details.items() if value]
     return "\n".join(["<details><summary>Details</summary>", "", "| | |", "|---|---|", *rows, "", "</details>"])
 
 
@@ -134,23 +128,11 @@ def _summary(rows: tuple[ToolRow, ...]) -> str:
     names = list(dict.fromkeys(row.name for row in rows))
     shown = ", ".join(names[:_NAMED_TOOLS]) + (" …" if len(names) > _NAMED_TOOLS else "")
     measured = [row.duration_ms for row in rows if row.duration_ms is not None]
-    told = [duration(sum(measured) / 1000)] if measured else []
+    notes = [duration(sum(measured) / 1000)] if measured else []
     if approved := sum(bool(row.approved) for row in rows):
-        told.append("1 approval" if approved == 1 else f"{approved} approvals")
-    told += unresolved(rows)[:5]
-    return f"{step_count(len(rows))}: {shown}" + (f" ({', '.join(told)})" if told else "")
-
-
-_STATES = {
-    "asked": "asked",
-    "running": "running",
-    "done": "done",
-    "failed": "failed",
-    "cancelled": "cancelled",
-    "denied": "not allowed",
-    "waiting": "waiting",
-    "unknown": "unknown",
-}
+        notes.append("1 approval" if approved == 1 else f"{approved} approvals")
+    notes += unresolved(rows)[:5]
+    return f"{step_count(len(rows))}: {shown}" + (f" ({', '.join(notes)})" if notes else "")
 
 
 def _table_row(row: ToolRow, rows: tuple[ToolRow, ...]) -> str:
@@ -162,14 +144,14 @@ def _table_row(row: ToolRow, rows: tuple[ToolRow, ...]) -> str:
         code_source(cut_end(row.name, _CELL_WIDTH)),
         code_source(cut_end(row.argument, _CELL_WIDTH)) if row.argument else "",
         text_source(cut_end(result, _CELL_WIDTH)),
-        _STATES[row.state],
+        "not allowed" if row.state == "denied" else row.state,
         took,
     ]
     return f"| {' | '.join(cells)} |"
 
 
 def _approval_row(row: ToolRow) -> tuple[str, ...]:
-    """Who allowed the call below it."""
+    """Return a row that says who approved the call below it."""
     if not row.approved:
         return ()
     return (f"| approval | {code_source(cut_end(row.argument, _CELL_WIDTH))} | {text_source(row.approved)} | done | |",)
@@ -182,8 +164,8 @@ def _footer(view: TurnView) -> list[str]:
     if len(named) > MAX_MODELS:
         named[MAX_MODELS - 1 :] = [f"{len(named) - MAX_MODELS + 1} more models"]
     continued = "continued after a restart" if view.recovered else ""
-    told = [f"Ozzie: {view.status}", continued, *named, *figures(view), f"task {_task(view)}" if view.task_id else ""]
-    return [visible_label(item) for item in told if item]
+    items = [f"Ozzie: {view.status}", continued, *named, *figures(view), f"task {_task(view)}" if view.task_id else ""]
+    return [visible_label(item) for item in items if item]
 
 
 def _model(alias: str, provider: str, model: str) -> str:

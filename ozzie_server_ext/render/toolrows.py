@@ -1,4 +1,4 @@
-"""A tool call as one row: what was called, on what, how it went."""
+"""A tool call as one row: the tool, its main argument, and the result."""
 
 import json
 import shlex
@@ -26,9 +26,9 @@ EVENTS = (
 )
 
 _NOT_ALLOWED = frozenset({"approval.rejected", "policy.denied", "policy.unattended"})
-"""The codes of calls that were not made, because nobody who was asked allowed them."""
+"""The codes of calls that were not made because they were not approved."""
 _SETTLED = frozenset({"done", "failed", "cancelled", "denied"})
-# Of a tool's arguments the one that says most, where it has one of these; else the first that is text.
+# The most informative argument of a tool, if it has one of these; else the first text.
 _TELLING = ("query", "pattern", "path", "url", "expression", "command", "code", "target", "to", "question", "timezone")
 _PATHS = frozenset({"path", "file", "target", "source", "folder", "directory"})
 ARGUMENT_WIDTH = 80
@@ -40,9 +40,9 @@ _RESULT_WORDS = 6
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolRow:
-    """One call. `argument` and `result` are safe to show as text: one line, nothing invisible in them. `detail` is the
-    whole reason or error where `result` holds its first words, and where a long result is found as a whole: it is the
-    first of `artifacts`. `approved` says who allowed it. `output`: the last of the `printed` lines, while it runs."""
+    """One call. `argument` and `result` are safe to show: one line, nothing invisible. `detail` is the whole reason or
+    error whose first words are in `result`, and where a long result is kept: as the first of `artifacts`. `approved`
+    says who approved it. `output`: the last of the `printed` lines, while it runs."""
 
     call_id: str
     tool_id: str = ""
@@ -62,7 +62,7 @@ class ToolRow:
 
     @property
     def outside(self) -> bool:
-        """Whether its result is from outside."""
+        """Whether its result has outside content."""
         return bool(self.brought)
 
     @property
@@ -70,7 +70,7 @@ class ToolRow:
         return self.state in _SETTLED
 
     def seconds(self, now: datetime | None) -> float | None:
-        """How long it took or has been running; None where nothing was measured."""
+        """Return how long it took or has been running; None if that is unknown."""
         if self.duration_ms is not None:
             return self.duration_ms / 1000
         if self.state == "running" and self.started_at is not None and now is not None:
@@ -79,17 +79,17 @@ class ToolRow:
 
 
 def new_row(payload: Mapping[str, Any]) -> ToolRow:
-    """The row that a call's first frame opens."""
+    """Return the row that a call's first frame opens."""
     return ToolRow(call_id=str(payload.get("call_id", "")), name="tool")
 
 
 def waiting(row: ToolRow) -> ToolRow:
-    """The row of a call that waits for a person."""
+    """Return the row of a call that waits for a person."""
     return replace(row, state="waiting", result="Waiting for your answer")
 
 
 def fold(row: ToolRow, canonical: str, payload: Mapping[str, Any], ts: datetime | None) -> ToolRow:
-    """The row after one frame about its call. What is settled stays, unless a person resolved it."""
+    """Return the row after one frame about its call. A settled row stays, unless a person resolves it."""
     row = replace(row, brought=tuple(dict.fromkeys((*row.brought, *_brought(payload)))))
     if canonical == "tool.call.requested":
         args = payload.get("args")
@@ -114,16 +114,16 @@ def fold(row: ToolRow, canonical: str, payload: Mapping[str, Any], ts: datetime 
             row = replace(row, artifacts=_artifacts(payload))
             return _kept(_with_result(_timed(row, payload, ts), "done", str(payload.get("summary", ""))))
         case "tool.call.completed":
-            said = str(payload.get("summary") or _error_message(payload.get("data")) or "Failed")
-            return _with_result(_timed(row, payload, ts), "failed", said)
+            message = str(payload.get("summary") or _error_message(payload.get("data")) or "Failed")
+            return _with_result(_timed(row, payload, ts), "failed", message)
         case "tool.call.failed":
             state = "denied" if payload.get("code") in _NOT_ALLOWED else "failed"
             return _with_result(_timed(row, payload, ts), state, str(payload.get("message") or "Failed"))
         case "tool.call.cancelled":
             return _with_result(_timed(row, payload, ts), "cancelled", _because("Cancelled", payload.get("reason")))
         case "tool.call.uncertain":
-            said = str(payload.get("reason") or "")
-            return replace(row, state="unknown", result="May or may not have happened", detail=visible_label(said))
+            reason = visible_label(str(payload.get("reason") or ""))
+            return replace(row, state="unknown", result="May or may not have happened", detail=reason)
         case "tool.call.resolved":
             return _resolved(row, str(payload.get("outcome")), visible_label(str(payload.get("by") or "a person")))
         case _:
@@ -131,7 +131,7 @@ def fold(row: ToolRow, canonical: str, payload: Mapping[str, Any], ts: datetime 
 
 
 def settle(row: ToolRow, *, stopped: bool, ts: datetime | None) -> ToolRow:
-    """The row once its turn has ended: a call that told no outcome was cancelled with it, or nobody knows."""
+    """Return the row once its turn has ended: a call without an outcome was cancelled with it, or is unknown."""
     if row.is_settled or row.state == "unknown":
         return row
     if stopped or row.state != "running":
@@ -140,13 +140,13 @@ def settle(row: ToolRow, *, stopped: bool, ts: datetime | None) -> ToolRow:
 
 
 def called(name: str, args: Mapping[str, Any]) -> str:
-    """A call in a sentence: "write_file (notes/a.md)"."""
+    """Return a call as a phrase: "write_file (notes/a.md)"."""
     argument = main_argument(args, path_width=_LONGEST_PATH)
     return f"{visible_label(name)} ({argument})" if argument else visible_label(name)
 
 
 def main_argument(args: Mapping[str, Any], *, path_width: int = ARGUMENT_WIDTH) -> str:
-    """The one argument that a row shows, as a line of text; "" where there is none."""
+    """Return the one argument that a row shows, on one line; "" if there is none."""
     words = args.get("argv")
     if isinstance(words, list) and words:
         return cut_end(visible_label(shlex.join(map(str, words))), ARGUMENT_WIDTH)
@@ -162,7 +162,7 @@ def main_argument(args: Mapping[str, Any], *, path_width: int = ARGUMENT_WIDTH) 
 
 
 def short(text: str) -> str:
-    """The first clause of `text`, in at most six words."""
+    """Return the first clause of `text`, in at most six words."""
     line = visible_label(text.strip().split("\n", 1)[0])
     words = line.split(" ")
     if len(words) > _RESULT_WORDS:
@@ -196,8 +196,8 @@ def _printing(row: ToolRow, payload: Mapping[str, Any]) -> ToolRow:
     return replace(row, output=tuple(shown), printed=count if isinstance(count, int) else len(shown))
 
 
-def _with_result(row: ToolRow, state: RowState, said: str) -> ToolRow:
-    return replace(row, state=state, result=short(said), detail=visible_label(said), output=(), printed=0)
+def _with_result(row: ToolRow, state: RowState, text: str) -> ToolRow:
+    return replace(row, state=state, result=short(text), detail=visible_label(text), output=(), printed=0)
 
 
 def _kept(row: ToolRow) -> ToolRow:

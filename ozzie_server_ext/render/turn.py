@@ -1,4 +1,4 @@
-"""What a person sees of a turn, folded from the frames of the feed; pure, and the same for every front end."""
+"""A turn as a person sees it, folded from the frames of the feed; pure, and the same for every front end."""
 
 from collections.abc import Callable, Mapping, Set
 from dataclasses import replace
@@ -22,7 +22,7 @@ from ozzie_server_ext.render.turnview import (
 )
 
 
-def started(view: TurnView, payload: Mapping[str, Any], ts: datetime | None) -> TurnView:
+def _call_started(view: TurnView, payload: Mapping[str, Any], ts: datetime | None) -> TurnView:
     call_id = str(payload.get("call_id", ""))
     if call_id in view.counted_calls:
         return view
@@ -38,7 +38,7 @@ def started(view: TurnView, payload: Mapping[str, Any], ts: datetime | None) -> 
     )
 
 
-def completed(view: TurnView, payload: Mapping[str, Any], ts: datetime | None) -> TurnView:
+def _call_completed(view: TurnView, payload: Mapping[str, Any], ts: datetime | None) -> TurnView:
     call_id = str(payload.get("call_id", ""))
     if call_id in view.counted_calls:
         return view
@@ -55,24 +55,31 @@ def completed(view: TurnView, payload: Mapping[str, Any], ts: datetime | None) -
     )
 
 
-def failed(view: TurnView, payload: Mapping[str, Any], ts: datetime | None) -> TurnView:
+def _call_failed(view: TurnView, payload: Mapping[str, Any], ts: datetime | None) -> TurnView:
     call_id = str(payload.get("call_id", ""))
     view = replace(view, open_calls=view.open_calls - {call_id})
     may_be_billed = (
         payload.get("partial_blob") is not None or payload.get("latency_ms") is None or payload.get("settled_tokens")
     )
     if may_be_billed and payload.get("settled_cost") != 0:
-        # What a provider began to answer it also bills, and says how much only at the end.
+        # A provider bills what it began to answer, but tells the amount only at the end.
         return replace(view, cost_known=False)
     return replace(view, counted_calls=view.counted_calls | {call_id})
 
 
-def with_delegated(view: TurnView, payload: Mapping[str, Any]) -> TurnView:
-    """The view at the turn's end, with what it has delegated: instead of what the end before a retry said of that."""
-    told = payload.get("delegated")
-    if told is None:
+def _with_delegated(view: TurnView, payload: Mapping[str, Any]) -> TurnView:
+    """Return the view at the turn's end, with what it delegated; replaces what an end before a retry said of that."""
+    used = payload.get("delegated")
+    if used is None:
         return view
-    now, before = _delegated(told), view.delegated or Delegated()
+    before = view.delegated or Delegated()
+    now = Delegated(
+        models=tuple((str(each["alias"]), str(each["provider"]), str(each["model"])) for each in used["models"]),
+        input_tokens=int(used["usage"]["input_tokens"]),
+        output_tokens=int(used["usage"]["output_tokens"]),
+        cost=int(used["cost"]),
+        cost_known=bool(used["cost_known"]),
+    )
     return replace(
         view,
         delegated=now,
@@ -83,31 +90,19 @@ def with_delegated(view: TurnView, payload: Mapping[str, Any]) -> TurnView:
     )
 
 
-def _delegated(told: Mapping[str, Any]) -> Delegated:
-    return Delegated(
-        models=tuple((str(each["alias"]), str(each["provider"]), str(each["model"])) for each in told["models"]),
-        input_tokens=int(told["usage"]["input_tokens"]),
-        output_tokens=int(told["usage"]["output_tokens"]),
-        cost=int(told["cost"]),
-        cost_known=bool(told["cost_known"]),
-    )
-
-
 _Change: TypeAlias = Callable[[TurnView, Mapping[str, Any], datetime | None], TurnView]
 
 
 def new_turn(
     *, task_id: str = "", session_id: str = "", alias: str = "", started_at: datetime | None = None, ahead: int = 0
 ) -> TurnView:
-    """A turn that nothing has been heard of yet; `started_at` is when the cell was run."""
+    """Return a turn without any frames yet; `started_at` is when the cell was run."""
     return TurnView(task_id=task_id, session_id=session_id, alias=alias, started_at=started_at, ahead=ahead)
 
 
 def fold(view: TurnView, canonical: str, payload: Mapping[str, Any], ts: datetime | None = None) -> TurnView:
-    """The view after one frame: `canonical` is the event's name, `payload` its body, `ts` its time (None: transient).
-
-    Frames of kinds that change nothing a person sees, and frames that were folded before, leave it as it is.
-    """
+    """Return the view after one frame: event name, body, and time (None for transients). Unknown frames and repeated
+    ones change nothing."""
     change = _CHANGES.get(canonical)
     return view if change is None else change(view, payload, ts)
 
@@ -137,12 +132,7 @@ def _message_completed(view: TurnView, payload: Mapping[str, Any], ts: datetime 
     reply_id, text = str(payload.get("reply_id", "")), str(payload.get("text", ""))
     finish = payload.get("finish")
     part = TextPart(
-        reply_id=reply_id,
-        text=text,
-        done=True,
-        end=len(text),
-        cut=finish == "cancelled",
-        short=finish == "length",
+        reply_id=reply_id, text=text, done=True, end=len(text), cut=finish == "cancelled", short=finish == "length"
     )
     at = _reply(view, reply_id)
     if at is not None:
@@ -151,7 +141,7 @@ def _message_completed(view: TurnView, payload: Mapping[str, Any], ts: datetime 
 
 
 def _with_reply(view: TurnView, part: TextPart) -> TurnView:
-    """The view with a reply that had not begun. It takes the place of those that were rejected."""
+    """Return the view with a new reply, which replaces rejected ones."""
     if part.reply_id in view.rejected:
         return view
     kept = tuple(each for each in view.parts if not (isinstance(each, TextPart) and each.reply_id in view.rejected))
@@ -206,8 +196,7 @@ def _queued(view: TurnView, payload: Mapping[str, Any], ts: datetime | None) -> 
     reason = payload.get("reason")
     if reason not in ("recovered", "answered", "resumed"):
         return replace(view, status="Queued", open_calls=frozenset())
-    # What the gateway was in the middle of when it died or stopped comes anew, and what a budget cut short; what had
-    # been finished stays.
+    # What was interrupted by a restart or cut short by a budget will come again; what was finished stays.
     waiting = {row.call_id for row in view.rows if row.state == "waiting"} if reason != "recovered" else set[str]()
     parts = tuple(kept for part in _without_short(view.parts) if (kept := _finished(part, waiting)) is not None)
     recovered = view.recovered or reason == "recovered"
@@ -219,17 +208,17 @@ def _model_chosen(view: TurnView, payload: Mapping[str, Any], ts: datetime | Non
 
 
 def _without_short(parts: tuple[Part, ...]) -> tuple[Part, ...]:
-    """Without an answer at their end that reached the limit of its length: it comes anew."""
+    """Return the parts without a final answer that reached its length limit: it will come again."""
     last = parts[-1] if parts else None
     return parts[:-1] if isinstance(last, TextPart) and last.short else parts
 
 
 _KEPT = frozenset({"done", "failed", "denied", "unknown"})
-"""What is known of a call by then; one that is made again with its key may have been had the first time."""
+"""Calls whose outcome is known by then; the others are made again."""
 
 
 def _finished(part: Part, waiting: Set[str]) -> Part | None:
-    """What is left of a part; the calls that were `waiting` for an answer go on as they are."""
+    """Return what stays of a part; calls that were `waiting` for an answer go on as they are."""
     if isinstance(part, TextPart):
         return part if part.done and not part.cut else None
     rows = tuple(row for row in part.rows if row.state in _KEPT or row.call_id in waiting)
@@ -272,7 +261,7 @@ def _answered(view: TurnView, payload: Mapping[str, Any], ts: datetime | None) -
 
 
 def _with_answer(view: TurnView, named: str, did: str, payload: Mapping[str, Any], ts: datetime | None) -> TurnView:
-    """The view with who gave this answer: "Ana approved it at 14:05"; `named` is where its payload says to what."""
+    """Return the view with who answered, as in "Ana approved it at 14:05"; `named` is the payload's field of the id."""
     at = f" at {ts.astimezone():%H:%M}" if ts else ""
     words = f"{visible_label(str(payload.get('by') or 'somebody'))}{did}{at}"
     answers = {**dict(view.answers), str(payload.get(named, "")): words}
@@ -281,11 +270,11 @@ def _with_answer(view: TurnView, named: str, did: str, payload: Mapping[str, Any
 
 def _approval_asked(view: TurnView, payload: Mapping[str, Any], ts: datetime | None) -> TurnView:
     asked = asked_of(payload)
-    if payload.get("needs") == "model":  # its answer comes in the same breath, and is nobody else's to give
+    if payload.get("needs") == "model":  # the answer follows at once, and nobody else can give it
         return replace(view, checked=(*view.checked, (asked.approval_id, asked.call_id)))
     if view.is_final or any(each.approval_id == asked.approval_id for each in view.asked):
         return view
-    kept = tuple(each for each in view.asked if each.call_id != asked.call_id)  # it is asked anew
+    kept = tuple(each for each in view.asked if each.call_id != asked.call_id)  # it is requested again
     return _with_row(replace(view, asked=(*kept, asked)), asked.call_id, toolrows.waiting)
 
 
@@ -307,7 +296,7 @@ def _refused(view: TurnView, payload: Mapping[str, Any], ts: datetime | None) ->
 
 
 def _expired(view: TurnView, payload: Mapping[str, Any], ts: datetime | None) -> TurnView:
-    """One whose time is up stays, and can be asked anew."""
+    """Keep an approval whose time is up: it can be requested again."""
     if payload.get("why") != "time":
         return _approval_answered(view, payload, ts)
     approval_id = str(payload.get("approval_id", ""))
@@ -352,10 +341,10 @@ def _ended(view: TurnView, status: Status, payload: Mapping[str, Any], ts: datet
         else replace(part, done=True)
         for part in view.parts
     )
-    # A call that was cut off told nobody what it used.
+    # A call that was cut off has not reported its usage.
     cost_known = view.cost_known and not view.open_calls
     view = replace(_released(view, ts), status=status, parts=parts, cost_known=cost_known, open_calls=frozenset())
-    view = replace(with_delegated(view, payload), question=None, asked=())
+    view = replace(_with_delegated(view, payload), question=None, asked=())
     return replace(view, finished_at=view.finished_at or ts)
 
 
@@ -370,7 +359,7 @@ def _released(view: TurnView, ts: datetime | None) -> TurnView:
 
 
 def _place(view: TurnView, call_id: str) -> tuple[int, int, tuple[ToolRow, ...]] | None:
-    """Where the call's row is: the part, the place in it, and all rows there. Among the last ones, most of the time."""
+    """Return the part and the index of the call's row, and all rows of the part. Searches from the end."""
     for at in range(len(view.parts) - 1, -1, -1):
         part = view.parts[at]
         if isinstance(part, WorkPart):
@@ -381,7 +370,7 @@ def _place(view: TurnView, call_id: str) -> tuple[int, int, tuple[ToolRow, ...]]
 
 
 def _with_row(view: TurnView, call_id: str, change: Callable[[ToolRow], ToolRow]) -> TurnView:
-    """The view with that call's row changed, where it has one."""
+    """Return the view with that call's row changed, if it has one."""
     if (place := _place(view, call_id)) is None:
         return view
     at, index, rows = place
@@ -430,7 +419,7 @@ _CHANGES: dict[str, _Change] = {
     "task.succeeded": _succeeded,
     "task.failed": _failed,
     "task.cancelled": _cancelled,
-    "model.call.started": started,
-    "model.call.completed": completed,
-    "model.call.failed": failed,
+    "model.call.started": _call_started,
+    "model.call.completed": _call_completed,
+    "model.call.failed": _call_failed,
 } | {name: _tool(name) for name in toolrows.EVENTS}

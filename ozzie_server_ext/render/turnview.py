@@ -1,4 +1,4 @@
-"""What a person sees of a turn: its parts in order, its state, what it took."""
+"""The view of a turn: its parts in order, its state, and what it used."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
@@ -12,9 +12,9 @@ from ozzie_server_ext.render.toolrows import RESULT_WIDTH, ToolRow
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TextPart:
-    """What one reply says. `end` is the character offset that the stream has reached; `holes` tells that some of
-    what lies before it was missed, until the final text or a whole replay fills it. `cut`: it was stopped. `short`: it
-    reached the limit of its length."""
+    """The text of one reply. `end` is the character offset that the stream has reached; `holes`: some text before it
+    was missed, until the final text or a whole replay fills it. `cut`: it was stopped. `short`: it reached its length
+    limit."""
 
     reply_id: str
     text: str = ""
@@ -26,21 +26,21 @@ class TextPart:
 
 
 def begun(reply_id: str, start: int, content: str) -> TextPart:
-    """A reply of which this piece, at that offset, is the first that came."""
+    """Return a reply whose first piece that came has this offset."""
     return TextPart(reply_id=reply_id, text=content, end=start + len(content), holes=start > 0)
 
 
 def grown(part: TextPart, start: int | None, content: str) -> TextPart:
-    """The part with another piece, at that offset; None where it says none and follows what there is."""
+    """Return the part with another piece at this offset; None means it follows the present text."""
     if part.done:
         return part
     start = part.end if start is None else start
     end = start + len(content)
-    if start == 0 and end >= part.end:  # a late joiner is sent the whole text so far
+    if start == 0 and end >= part.end:  # a late subscriber gets the whole text so far
         return replace(part, text=content, end=end, holes=False)
     if end <= part.end:
         return part
-    # A gap is closed by the final text; until then the pieces stand side by side.
+    # The final text closes a gap; until then the pieces are adjacent.
     fresh = content[max(part.end - start, 0) :]
     return replace(part, text=part.text + fresh, end=end, holes=part.holes or start > part.end)
 
@@ -56,7 +56,7 @@ Status: TypeAlias = Literal[
     "Failed",
     "Stopped",
 ]
-"""The states of a turn, in the words that a person reads."""
+"""The states of a turn, in the words that people read."""
 
 FINAL_STATUSES = frozenset({"Done", "Failed", "Stopped"})
 
@@ -73,17 +73,22 @@ Part: TypeAlias = TextPart | WorkPart
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TurnError:
-    """Why a turn failed: a sentence, what to do about it, the stable code, and what the provider itself said."""
+    """Why a turn failed: a sentence, what to do about it, the stable code, and the provider's own words."""
 
     code: str
     message: str
     hint: str
     detail: str = ""
 
+    @property
+    def advice(self) -> str:
+        """What to do, and that the message is kept."""
+        return self.hint if KEPT in self.hint else f"{self.hint} {KEPT}"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Delegated:
-    """What the tasks that a turn delegated have used; as `TurnView` has it. `models` by alias, provider and model."""
+    """What a turn's delegated tasks have used, as in `TurnView`. `models` by alias, provider and model."""
 
     models: tuple[tuple[str, str, str], ...] = ()
     input_tokens: int = 0
@@ -94,15 +99,14 @@ class Delegated:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TurnView:
-    """One turn. `parts` stand in the order in which things happened. `cost` is in 1e-9 USD, a lower bound where
-    `cost_known` is false. `closing` is the last line of a turn that a person stopped, `step` what the turn is waiting
-    for, while it is nothing that has a row; `ahead` how many turns are before it in its session; `instead_of` the
-    provider in whose place another one answers; `question` what the turn waits to be told, `asked` what it waits to be
-    allowed, the oldest first, `answers` who answered either, and when, each with the id of what was asked; `checked`
-    the approvals that a second model gave, each with its call; `budget_share` how many per cent of a budget are used,
-    once that is worth a word; `pictures` the names of those that belong to the message, `absent` of such as were not
-    there; `rejected` the replies that do not have the wanted shape: the last one stands in `parts` until the next one
-    begins. From its end on, its figures hold what it has `delegated`, too."""
+    """One turn. `parts` are in the order in which things happened. `cost` is in 1e-9 USD, a lower bound if `cost_known`
+    is false. `closing` is the last line of a turn that a person stopped, `step` what the turn waits for if that has no
+    row; `ahead` the number of turns before it in its session; `instead_of` the provider that another one replaces;
+    `question` the question that it waits for, `asked` the approvals that it waits for, oldest first; `answers` who
+    answered either and when, by the id of the question; `checked` the approvals that a second model gave, each with its
+    call; `budget_share` the used per cent of a budget, once that is worth showing; `pictures` the message's pictures,
+    `absent` those that do not exist; `rejected` the replies that do not match the requested schema, of which the last
+    one stays in `parts` until the next begins. At its end, the figures include what it has `delegated`."""
 
     task_id: str = ""
     session_id: str = ""
@@ -145,14 +149,13 @@ class TurnView:
 
     @property
     def answering(self) -> str:
-        """Who answers, in the fewest words: the alias, and the provider where it is not the one that was to."""
+        """Who answers: the alias, and the provider if it is a substitute."""
         name = self.alias or self.model
         return f"{name} ({self.provider})" if self.instead_of else name
 
     @property
     def models(self) -> tuple[tuple[str, str, str], ...]:
-        """The models that were called for it, each by alias, provider and model: its own, then those of what it has
-        delegated."""
+        """The models that were called, by alias, provider and model: its own, then those of delegated tasks."""
         own = (self.alias, self.provider, self.model)
         called = self.delegated.models if self.delegated else ()
         return tuple(dict.fromkeys([*([own] if any(own) else []), *called]))
@@ -168,13 +171,13 @@ class TurnView:
 
     @property
     def usage_known(self) -> bool:
-        """Whether any model call has told what it used. One that failed used nothing, which says little while another
-        one runs."""
+        """Whether any call has reported its usage. A failed call used nothing, which means little while another one
+        runs."""
         has_told = bool(self.counted_calls) or self.delegated is not None
         return has_told and (self.is_final or self.total_tokens > 0)
 
     def elapsed_s(self, now: datetime | None = None) -> float:
-        """Seconds of work so far or in all, without the time spent waiting for a person."""
+        """Return the seconds of work so far or in all, without the time spent waiting for a person."""
         end = self.finished_at or now
         if self.started_at is None or end is None:
             return 0.0
@@ -187,18 +190,18 @@ CONTINUED = "Continued after a restart. Nothing was done twice."
 
 _NAMED, _NAME_WIDTH = 4, 60
 QUEUED_AFTER_S = 2.0
-"""So long a queued turn says nothing of what is before it: most get their turn sooner."""
+"""A queued turn waits so long before it shows what is ahead: most start sooner."""
 
 
 def result_text(row: ToolRow, rows: Sequence[ToolRow]) -> str:
-    """How the call went, in a few words; of a failure that was followed by the same call again, that too."""
+    """Return the result of a call in a few words, and whether a failed one was repeated."""
     if row.state == "failed" and retried(row, rows):
         return cut_end(f"{row.result}, tried again", RESULT_WIDTH)
     return row.result
 
 
 def retried(row: ToolRow, rows: Sequence[ToolRow]) -> bool:
-    """Whether the same tool was called on the same thing after `row`."""
+    """Whether the same tool was called with the same argument after `row`."""
     later = False
     for other in rows:
         if later and (other.name, other.argument) == (row.name, row.argument):
@@ -208,7 +211,7 @@ def retried(row: ToolRow, rows: Sequence[ToolRow]) -> bool:
 
 
 def unresolved(rows: Sequence[ToolRow]) -> list[str]:
-    """What a fold must not hide: failures that no later call made good, refusals, unknown outcomes."""
+    """Return what a summary must not hide: failures without a later success, refusals, unknown outcomes."""
     words = {"failed": "failed", "denied": "not allowed", "unknown": "unknown outcome"}
     found = [
         f"{row.name} {words[row.state]}"
@@ -219,17 +222,17 @@ def unresolved(rows: Sequence[ToolRow]) -> list[str]:
 
 
 def queued_behind(view: TurnView, now: datetime | None) -> str:
-    """ "behind 2 tasks", once a turn has waited long enough for that to be of interest; else empty."""
+    """Return "behind 2 tasks" once a turn has waited for some time, else ""."""
     if view.status != "Queued" or not view.ahead or view.elapsed_s(now) < QUEUED_AFTER_S:
         return ""
     return "behind 1 task" if view.ahead == 1 else f"behind {view.ahead} tasks"
 
 
 def shown_pictures(view: TurnView) -> str:
-    """ "With plot.png and map.jpg. There is no legend.png.": what the message's names of pictures came to; empty where
-    it has none."""
-    told = [f"With {_listed(view.pictures, 'and')}."] if view.pictures else []
-    return " ".join(told + ([f"There is no {_listed(view.absent, 'or')}."] if view.absent else []))
+    """Return what became of the pictures in the message: "With plot.png and map.jpg. There is no legend.png."; "" if it
+    names none."""
+    shown = [f"With {_listed(view.pictures, 'and')}."] if view.pictures else []
+    return " ".join(shown + ([f"There is no {_listed(view.absent, 'or')}."] if view.absent else []))
 
 
 def _listed(names: Sequence[str], word: str) -> str:
@@ -241,14 +244,14 @@ def _listed(names: Sequence[str], word: str) -> str:
 
 
 def figures(view: TurnView) -> list[str]:
-    """Time, tokens and cost of a finished turn: "24.0 s", "3,120 tokens", "$0.021"."""
-    told = [duration(view.elapsed_s())] if view.finished_at and view.started_at else []
-    return told + spent(view)
+    """Return time, tokens and cost of a finished turn: "24.0 s", "3,120 tokens", "$0.021"."""
+    took = [duration(view.elapsed_s())] if view.finished_at and view.started_at else []
+    return took + spent(view)
 
 
 def spent(view: TurnView) -> list[str]:
-    """Tokens and cost as far as they are known; an unknown cost never reads as nothing."""
-    told = [token_count(view.total_tokens)] if view.usage_known else []
+    """Return tokens and cost as far as they are known; an unknown cost never reads as nothing."""
+    tokens = [token_count(view.total_tokens)] if view.usage_known else []
     if not view.cost_known:
-        return [*told, "cost unknown"]
-    return [*told, money(view.cost)] if view.usage_known else told
+        return [*tokens, "cost unknown"]
+    return [*tokens, money(view.cost)] if view.usage_known else tokens

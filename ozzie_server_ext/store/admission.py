@@ -6,23 +6,22 @@ one at a time: repeat? version? place in the chain, projections.
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from typing import NamedTuple, Protocol
 
 from ozzie_server_ext.domain.clock import Clock, IdSource
 from ozzie_server_ext.domain.errors import InputError, VersionConflict
 from ozzie_server_ext.domain.events import Draft, Event, EventBody
-from ozzie_server_ext.domain.ids import CHANCE, EventId
+from ozzie_server_ext.domain.ids import CHANCE
 from ozzie_server_ext.domain.tasks import Claim
 from ozzie_server_ext.store.chain import SALT_BYTES, Envelope, StoredBody, commit_to, hash_of
-from ozzie_server_ext.store.codec import BODIES, decode, strings_text, time_text
+from ozzie_server_ext.store.codec import BODIES, decode, event_from, strings_text, time_text
 from ozzie_server_ext.store.log import ClaimLost, Head, IdempotencyConflict
 from ozzie_server_ext.store.projections.tasks import TASKS, task_from
 from ozzie_server_ext.store.projector import apply
 from ozzie_server_ext.store.tables import Rows
 
 SaltSource = Callable[[], bytes]
-"""Gives the salt of one commitment."""
+"""Returns the salt of one commitment."""
 
 
 def random_salt() -> bytes:
@@ -30,11 +29,10 @@ def random_salt() -> bytes:
 
 
 class Prepared(NamedTuple):
-    """A draft with all that does not depend on its place in the log."""
+    """A draft with everything that does not depend on its place in the log."""
 
     draft: Draft
     event_id: str
-    at: datetime
     ts: str
     body: EventBody
     stored: StoredBody
@@ -43,7 +41,7 @@ class Prepared(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Append:
-    """One call of `append`: recorded whole or not at all."""
+    """One call of `append`, recorded as a whole or not at all."""
 
     stream: str
     prepared: tuple[Prepared, ...]
@@ -59,24 +57,24 @@ class Found(NamedTuple):
 
 
 class LogState(Protocol):
-    """What admission asks of the log, as of the moment at which the append would be written."""
+    """The state of the log that admission needs, at the moment of the append."""
 
     def head(self) -> Head: ...
 
     def version(self, stream: str) -> int: ...
 
     def version_of_key(self, stream: str, key: str) -> int | None:
-        """The version of the event of `stream` that carries this idempotency key."""
+        """Return the version of the event of `stream` that carries this idempotency key."""
         ...
 
     def slice(self, stream: str, first: int, count: int) -> list[Found]:
-        """The events of `stream` with versions from `first` on, at most `count`."""
+        """Return at most `count` events of `stream`, from version `first` on."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class Admitted:
-    """An append with its place in the log. `new` is empty where it repeats an earlier one."""
+    """An append with its place in the log. `new` is empty if it repeats an earlier one."""
 
     events: tuple[Event, ...]
     new: tuple[Found, ...]
@@ -92,7 +90,7 @@ def prepare(
     ids: IdSource,
     salts: SaltSource,
 ) -> Append:
-    """Encode an append; raises InputError for what can't be stored."""
+    """Encode an append. Raise InputError for what can't be stored."""
     if not stream:
         raise InputError("A stream needs a name.")
     if not drafts:
@@ -100,21 +98,18 @@ def prepare(
     keys = [draft.idempotency_key for draft in drafts if draft.idempotency_key is not None]
     if len(keys) != len(set(keys)):
         raise InputError("Two drafts of one append carry the same idempotency key.")
-    at = clock.now().astimezone(UTC)
-    ts = time_text(at)
+    ts = time_text(clock.now())
     prepared: list[Prepared] = []
     for draft in drafts:
         raw, body = BODIES.encode(draft.body)
         stored = StoredBody(raw, salts())
-        prepared.append(Prepared(draft, draft.event_id or ids.new(), at, ts, body, stored, commit_to(stored)))
+        prepared.append(Prepared(draft, draft.event_id or ids.new(), ts, body, stored, commit_to(stored)))
     return Append(stream, tuple(prepared), expected_version, claim)
 
 
 def admit(append: Append, log: LogState, rows: Rows) -> Admitted:
-    """Give an append its place and fold it into `rows`.
-
-    Raises VersionConflict, IdempotencyConflict, ClaimLost, or what a fold raises; `rows` may then hold part of it.
-    """
+    """Give an append its place and fold it into `rows`. Raise VersionConflict, IdempotencyConflict, ClaimLost, or what
+    a fold raises; `rows` may then hold part of it."""
     repeated = _repeated(append, log)
     if repeated is not None:
         return Admitted(repeated, ())
@@ -132,7 +127,7 @@ def admit(append: Append, log: LogState, rows: Rows) -> Admitted:
         version += 1
         envelope = _envelope(prepared, append.stream, version, position, prev_hash)
         prev_hash = envelope.hash
-        event = _event(envelope, prepared)
+        event = event_from(envelope, prepared.body)
         apply(event, rows)
         new.append(Found(envelope, prepared.stored))
         events.append(event)
@@ -172,32 +167,6 @@ def _envelope(prepared: Prepared, stream: str, version: int, position: int, prev
     return Envelope._make((*envelope[:-1], hash_of(envelope)))
 
 
-def _event(envelope: Envelope, prepared: Prepared) -> Event:
-    """What `codec.event_from` makes of the envelope, without reading again what was just written."""
-    draft = prepared.draft
-    return Event(
-        position=envelope.position,
-        event_id=EventId(envelope.event_id),
-        stream=envelope.stream,
-        version=envelope.version,
-        ts=prepared.at,
-        body=prepared.body,
-        actor=draft.actor,
-        source=draft.source,
-        session_id=draft.session_id,
-        task_id=draft.task_id,
-        trace_id=draft.trace_id,
-        span_id=draft.span_id,
-        causation_id=draft.causation_id,
-        idempotency_key=draft.idempotency_key,
-        labels=draft.labels,
-        sources=draft.sources,
-        commitment=envelope.commitment,
-        prev_hash=envelope.prev_hash,
-        hash=envelope.hash,
-    )
-
-
 def _repeated(append: Append, log: LogState) -> tuple[Event, ...] | None:
     for index, prepared in enumerate(append.prepared):
         key = prepared.draft.idempotency_key
@@ -205,9 +174,9 @@ def _repeated(append: Append, log: LogState) -> tuple[Event, ...] | None:
         if key is None or version is None:
             continue
         found = log.slice(append.stream, version - index, len(append.prepared))
-        asked = [(item.draft.body.type, item.draft.idempotency_key) for item in append.prepared]
+        requested = [(item.draft.body.type, item.draft.idempotency_key) for item in append.prepared]
         recorded = [(item.envelope.type, item.envelope.idempotency_key) for item in found]
-        if asked != recorded:
+        if requested != recorded:
             raise IdempotencyConflict(append.stream, key)
         bodies = [item.stored for item in found]
         if None in bodies:

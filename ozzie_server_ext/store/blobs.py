@@ -1,6 +1,6 @@
-"""Content by its address: what is too large for an event, kept once and checked whenever it is read.
+"""Content-addressed storage for what is too large for an event, verified on every read.
 
-One goes only where no fact needs it, and its file only behind the fact that says so.
+A blob is removed only if no fact needs it, after the fact that says so.
 """
 
 import asyncio
@@ -23,35 +23,31 @@ from ozzie_server_ext.store.shielded import uncut
 from ozzie_server_ext.store.troubles import Troubles
 
 
-class Promises:
-    """Of one blob store, on one event loop.
-
-    A put that no fact followed counts until the process ends: its blob then stays for longer than it has to, never
-    for less.
-    """
+class PendingPuts:
+    """The puts of one blob store that no fact names yet, on one event loop. A put that no fact follows counts until the
+    process ends: its blob is kept longer than needed, never shorter."""
 
     def __init__(self) -> None:
         self._unnamed: Counter[BlobRef] = Counter()
         self._leaving: dict[BlobRef, asyncio.Event] = {}
 
     async def put(self, ref: BlobRef) -> None:
-        """The blob is put, and a fact will name it. Whoever comes while it is on its way out waits for the end of
-        that."""
+        """Count a put whose fact is still to come. Waits while the blob is being removed."""
         self._unnamed[ref] += 1
         while (leaving := self._leaving.get(ref)) is not None:
             await leaving.wait()
 
     def named(self, ref: BlobRef) -> None:
-        """One of those who put it has it in a fact."""
+        """Uncount one put: a fact names the blob now."""
         if self._unnamed[ref] <= 1:
             del self._unnamed[ref]
         else:
             self._unnamed[ref] -= 1
 
     @asynccontextmanager
-    async def leaving(self, ref: BlobRef) -> AsyncGenerator[bool]:
-        """While this is open, nobody else puts the blob or takes it away. It is false where a fact is still to name
-        it, or where somebody takes it away already: then it stays."""
+    async def removing(self, ref: BlobRef) -> AsyncGenerator[bool]:
+        """While open, nobody else puts or removes the blob. Yields False if it has to stay: a fact is still to name it,
+        or it is being removed already."""
         if self._unnamed[ref] or ref in self._leaving:
             yield False
             return
@@ -66,55 +62,52 @@ class Promises:
 _REF = re.compile(r"sha256:([0-9a-f]{64})")
 
 _LONG = 64 * 1024
-"""In bytes, of a content whose hash is taken beside the loop."""
-
+"""Content of so many bytes or more is hashed in a thread."""
 
 IsNeeded = Callable[[], Awaitable[bool]]
-"""Whether a blob is needed by a fact of the log."""
+"""Whether a fact of the log needs a blob."""
 
 
 class BlobStore(Protocol):
-    """Bytes by the hash of what they are. The same bytes are the same blob, however often they are put."""
+    """Bytes by their hash. Equal bytes are one blob, however often they are put."""
 
     async def put(self, content: bytes) -> BlobRef:
-        """Keep `content`; once this returns, it is durable, and stays until a fact names it, and then for as long as
-        one does. Raises Unavailable where it can't be written."""
+        """Store `content` durably. It stays until a fact names it, then as long as one does. Raise Unavailable."""
         ...
 
     async def there(self, refs: Sequence[BlobRef]) -> list[BlobRef]:
-        """Those of them that are there."""
+        """Return those of `refs` that exist."""
         ...
 
     def named(self, ref: BlobRef) -> None:
-        """A fact that names the blob is durable: one for each put."""
+        """Note that a durable fact names the blob: once for each put."""
         ...
 
     async def remove(self, ref: BlobRef, is_needed: IsNeeded) -> bool:
-        """Take the blob away unless it was put for a fact that is still to come, or `is_needed` says that there is one;
-        whoever puts the same content meanwhile waits. False where it stays. Raises Unavailable where it can't be taken
-        away; InputError for no reference."""
+        """Remove the blob unless a put's fact is still to come or `is_needed` returns True; puts of the same content
+        wait meanwhile. Return whether it was removed. Raise Unavailable; InputError for a bad reference."""
         ...
 
     async def get(self, ref: BlobRef) -> bytes:
-        """What was put. Raises NotFound; DamagedStore where it is not that any more; InputError for no reference."""
+        """Return the content. Raise NotFound; DamagedStore if it was changed; InputError for a bad reference."""
         ...
 
 
 def ref_of(content: bytes) -> BlobRef:
-    """The reference that `content` has in every store."""
+    """Return the reference of `content`, the same in every store."""
     return BlobRef(f"sha256:{hashlib.sha256(content).hexdigest()}")
 
 
 class InMemoryBlobs:
-    """A BlobStore that is gone with the process."""
+    """A BlobStore in memory."""
 
     def __init__(self) -> None:
         self._content: dict[BlobRef, bytes] = {}
-        self._promises = Promises()
+        self._pending = PendingPuts()
 
     async def put(self, content: bytes) -> BlobRef:
         ref = ref_of(content)
-        await self._promises.put(ref)
+        await self._pending.put(ref)
         self._content[ref] = bytes(content)
         return ref
 
@@ -122,12 +115,12 @@ class InMemoryBlobs:
         return [ref for ref in refs if ref in self._content]
 
     def named(self, ref: BlobRef) -> None:
-        self._promises.named(ref)
+        self._pending.named(ref)
 
     async def remove(self, ref: BlobRef, is_needed: IsNeeded) -> bool:
         _digest(ref)
-        async with self._promises.leaving(ref) as may_leave:
-            if not may_leave or await is_needed():
+        async with self._pending.removing(ref) as may_remove:
+            if not may_remove or await is_needed():
                 return False
             self._content.pop(ref, None)
             return True
@@ -141,17 +134,17 @@ class InMemoryBlobs:
 
 
 class FileBlobs:
-    """A BlobStore in a folder: `ab/cdef…`, files 0600 in folders 0700, never changed once they have their name."""
+    """A BlobStore in a folder: immutable files `ab/cdef…`, mode 0600, in folders of mode 0700."""
 
     def __init__(self, folder: Path, troubles: Troubles | None = None) -> None:
         self._folder = folder
-        self._promises = Promises()
+        self._pending = PendingPuts()
         self._troubles = troubles or Troubles()
 
     async def put(self, content: bytes) -> BlobRef:
         kept = bytes(content)
         ref = ref_of(kept) if len(kept) < _LONG else await asyncio.to_thread(ref_of, kept)
-        await self._promises.put(ref)
+        await self._pending.put(ref)
         try:
             await asyncio.to_thread(self._put, ref, kept)
         except Unavailable as error:
@@ -162,18 +155,18 @@ class FileBlobs:
 
     async def there(self, refs: Sequence[BlobRef]) -> list[BlobRef]:
         return await asyncio.to_thread(
-            lambda: [ref for ref in refs if _REF.fullmatch(ref) and self._path(ref).exists()]
+            lambda: [ref for ref in refs if _REF.fullmatch(ref) and path_of(self._folder, ref).exists()]
         )
 
     def named(self, ref: BlobRef) -> None:
-        self._promises.named(ref)
+        self._pending.named(ref)
 
     async def remove(self, ref: BlobRef, is_needed: IsNeeded) -> bool:
-        path = self._path(ref)
-        async with self._promises.leaving(ref) as may_leave:
-            if not may_leave or await is_needed():
+        path = path_of(self._folder, ref)
+        async with self._pending.removing(ref) as may_remove:
+            if not may_remove or await is_needed():
                 return False
-            # To its end, also where nobody waits for it any more: a thread does not stop in the middle.
+            # A thread can't be stopped midway, so wait for it even if nobody waits for us.
             await uncut(asyncio.to_thread(self._remove, path))
             return True
 
@@ -200,14 +193,14 @@ class FileBlobs:
         )
 
     def _put(self, ref: BlobRef, content: bytes) -> None:
-        path = self._path(ref)
+        path = path_of(self._folder, ref)
         with suppress(NotFound, DamagedStore):
             self._get(ref)
             return
         try:
             path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             replace_file(path, content)
-            sync_folder(self._folder)  # the shard's own name
+            sync_folder(self._folder)  # for the entry of the subfolder
         except OSError as error:
             raise self._unwritten(path.parent, error) from error
 
@@ -222,7 +215,7 @@ class FileBlobs:
             ) from error
 
     def _get(self, ref: BlobRef) -> bytes:
-        path = self._path(ref)
+        path = path_of(self._folder, ref)
         try:
             descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
         except FileNotFoundError:
@@ -235,12 +228,9 @@ class FileBlobs:
             raise DamagedStore(f"The blob {ref} is not what was put there.")
         return content
 
-    def _path(self, ref: BlobRef) -> Path:
-        return path_of(self._folder, ref)
-
 
 def path_of(folder: Path, ref: BlobRef) -> Path:
-    """Return the file of a blob. Raises InputError for no reference."""
+    """Return the file of a blob. Raise InputError for a bad reference."""
     digest = _digest(ref)
     return folder / digest[:2] / digest[2:]
 
@@ -248,7 +238,7 @@ def path_of(folder: Path, ref: BlobRef) -> Path:
 def _digest(ref: BlobRef) -> str:
     found = _REF.fullmatch(ref)
     if found is None:
-        raise InputError(f"{ref[:80]!r} is no reference to a blob.")
+        raise InputError(f"{ref[:80]!r} is not a reference to a blob.")
     return found[1]
 
 

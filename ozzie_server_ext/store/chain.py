@@ -3,8 +3,8 @@
     commitment = SHA-256("ozzie body 1\\0" | len(salt), 1 byte | salt | len(body), 8 bytes big-endian | body)
     hash       = SHA-256("ozzie event 1\\0" | canonical JSON of the envelope, with commitment and prev_hash)
 
-Only the commitment stands in the envelope. Once body and salt are erased, nothing tells what the body was, not even
-a guess at a short one, and the chain still verifies.
+Only the commitment is part of the envelope. Once body and salt are erased, nothing reveals the body, not even to a
+guess at a short one, and the chain still verifies.
 """
 
 import hashlib
@@ -24,17 +24,15 @@ _EVENT = b"ozzie event 1\0"
 
 
 class StoredBody(NamedTuple):
-    """A body as it is kept, apart from its envelope: canonical JSON, and the salt of its commitment."""
+    """A body as stored: canonical JSON, and the salt of its commitment."""
 
     body: bytes
     salt: bytes
 
 
 class Envelope(NamedTuple):
-    """An event as it is kept, without its body; the fields are the columns of the table `events`, in order.
-
-    `labels` and `sources` are JSON lists, `ts` is RFC 3339 in UTC with microseconds, hashes are hexadecimal.
-    """
+    """An event as stored, without its body; the fields are the columns of the table `events`, in order. `labels` and
+    `sources` are JSON lists, `ts` is RFC 3339 in UTC with microseconds, hashes are hexadecimal."""
 
     position: int
     event_id: str
@@ -59,7 +57,7 @@ class Envelope(NamedTuple):
 
 
 def commit_to(stored: StoredBody) -> str:
-    """The commitment to a body."""
+    """Return the commitment to a body."""
     body, salt = stored
     digest = hashlib.sha256(_BODY)
     digest.update(len(salt).to_bytes(1, "big") + salt + len(body).to_bytes(8, "big"))
@@ -68,10 +66,7 @@ def commit_to(stored: StoredBody) -> str:
 
 
 def hash_of(envelope: Envelope) -> str:
-    """The hash of an event: over all of its envelope but the hash itself.
-
-    Raises InputError for text that has no UTF-8.
-    """
+    """Return the hash over the envelope without its hash. Raise InputError for text that UTF-8 can't encode."""
     fields: dict[str, object] = dict(zip(_HASHED, _hashed(envelope), strict=True))
     fields["labels"] = _strings(envelope.labels)
     fields["sources"] = _strings(envelope.sources)
@@ -87,19 +82,19 @@ def _strings(text: str) -> object:
 
 _HASHED = tuple(sorted(set(Envelope._fields) - {"hash"}))
 _hashed = itemgetter(*(Envelope._fields.index(name) for name in _HASHED))
-# For strings, integers and lists in the order of their keys it writes what `canonical_bytes` writes, five times faster.
+# For strings, integers and lists, with sorted keys, it writes what `canonical_bytes` does, five times faster.
 _JSON = msgspec.json.Encoder()
 
 
 class ChainWalk:
-    """Checks envelopes one after the other, from the first on, until one is bad."""
+    """Checks envelopes in order, from the first one, until one is bad."""
 
     def __init__(self) -> None:
         self._head = Head()
         self._erased = 0
 
     def step(self, envelope: Envelope, stored: StoredBody | None) -> Verification | None:
-        """Check the next event; the verdict where it is bad, else None."""
+        """Check the next event; return the verdict if it is bad."""
         expected = self._head.position + 1
         if envelope.position != expected:
             return self._bad(expected, f"Event {expected} is missing.")
@@ -118,12 +113,12 @@ class ChainWalk:
         return None
 
     def end(self) -> Verification:
-        """The verdict after the last event."""
+        """Return the verdict after the last event."""
         head = self._head
         return Verification(ok=True, events=head.position, erased=self._erased, head=head)
 
     def broken_off(self, why: str) -> Verification:
-        """The verdict where the next event can't even be read."""
+        """Return the verdict if the next event can't be read."""
         expected = self._head.position + 1
         return self._bad(expected, f"The file can't be read from event {expected} on: {why}.")
 

@@ -7,7 +7,7 @@ import re
 import sqlite3
 from collections.abc import Iterator
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from itertools import zip_longest
 from pathlib import Path
@@ -23,10 +23,9 @@ from ozzie_server_ext.observability.logs import logger
 from ozzie_server_ext.planes.one_shot import ErrandFailed, run_errand
 from ozzie_server_ext.protocol.jsontext import canonical_bytes
 from ozzie_server_ext.store import sqlite_events, sqlite_rows
-from ozzie_server_ext.store.anchor import AnchorFiles
-from ozzie_server_ext.store.anchoring import Evidence, Finding, gather, judge
+from ozzie_server_ext.store.anchor import AnchorFiles, Evidence, Finding, gather, judge
 from ozzie_server_ext.store.blobs import path_of
-from ozzie_server_ext.store.database import FAILURES, open_readable, unusable, what_failed
+from ozzie_server_ext.store.database import FAILURES, error_text, open_readable, unusable
 from ozzie_server_ext.store.log import Head, Verification
 from ozzie_server_ext.store.projector import TABLES
 from ozzie_server_ext.store.tables import Table, dump_lines
@@ -36,7 +35,7 @@ RESTORE = "Put the newest backup of the folder data in its place."
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What a log in a file is: what the walk along its chain found, and what speaks against it from outside. `first` is
+    """The result of verifying a log file: the walk along its chain, and what contradicts it from outside. `first` is
     the hash of its first event."""
 
     chain: Verification
@@ -50,7 +49,7 @@ class Verdict:
 
     @property
     def sentence(self) -> str:
-        """What is wrong and what to do; "" for a log that is what was written."""
+        """What is wrong and what to do; "" if nothing is."""
         if not self.chain.ok:
             where = f"first bad event {self.chain.bad_position}. {self.chain.reason}"
             return f"The log was changed after it was written: {where} {RESTORE}"
@@ -58,23 +57,16 @@ class Verdict:
 
     @property
     def found(self) -> Verification:
-        """The walk along the chain, with what speaks against the log from outside."""
+        """The walk along the chain, including what contradicts the log from outside."""
         finding = self.finding
         if finding is None or not self.chain.ok:
             return self.chain
         good = self.chain.events if finding.bad_position is None else min(self.chain.events, finding.bad_position - 1)
-        return Verification(
-            ok=False,
-            events=good,
-            erased=self.chain.erased,
-            head=self.chain.head,
-            bad_position=finding.bad_position,
-            reason=finding.reason,
-        )
+        return replace(self.chain, ok=False, events=good, bad_position=finding.bad_position, reason=finding.reason)
 
 
 def verify_home(files: AnchorFiles) -> Verdict:
-    """Verify the log of a home. Raises NotFound if there never was one here; else as `open_readable`."""
+    """Verify a home's log. Raise NotFound if there never was one; else like `open_readable`."""
     if not files.database.is_file():
         evidence = gather(files, "")
         finding = judge(files, evidence, head=Head(), first="", hashes=dict.fromkeys(evidence.positions))
@@ -89,10 +81,10 @@ def verify_home(files: AnchorFiles) -> Verdict:
 
 
 def verify_open(connection: sqlite3.Connection, files: AnchorFiles) -> Verdict:
-    """Verify the log in an open file; leaves a transaction in which it is as it was. Raises sqlite3.Error."""
-    # First what lies outside: a gateway that runs writes that after the log.
+    """Verify the log in an open file; leaves a transaction open on the verified state. Raise sqlite3.Error."""
+    # Read the evidence first: a running gateway writes it after the log.
     evidence = gather(files, sqlite_events.hash_at(connection, 1) or "")
-    connection.execute("BEGIN")  # everything from here on is of one moment
+    connection.execute("BEGIN")  # everything from here on is one snapshot
     chain = sqlite_events.verify(connection)
     first = sqlite_events.hash_at(connection, 1) or ""
     hashes = {position: sqlite_events.hash_at(connection, position) for position in evidence.positions}
@@ -101,14 +93,14 @@ def verify_open(connection: sqlite3.Connection, files: AnchorFiles) -> Verdict:
 
 
 _MOST_FINDINGS = 20
-"""Of one kind: the first ones say enough."""
+"""Reported of one kind: the first ones are enough."""
 _CHUNK = 1 << 20
 _HASH = re.compile(r"[0-9a-f]{64}")
 
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """Something that is not as it was written, and what to do about it."""
+    """A deviation from what was written, and what to do about it."""
 
     what: str
     hint: str
@@ -119,13 +111,13 @@ class Fault:
 
 @dataclass(frozen=True, slots=True)
 class DeepVerdict:
-    """What was found. `blobs` counts the files whose content was compared with their name."""
+    """What was found. `blobs` counts the files whose content was compared with their name; `note` says why something
+    was not checked."""
 
     verdict: Verdict
     faults: tuple[Fault, ...]
     blobs: int
     note: str = ""
-    """Why something was not looked at."""
 
     @property
     def ok(self) -> bool:
@@ -133,14 +125,14 @@ class DeepVerdict:
 
 
 def check_deeply(files: AnchorFiles, blobs: Path) -> DeepVerdict:
-    """Check a home. Raises as `open_readable`."""
+    """Check a home. Raise like `open_readable`."""
     try:
         with closing(open_readable(files.database)) as connection:
             verdict = verify_open(connection, files)
             faults = list(_pages(connection))
             note = ""
             if verdict.chain.ok:
-                # A file that SQLite deletes by itself: the tables of a large log don't fit into memory.
+                # A temporary file of SQLite's: the tables of a large log don't fit into memory.
                 with closing(sqlite3.connect("", isolation_level=None)) as rebuilt:
                     note = _compare(connection, rebuilt, verdict, faults)
                     needed = [BlobRef(ref) for (ref,) in rebuilt.execute("SELECT ref FROM blobs WHERE needed > 0")]
@@ -155,7 +147,7 @@ def check_deeply(files: AnchorFiles, blobs: Path) -> DeepVerdict:
 
 
 def _compare(connection: sqlite3.Connection, rebuilt: sqlite3.Connection, verdict: Verdict, faults: list[Fault]) -> str:
-    """Make the tables in `rebuilt` and add how those of `connection` differ; return why they could not be compared."""
+    """Build the tables in `rebuilt`, add their differences to `faults`; return why they could not be compared."""
     rebuilt.execute("BEGIN")
     sqlite_events.fold_into(connection, rebuilt)
     if not sqlite_events.are_current(connection):
@@ -186,7 +178,7 @@ def _tables(connection: sqlite3.Connection, rebuilt: sqlite3.Connection) -> Iter
                     yield Fault(f"The table {table.name} is not what the log says, from {first} on.", hint)
                     break
         except sqlite3.DatabaseError as error:
-            yield Fault(f"The table {table.name} can't be read: {what_failed(error)}.", hint)
+            yield Fault(f"The table {table.name} can't be read: {error_text(error)}.", hint)
 
 
 def _lines(connection: sqlite3.Connection, table: Table) -> Iterator[str]:
@@ -206,12 +198,12 @@ def _missing(connection: sqlite3.Connection, blobs: Path, needed: list[BlobRef])
 
 
 def _blobs(folder: Path) -> tuple[list[Fault], int]:
-    """Compare the content of each file with its name; the faults, and how many there are."""
+    """Compare the content of each file with its name; return the faults and the number of files."""
     faults: list[Fault] = []
     count = 0
     for path in sorted(folder.glob("??/*")):
         if not _HASH.fullmatch(path.parent.name + path.name):
-            continue  # being written, or nothing of ours
+            continue  # being written, or not ours
         count += 1
         fault = _content(path)
         if fault is not None and path.exists() and len(faults) < _MOST_FINDINGS:
@@ -230,23 +222,23 @@ def _content(path: Path) -> Fault | None:
         return Fault(f"The blob {path} can't be read: {error.strerror}.", hint)
     if digest.hexdigest() == path.parent.name + path.name:
         return None
-    return Fault(f"The content of the blob {path} was changed: its name is the hash of another.", hint)
+    return Fault(f"The content of the blob {path} was changed: its name is no longer the hash of it.", hint)
 
 
 log = logger(__name__)
 
 EVERY = timedelta(days=1)
 SETTLE_S = 600.0
-"""After a start: what waits for the gateway comes first."""
+"""Delay after a start: what waits for the gateway comes first."""
 LOOK_S = 60.0
-"""So often it looks whether it is time: a timer stands still while a machine sleeps."""
+"""Interval of looking whether it is time: one long timer would stand still while the machine sleeps."""
 MAX_WALL_S = 6 * 3600.0
 
 _PROGRAM = "ozzie_server_ext.programs.deep_check"
 
 
 class Checked(msgspec.Struct, frozen=True, kw_only=True):
-    """When the store was checked last, and what was found: sentences, none where all is well."""
+    """When the store was last checked, and the findings, as sentences."""
 
     at: datetime
     findings: tuple[str, ...] = ()
@@ -257,7 +249,7 @@ class _Answer(msgspec.Struct):
 
 
 class DailyCheck:
-    """Runs the check a day after the last one, also of an earlier gateway: `home.last_check` keeps the outcome."""
+    """Runs the check a day after the last one, even by an earlier gateway; `home.last_check` keeps the outcome."""
 
     def __init__(
         self, home: Home, key: Path, clock: Clock, *, settle_s: float = SETTLE_S, look_s: float = LOOK_S
@@ -286,14 +278,14 @@ class DailyCheck:
             answer = await run_errand(_PROGRAM, canonical_bytes(task), wall_s=MAX_WALL_S)
             findings = msgspec.json.decode(answer, type=_Answer).faults
         except (ErrandFailed, msgspec.MsgspecError) as error:
-            findings = (f"The check came to no end: {error}. Run `ozzie events verify --deep`.",)
+            findings = (f"The check did not finish: {error}. Run `ozzie events verify --deep`.",)
         for finding in findings:
             log.error("the daily check found: %s", finding)
         self.last = Checked(at=self._clock.now(), findings=findings)
         try:
             await asyncio.to_thread(replace_file, self._home.last_check, msgspec.json.encode(self.last))
         except OSError as error:
-            log.warning("the outcome of the daily check can't be kept: %s", error)
+            log.warning("the outcome of the daily check can't be saved: %s", error)
         return self.last
 
     async def _run(self) -> None:

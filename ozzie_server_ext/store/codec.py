@@ -1,4 +1,4 @@
-"""Events to stored form and back: typed bodies as canonical JSON, envelopes as columns."""
+"""Encode events for storage and decode them: typed bodies as canonical JSON, envelopes as columns."""
 
 import json
 from collections.abc import Callable, Mapping
@@ -17,43 +17,33 @@ from ozzie_server_ext.store.chain import Envelope, StoredBody
 from ozzie_server_ext.store.log import DamagedStore, NewerStore
 
 Upcast = Callable[[JsonObject], JsonObject]
-"""Turns the body of one schema version into that of the next; may change what it is given."""
+"""Turns a body of one schema version into the next; may change its argument."""
 
 UPCASTS: Mapping[tuple[str, int], Upcast] = {}
-"""By event type and the schema version that the function takes. An entry stays for as long as such logs exist."""
+"""By event type and the schema version that the function takes. An entry stays as long as such logs exist."""
 
 
 def upcast(
-    type_: str,
-    body: JsonObject,
-    stored: int,
-    present: int,
-    *,
-    registry: Mapping[tuple[str, int], Upcast] = UPCASTS,
+    type_: str, body: JsonObject, stored: int, present: int, *, registry: Mapping[tuple[str, int], Upcast] = UPCASTS
 ) -> JsonObject:
-    """`body`, stored with schema `stored`, in the shape of schema `present`.
-
-    Raises DamagedStore where a step is missing.
-    """
+    """Return `body`, stored with schema `stored`, as schema `present`. Raise DamagedStore if a step is missing."""
     for schema in range(stored, present):
         step = registry.get((type_, schema))
         if step is None:
-            raise DamagedStore(f"There is no way from version {schema} of {type_} to version {present}.")
+            raise DamagedStore(f"Version {schema} of {type_} can't be upgraded to version {present}.")
         body = step(body)
     return body
 
 
 MAX_BODY_BYTES = 8 << 20
-"""The largest body. What is larger belongs into a blob, with its reference in the body."""
+"""The largest body. Larger content belongs in a blob, referenced from the body."""
 
 
 class BodyCodec:
-    """Bodies of a catalogue of facts: to canonical JSON, and from it into the present shape."""
+    """Encodes the bodies of a catalogue of facts as canonical JSON, and decodes them into their present shape."""
 
     def __init__(
-        self,
-        classes: tuple[type[Fact], ...] = EVENT_CLASSES,
-        upcasts: Mapping[tuple[str, int], Upcast] = UPCASTS,
+        self, classes: tuple[type[Fact], ...] = EVENT_CLASSES, upcasts: Mapping[tuple[str, int], Upcast] = UPCASTS
     ) -> None:
         self._classes = {cls.type: cls for cls in classes}
         self._decoders = {cls.type: msgspec.json.Decoder(cls) for cls in classes}
@@ -61,11 +51,8 @@ class BodyCodec:
         self._upcasts = upcasts
 
     def encode(self, body: Fact) -> tuple[bytes, EventBody]:
-        """The JSON of `body` with sorted keys, and the body that a reader will get from it.
-
-        Decoding what was just encoded keeps a body that nobody could read from ever entering the log. Raises
-        InputError.
-        """
+        """Return the JSON of `body` with sorted keys, and the body that a reader will get from it. Decoding what was
+        just encoded keeps unreadable bodies out of the log. Raise InputError."""
         decoder = self._decoders.get(body.type)
         if decoder is None or self._classes[body.type] is not type(body):
             raise InputError(f"{type(body).__name__} is not in the catalogue of events.")
@@ -78,7 +65,7 @@ class BodyCodec:
         return raw, cast(EventBody, read)
 
     def _round_trip(self, body: Fact, decoder: msgspec.json.Decoder[Any]) -> tuple[bytes, Any] | None:
-        """The quick way; None where what comes back is not what went in, as of NaN, which msgspec writes as null."""
+        """Try the quick way; None if the body changes on the way, as NaN does, which msgspec writes as null."""
         try:
             raw = self._encoder.encode(body)
             read = decoder.decode(raw)
@@ -87,7 +74,7 @@ class BodyCodec:
         return (raw, read) if read == body else None
 
     def _strictly(self, body: Fact, decoder: msgspec.json.Decoder[Any]) -> tuple[bytes, Any]:
-        """The way that says what is wrong with a body, and takes tuples within JSON."""
+        """Encode so that errors say what is wrong with a body; also takes tuples within JSON."""
         try:
             raw = canonical_bytes(msgspec.to_builtins(body))
             return raw, decoder.decode(raw)
@@ -95,7 +82,7 @@ class BodyCodec:
             raise InputError(f"The body of {body.type} can't be stored: {error}.") from None
 
     def decode(self, type_: str, schema: int, raw: bytes, *, position: int) -> EventBody:
-        """The body of the event at `position`; raises NewerStore or DamagedStore."""
+        """Return the body of the event at `position`. Raise NewerStore, DamagedStore."""
         cls = self._classes.get(type_)
         if cls is None or schema > cls.schema:
             raise NewerStore(f"The event at position {position} ({type_}, version {schema})")
@@ -112,8 +99,13 @@ class BodyCodec:
 BODIES = BodyCodec()
 
 
+def decode(envelope: Envelope, stored: StoredBody) -> Event:
+    """Return a stored event. Raise NewerStore, DamagedStore."""
+    return event_from(envelope, BODIES.decode(envelope.type, envelope.schema, stored.body, position=envelope.position))
+
+
 def event_from(envelope: Envelope, body: EventBody) -> Event:
-    """The event that `envelope` and its decoded body make."""
+    """Return the event of an envelope and its decoded body."""
     return Event(
         position=envelope.position,
         event_id=EventId(envelope.event_id),
@@ -137,21 +129,15 @@ def event_from(envelope: Envelope, body: EventBody) -> Event:
     )
 
 
-def decode(envelope: Envelope, stored: StoredBody) -> Event:
-    """A stored event; raises NewerStore or DamagedStore."""
-    body = BODIES.decode(envelope.type, envelope.schema, stored.body, position=envelope.position)
-    return event_from(envelope, body)
-
-
-@lru_cache(maxsize=256)  # an event's folds each write its time
+@lru_cache(maxsize=256)  # each of an event's folds writes its time
 def time_text(ts: datetime) -> str:
-    """RFC 3339 in UTC with microseconds: sorts as text."""
+    """Return RFC 3339 in UTC with microseconds, which sorts as text."""
     at = ts if ts.tzinfo is UTC else ts.astimezone(UTC)
     return at.isoformat(timespec="microseconds")[:26] + "Z"
 
 
 def strings_text(values: tuple[str, ...]) -> str:
-    """A tuple of strings as a JSON list."""
+    """Return a tuple of strings as a JSON list."""
     return dumps(values) if values else "[]"
 
 

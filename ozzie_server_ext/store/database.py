@@ -1,4 +1,4 @@
-"""The SQLite file: opened with the right modes, recognised as ours, brought up to the present schema."""
+"""The SQLite file: opened in the right modes, checked to be ours, and migrated to the present schema."""
 
 import errno
 import os
@@ -18,14 +18,12 @@ _BUSY_MS = 5000
 
 
 FAILURES = (sqlite3.Error, UnicodeDecodeError)
-"""What calls of SQLite raise: the second where its message quotes a damaged file."""
+"""What calls of SQLite raise; UnicodeDecodeError comes from a message that quotes a damaged file."""
 
 
 def open_writable(path: Path) -> sqlite3.Connection:
-    """The connection that writes: WAL, FULL, erased content overwritten. Makes the file where there is none.
-
-    Raises NewerStore, DamagedStore or Unavailable.
-    """
+    """Open the connection that writes: WAL, FULL, erased content overwritten. Creates the file if missing. Raise
+    NewerStore, DamagedStore, Unavailable."""
     try:
         _make_private(path)
         connection = _connect(path)
@@ -50,25 +48,22 @@ def open_writable(path: Path) -> sqlite3.Connection:
 
 
 def open_readable(path: Path) -> sqlite3.Connection:
-    """A connection that can't change anything.
-
-    Raises NewerStore, DamagedStore or Unavailable, the last also where there is no such file.
-    """
+    """Open a read-only connection. Raise NewerStore, DamagedStore or Unavailable, also if there is no such file."""
     if not path.is_file():
-        raise Unavailable(f"There is no event log at {path}.", hint="Start Ozzie once; it makes one.")
+        raise Unavailable(f"There is no event log at {path}.", hint="Start Ozzie once; it creates one.")
     try:
         return _readable(path)
     except FAILURES as error:
         if _name(error).startswith(("SQLITE_READONLY", "SQLITE_CANTOPEN")) and not _has_unmerged(path):
-            # A folder in which nothing may be written: SQLite could share the file with nobody, and nobody writes it.
+            # In a read-only folder SQLite can't share the file with a writer, and there is none.
             with suppress(*FAILURES):
                 return _readable(path, alone=True)
         raise unusable(error, path) from error
 
 
 def forget_tables(path: Path) -> None:
-    """Let the tables that are made from the log be made again by whoever opens it next. Raises as `open_writable`; as
-    `open_readable` if there is no log."""
+    """Have the projections rebuilt by whoever opens the log next. Raise like `open_writable`; like `open_readable` if
+    there is no log."""
     open_readable(path).close()
     connection = open_writable(path)
     try:
@@ -80,9 +75,9 @@ def forget_tables(path: Path) -> None:
 
 
 def unusable(error: Exception, path: Path) -> Unavailable:
-    """What a failure of SQLite means to a user."""
+    """Return what a failure of SQLite means to a user."""
     if is_damage(error):
-        return DamagedStore(f"{path} is damaged: {what_failed(error)}.")
+        return DamagedStore(f"{path} is damaged: {error_text(error)}.")
     if _name(error).startswith("SQLITE_BUSY"):
         hint = "Another program holds the database. Close that one, then try again."
     elif _name(error) == "SQLITE_FULL":
@@ -92,8 +87,8 @@ def unusable(error: Exception, path: Path) -> Unavailable:
     return Unavailable(f"The event log can't be used: {error}.", hint=hint, code="store.unavailable")
 
 
-def what_failed(error: Exception) -> str:
-    """The error's text, without the content of a row that Python puts into it."""
+def error_text(error: Exception) -> str:
+    """Return the error's text, without the content of a row that Python puts into it."""
     if isinstance(error, UnicodeDecodeError):
         return "it holds bytes that are no text"
     return str(error).partition(" with text ")[0]
@@ -101,7 +96,7 @@ def what_failed(error: Exception) -> str:
 
 def is_damage(error: Exception) -> bool:
     """Whether the file is not what SQLite wrote."""
-    # Python's own errors for text that is no text any more have no name.
+    # Python's own errors about undecodable text have no name.
     if isinstance(error, UnicodeDecodeError):
         return True
     return _name(error).startswith(("SQLITE_CORRUPT", "SQLITE_NOTADB")) or str(error).startswith("Could not decode")
@@ -123,7 +118,7 @@ def _readable(path: Path, *, alone: bool = False) -> sqlite3.Connection:
 
 
 def _beside(path: Path) -> tuple[Path, Path]:
-    """The files that SQLite keeps beside a database that is in use."""
+    """Return the files that SQLite keeps beside an open database."""
     return path.with_name(path.name + "-wal"), path.with_name(path.name + "-shm")
 
 
@@ -133,7 +128,7 @@ def _has_unmerged(path: Path) -> bool:
 
 
 def _connect(path: Path, uri: str = "") -> sqlite3.Connection:
-    # Transactions are ours to begin and end; a connection may be closed on another thread than its own.
+    # We begin and end transactions; a connection may be closed on another thread than its own.
     connection = sqlite3.connect(
         uri or path, uri=bool(uri), isolation_level=None, check_same_thread=False, cached_statements=256
     )
@@ -147,7 +142,7 @@ def _make_private(path: Path) -> None:
     os.close(os.open(path, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600))
     path.chmod(0o600)
     for each in _beside(path):
-        if each.exists():  # as the mode of the database was when somebody last opened it
+        if each.exists():  # their mode is what the database had when they were created
             each.chmod(0o600)
 
 
@@ -155,7 +150,7 @@ def _recognise(connection: sqlite3.Connection, path: Path) -> None:
     (application,) = connection.execute("PRAGMA application_id").fetchone()
     (objects,) = connection.execute("SELECT count(*) FROM sqlite_schema").fetchone()
     if application != APPLICATION_ID and (application or objects):
-        raise Unavailable(f"{path} is another program's database.", hint="Name another OZZIE_PATH.")
+        raise Unavailable(f"{path} is another program's database.", hint="Set OZZIE_PATH to another folder.")
     if _version(connection) > len(_migrations()):
         raise NewerStore(str(path))
 

@@ -1,4 +1,4 @@
-"""The live feed: everything from a position on, then what happens, without gap or duplicate."""
+"""The live feed: all events after a position, then what happens next, without gaps or duplicates."""
 
 import asyncio
 import weakref
@@ -7,19 +7,20 @@ from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import islice
 from types import TracebackType
-from typing import Self, cast
+from typing import Literal, Self, cast
 
 import msgspec
 
 from ozzie_server_ext.domain.errors import Bug, InputError
 from ozzie_server_ext.domain.events import Event, MessageCompleted, TaskCancelled, TaskFailed, TaskSucceeded, Transient
 from ozzie_server_ext.domain.ids import ReplyId, SessionId, TaskId
+from ozzie_server_ext.domain.json import Json
 from ozzie_server_ext.store.log import EventLog
 
 
 @dataclass(slots=True)
 class OpenReply:
-    """A reply between its first delta and its `message.completed`. Offsets count characters of its whole text."""
+    """A reply between its first delta and its `message.completed`. Offsets count characters of the whole text."""
 
     reply_id: ReplyId
     session_id: SessionId | None
@@ -36,7 +37,7 @@ class OpenReply:
         return self._pieces[0] if self._pieces else ""
 
     def add(self, offset: int, phase: str, content: str) -> None:
-        """Take a delta; one that overlaps what is known replaces it from its offset on."""
+        """Append a delta; one that overlaps replaces the known text from its offset on."""
         if offset < self.length:
             self._pieces = [self.text[:offset]]
         self._pieces.append(content)
@@ -49,25 +50,19 @@ class OpenReply:
         self.was_reset = True
 
     def so_far(self) -> Iterator[Transient]:
-        """What brings somebody up to date who may have seen nothing of the reply, or some of it."""
+        """Yield what brings a subscriber up to date that has seen nothing, or only a part, of the reply."""
         if self.was_reset:
-            yield Transient(
-                type="reply.reset",
-                session_id=self.session_id,
-                task_id=self.task_id,
-                payload={"reply_id": self.reply_id},
-            )
+            yield self._transient("reply.reset")
         if self.length:
-            yield Transient(
-                type="reply.delta",
-                session_id=self.session_id,
-                task_id=self.task_id,
-                payload={"reply_id": self.reply_id, "offset": 0, "phase": self.phase, "content": self.text},
-            )
+            yield self._transient("reply.delta", offset=0, phase=self.phase, content=self.text)
+
+    def _transient(self, kind: Literal["reply.reset", "reply.delta"], **payload: Json) -> Transient:
+        payload = {"reply_id": self.reply_id, **payload}
+        return Transient(type=kind, session_id=self.session_id, task_id=self.task_id, payload=payload)
 
 
 class OpenReplies:
-    """Follows deltas and facts, and so knows the replies that are being written."""
+    """Tracks the replies that are being written, from deltas and facts."""
 
     def __init__(self) -> None:
         self._open: dict[ReplyId, OpenReply] = {}
@@ -75,11 +70,8 @@ class OpenReplies:
     def __iter__(self) -> Iterator[OpenReply]:
         return iter(self._open.values())
 
-    def heard(self, transient: Transient) -> None:
-        """Take a delta or a reset; other transients have no memory.
-
-        Raises Bug for a delta that leaves a gap: whoever sends it lost text.
-        """
+    def follow(self, transient: Transient) -> None:
+        """Take a delta or a reset; ignore other transients. Raise Bug for a delta that leaves a gap: text was lost."""
         if transient.type not in {"reply.delta", "reply.reset"}:
             return
         payload = transient.payload
@@ -95,7 +87,7 @@ class OpenReplies:
         self._open[reply_id] = reply
 
     def recorded(self, events: Sequence[Event]) -> None:
-        """Let go of the replies that these facts end: their own completion, or the end of their task."""
+        """Drop the replies that these facts end: by their completion, or by the end of their task."""
         for event in events:
             match event.body:
                 case MessageCompleted(reply_id=reply_id):
@@ -108,8 +100,8 @@ class OpenReplies:
                     pass
 
 
-class HeldText:
-    """Deltas that wait to be handed over, those of one reply joined."""
+class DeltaBuffer:
+    """Deltas that wait to be sent, joined by reply."""
 
     def __init__(self) -> None:
         self._first: dict[str, Transient] = {}
@@ -117,7 +109,7 @@ class HeldText:
         self._ends: dict[str, int] = {}
 
     def add(self, delta: Transient) -> bool:
-        """Put `delta` behind what is held of its reply; False where it does not go on there, and is not taken."""
+        """Append `delta` to what waits of its reply; return False if it does not continue there."""
         payload = delta.payload
         reply_id, offset = cast(str, payload["reply_id"]), cast(int, payload["offset"])
         content = cast(str, payload["content"])
@@ -131,7 +123,7 @@ class HeldText:
         return True
 
     def take(self) -> tuple[Transient, ...]:
-        """One delta for each reply; nothing is held afterwards."""
+        """Return one delta for each reply, and empty the buffer."""
         found = tuple(
             replace(first, payload={**first.payload, "content": "".join(self._contents[reply_id])})
             for reply_id, first in self._first.items()
@@ -143,37 +135,36 @@ class HeldText:
 
 
 _PAGE = 256
-"""Events read from the log at a time by a subscriber that is behind."""
+"""Events that a lagging subscriber reads from the log at a time."""
 
 RING_BYTES = 16 << 20
 BUFFER_BYTES = 4 << 20
-"""What one subscriber has waiting, at most, and one item more."""
+"""The most that waits for one subscriber, exceeded by one item at most."""
 _BESIDE_THE_BODY = 512
-"""About what an event has in bytes beside its body."""
+"""About how many bytes an event has beside its body."""
 
 INTERVAL_S = 0.05
-"""How long text that goes on is gathered, in one rhythm for all replies: so every subscriber gets the
-same few items, however fast a model writes."""
+"""How long deltas that follow others are gathered, in one rhythm for all replies, so that every subscriber gets few
+items, however fast a model writes."""
 
 Item = Event | Transient
 
 _encode = msgspec.json.Encoder().encode
 
 
-def weight(item: Item) -> int:
-    """About how many bytes it stands for."""
+def size_of(item: Item) -> int:
+    """Return about how many bytes an item has."""
     if isinstance(item, Event):
         return _BESIDE_THE_BODY + len(_encode(item.body))
     return _BESIDE_THE_BODY + len(str(item.payload.get("content", "")))
 
 
 class Feed:
-    """Follows one log, and adds what is too fleeting for it.
+    """Publishes the events of one log, and transients, which are never logged.
 
-    Durable events come from the log; `ring` recent ones are kept so that few subscribers have to read it. A
-    subscriber that falls `buffer` items behind goes back to reading the log: nobody waits for it, it misses no
-    event, and of the replies still being written it gets the text so far again. It may miss other transients. Both
-    hold a number of bytes too: tools may answer with much.
+    `ring` recent events are kept, so that few subscribers have to read the log. A subscriber that falls `buffer` items
+    behind reads the log again: nobody waits for it, it misses no event, and it gets the text so far of replies still
+    being written. It may miss other transients. Both limits also apply in bytes, as tools may return much.
     """
 
     def __init__(
@@ -193,9 +184,9 @@ class Feed:
         self._ring_bytes = ring_bytes
         self._held_bytes = 0
         self._position = 0
-        self._hearing: list[Callable[[Transient], None]] = []
+        self._observers: list[Callable[[Transient], None]] = []
         self._replies = OpenReplies()
-        self._held = HeldText()
+        self._deltas = DeltaBuffer()
         self._releasing: asyncio.TimerHandle | None = None
         self._subscriptions: weakref.WeakSet[Subscription] = weakref.WeakSet()
         log.on_commit(self._committed)
@@ -206,7 +197,7 @@ class Feed:
 
     @property
     def subscribers(self) -> int:
-        """How many subscriptions are open."""
+        """The number of open subscriptions."""
         return len(self._subscriptions)
 
     @property
@@ -223,13 +214,12 @@ class Feed:
         task_id: TaskId | None = None,
         on_news: Callable[[], None] = lambda: None,
     ) -> "Subscription":
-        """All events with a position above `from_position`, then transients too, among them the text so far of
-        every reply that is being written.
+        """Return a subscription to all events above `from_position`, then to transients too, beginning with the text so
+        far of every reply that is being written.
 
         0 is the whole log; the head's position is only what is new. `types` names events and transients alike.
-        `on_news` is called when there is something to `take` again.
-
-        Close the subscription to end it. Its first item is InputError where the log does not reach so far.
+        `on_news` is called when there is something to `take` again. Close the subscription to end it. It begins with
+        InputError if the log does not reach as far as `from_position`.
         """
         if from_position < 0:
             raise InputError("A position can't be negative.")
@@ -256,24 +246,24 @@ class Feed:
         return subscription
 
     def publish(self, transient: Transient) -> None:
-        """Show `transient` to whoever follows. `reply.delta` has the payload {reply_id, offset, phase, content},
-        where `offset` counts the characters of the reply before it; `reply.reset` has {reply_id}.
+        """Send `transient` to subscribers. `reply.delta` has the payload {reply_id, offset, phase, content}, where
+        `offset` counts the characters of the reply before it; `reply.reset` has {reply_id}.
 
-        The first delta of a reply goes out at once, as everything else does; further ones within INTERVAL_S, joined.
-        Raises Bug for a delta that leaves a gap.
+        Everything is sent at once, but further deltas of a reply are joined within INTERVAL_S. Raise Bug for a delta
+        that leaves a gap.
         """
-        self._replies.heard(transient)
-        for hear in self._hearing:
-            hear(transient)
+        self._replies.follow(transient)
+        for observe in self._observers:
+            observe(transient)
         if transient.type == "reply.delta" and transient.payload["offset"] != 0:
             self._hold(transient)
         else:
             self.release()
             self._push((transient,))
 
-    def on_publish(self, hear: Callable[[Transient], None]) -> None:
-        """Have `hear` told of all that is published, at once and as it comes."""
-        self._hearing.append(hear)
+    def on_publish(self, observe: Callable[[Transient], None]) -> None:
+        """Call `observe` with each transient as it is published, without joining deltas."""
+        self._observers.append(observe)
 
     def close(self) -> None:
         """End all subscriptions."""
@@ -282,14 +272,13 @@ class Feed:
             subscription.close()
 
     async def position(self) -> int:
-        """The position of the last event that subscribers could have heard of."""
+        """Return the position of the last event that subscribers could know of."""
         head = await self._log.head()
         self._position = max(self._position, head.position)
         return self._position
 
     def recent(self, after: int) -> list[tuple[Event, int]] | None:
-        """All events above `after` up to the last published one, each with its weight; None where they have to be read
-        from the log."""
+        """Return all events above `after` with their sizes; None if they have to be read from the log."""
         if after == self._position:
             return []
         if not self._ring or self._ring[0][0].position > after + 1:
@@ -300,44 +289,43 @@ class Feed:
         self._subscriptions.discard(subscription)
 
     def _committed(self, events: tuple[Event, ...]) -> None:
-        weighed = [(event, weight(event)) for event in events]
-        self._ring.extend(weighed)
-        self._held_bytes += sum(each for _, each in weighed)
+        sized = [(event, size_of(event)) for event in events]
+        self._ring.extend(sized)
+        self._held_bytes += sum(size for _, size in sized)
         while len(self._ring) > self._ring_length or self._held_bytes > self._ring_bytes:
             self._held_bytes -= self._ring.popleft()[1]
         self._position = events[-1].position
         self._replies.recorded(events)
         self.release()
-        self._push_weighed(weighed)
+        self._push_sized(sized)
 
     def release(self) -> None:
-        """Hand over the text that is held: what comes now comes behind it."""
+        """Send the deltas that wait, before what comes next."""
         if self._releasing is not None:
             self._releasing.cancel()
             self._releasing = None
-            self._push(self._held.take())
+            self._push(self._deltas.take())
 
     def _hold(self, delta: Transient) -> None:
-        if not self._held.add(delta):
+        if not self._deltas.add(delta):
             self.release()
-            self._held.add(delta)
+            self._deltas.add(delta)
         if self._releasing is None:
             loop = asyncio.get_running_loop()
             beat = (loop.time() // INTERVAL_S + 1) * INTERVAL_S
             self._releasing = loop.call_at(beat, self.release)
 
     def _push(self, items: Sequence[Item]) -> None:
-        self._push_weighed([(item, weight(item)) for item in items])
+        self._push_sized([(item, size_of(item)) for item in items])
 
-    def _push_weighed(self, weighed: Sequence[tuple[Item, int]]) -> None:
+    def _push_sized(self, sized: Sequence[tuple[Item, int]]) -> None:
         for subscription in list(self._subscriptions):
-            for item, each in weighed:
-                subscription.push(item, each)
+            for item, size in sized:
+                subscription.push(item, size)
 
 
 class Subscription:
-    """One subscriber's view of the feed: an async iterator for one reader, or what is there for one that is told of
-    news."""
+    """One subscriber's view of the feed: an async iterator for one reader, or read with `take` after each `on_news`."""
 
     def __init__(
         self,
@@ -350,7 +338,7 @@ class Subscription:
         on_news: Callable[[], None],
     ) -> None:
         self._feed = feed
-        self._seen = position  # of every event up to here it is settled: delivered, queued or not wanted
+        self._seen = position  # every event up to here was delivered, queued or not wanted
         self._wanted = wanted
         self._read = read
         self._buffer = buffer
@@ -376,7 +364,7 @@ class Subscription:
         return self._next()
 
     async def take(self, limit: int) -> list[Item]:
-        """What is there now, at most `limit` items. Reads the log where it is behind, and waits for nothing new."""
+        """Return up to `limit` items that are there now. Reads the log if behind; does not wait for new ones."""
         while self._behind and not self._queue and not self._closed:
             await self._catch_up()
         found = [self._next() for _ in range(min(limit, len(self._queue)))]
@@ -403,20 +391,20 @@ class Subscription:
     ) -> None:
         self.close()
 
-    def push(self, item: Item, weighs: int) -> None:
-        """Hand over something new; for the feed alone."""
+    def push(self, item: Item, size: int) -> None:
+        """Deliver something new; only the feed calls this."""
         if self._behind:
             return
         if self._is_full and self._wanted(item):
-            # What is durable can be read again later; of the rest, replies are brought up to date then.
+            # Events can be read later from the log, and replies are replayed then.
             self._queue = deque(queued for queued in self._queue if isinstance(queued[0], Event))
-            self._held_bytes = sum(each for _, each in self._queue)
+            self._held_bytes = sum(queued for _, queued in self._queue)
             self._behind = True
             return
         if isinstance(item, Event):
             self._seen = item.position
         if self._wanted(item):
-            self._add(item, weighs)
+            self._add(item, size)
             self._news.set()
             self._on_news()
 
@@ -424,13 +412,13 @@ class Subscription:
     def _is_full(self) -> bool:
         return len(self._queue) >= self._buffer or self._held_bytes >= self._buffer_bytes
 
-    def _add(self, item: Item, weighs: int) -> None:
-        self._queue.append((item, weighs))
-        self._held_bytes += weighs
+    def _add(self, item: Item, size: int) -> None:
+        self._queue.append((item, size))
+        self._held_bytes += size
 
     def _next(self) -> Item:
-        item, weighs = self._queue.popleft()
-        self._held_bytes -= weighs
+        item, size = self._queue.popleft()
+        self._held_bytes -= size
         return item
 
     async def _ready(self) -> bool:
@@ -446,7 +434,7 @@ class Subscription:
         return True
 
     async def _catch_up(self) -> None:
-        """Queue what was missed: the next page from the log, or all the rest, and then follow."""
+        """Queue what was missed: the next page of the log, or all the rest, and then follow live."""
         end = await self._feed.position()
         if self._seen > end:
             raise InputError(f"Position {self._seen} is not in the log, which ends at {end}.", hint="Start from 0.")
@@ -455,20 +443,20 @@ class Subscription:
             page = [event for event in await self._read(self._seen) if event.position <= end]
             if not self._closed:
                 for event in page:
-                    self._add(event, weight(event))
-                # A page may end early for its bytes: only an empty one says that there is no more of what is wanted.
+                    self._add(event, size_of(event))
+                # A page may end early at its byte limit: only an empty one means that there is no more.
                 self._seen = page[-1].position if page else end
             return
-        for event, weighs in recent:
+        for event, size in recent:
             if self._is_full:
                 return
             if self._wanted(event):
-                self._add(event, weighs)
+                self._add(event, size)
             self._seen = event.position
         self._seen = end
-        self._feed.release()  # the text so far holds it already
+        self._feed.release()  # the replay contains these deltas already
         for reply in self._feed.open_replies:
             for item in reply.so_far():
                 if self._wanted(item):
-                    self._add(item, weight(item))
+                    self._add(item, size_of(item))
         self._behind = False

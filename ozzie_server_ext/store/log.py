@@ -1,22 +1,21 @@
-"""The port of the event log: what every store of facts promises."""
+"""The port of the event log: what every implementation guarantees."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Protocol
+from typing import Protocol, TypedDict, Unpack
 
 from ozzie_server_ext.domain.errors import Conflict, Unavailable
 from ozzie_server_ext.domain.events import Draft, Event
 from ozzie_server_ext.domain.ids import SessionId, TaskId
-from ozzie_server_ext.domain.json import Json
 from ozzie_server_ext.domain.tasks import Claim
-from ozzie_server_ext.store.tables import Row
+from ozzie_server_ext.store.tables import Row, RowFilter
 
 Listener = Callable[[tuple[Event, ...]], None]
-"""Hears of facts once they are durable."""
+"""Called with facts once they are durable."""
 
 GENESIS = "0" * 64
-"""What stands for the hash before the first event."""
+"""Stands for the hash before the first event."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,10 +28,10 @@ class Head:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verification:
-    """What a walk along the whole chain found.
+    """The result of walking the whole chain.
 
-    `events` counts those that were found good, `erased` those of them whose body is gone (which is allowed).
-    `bad_position` is the first position where the log is not what was written; `reason` says what is wrong there.
+    `events` counts the good events, `erased` those of them without a body (which is allowed). `bad_position` is the
+    first position where the log is not what was written, and `reason` says why.
     """
 
     ok: bool
@@ -53,26 +52,26 @@ class NewerStore(Unavailable):
 
 
 class DamagedStore(Unavailable):
-    """What is stored is not what was written."""
+    """The stored data is not what was written."""
 
     code = "store.damaged"
 
     def __init__(self, what: str) -> None:
         super().__init__(
             what,
-            hint="`ozzie events verify` tells how far it is good. Put a backup of the folder data in its place, or move"
+            hint="`ozzie events verify` shows how far it is good. Put a backup of the folder data in its place, or move"
             " that folder away: Ozzie begins a new log. Then run `ozzie events accept`.",
         )
 
 
 class IdempotencyConflict(Conflict):
-    """An idempotency key of the stream already stands for something else."""
+    """The stream has used an idempotency key for something else."""
 
     code = "conflict.idempotency"
 
     def __init__(self, stream: str, key: str) -> None:
         super().__init__(
-            f'The idempotency key "{key}" of {stream} already stands for another append.',
+            f'The idempotency key "{key}" of {stream} was already used for another append.',
             hint="Use a new key for a new action.",
         )
         self.stream = stream
@@ -80,7 +79,7 @@ class IdempotencyConflict(Conflict):
 
 
 class EventIdTaken(Conflict):
-    """An event with this id is in the log already."""
+    """The log already has an event with this id."""
 
     code = "conflict.event_id"
 
@@ -99,7 +98,7 @@ class LogClosed(Unavailable):
 
 
 class OwnerLost(Unavailable):
-    """Another gateway has opened this log, so this one may write to it no more. It does not pass by waiting."""
+    """Another gateway has opened this log, so this one must not write to it any more. Waiting does not help."""
 
     code = "store.owner_lost"
 
@@ -111,7 +110,7 @@ class OwnerLost(Unavailable):
 
 
 class ClaimLost(Conflict):
-    """The task was given back or claimed anew since: what an earlier attempt has to say of it comes too late."""
+    """The task was given back or claimed again since: this attempt's facts come too late."""
 
     code = "conflict.claim"
 
@@ -120,70 +119,66 @@ class ClaimLost(Conflict):
         self.task_id = task_id
 
 
-class EventLog(Protocol):
-    """The truth: an append-only sequence of facts, chained by hashes, with projections that never lag behind.
+class EventFilter(TypedDict, total=False):
+    """Which events `EventLog.read` returns, and in which order."""
 
-    A log belongs to the event loop it was opened on; every method is called there. A fact that its projections
-    refuse (a task transition that the state machine does not know) never enters the log.
+    after: int
+    limit: int
+    types: frozenset[str] | None
+    session_id: SessionId | None
+    task_id: TaskId | None
+    before: int | None
+    since: datetime | None
+    until: datetime | None
+    newest_first: bool
+    most_bytes: int | None
+
+
+class EventLog(Protocol):
+    """An append-only sequence of facts, chained by hashes, with projections that never lag behind.
+
+    A log belongs to the event loop it was opened on; call every method there. A fact that a projection refuses, such as
+    an illegal task transition, never enters the log.
     """
 
     async def append(
-        self,
-        stream: str,
-        drafts: Sequence[Draft],
-        *,
-        expected_version: int | None = None,
-        claim: Claim | None = None,
+        self, stream: str, drafts: Sequence[Draft], *, expected_version: int | None = None, claim: Claim | None = None
     ) -> tuple[Event, ...]:
-        """Record `drafts` at the end of `stream`, all or none, and return them once they are durable.
+        """Append `drafts` to `stream`, all or none, and return them as events once they are durable.
 
-        `expected_version` is the version of the stream that the decision was based on; 0 means a new stream, None
-        any. `claim` is the attempt at a task that the facts are part of. Raises VersionConflict where the stream has
-        moved on, ClaimLost where the task is no longer that attempt's, IllegalTransition and other Conflicts where a
-        projection refuses a fact, InputError for a body that can't be stored, Unavailable where nothing could be
-        written, and of these OwnerLost where this log never will be again. If the caller is cancelled while it waits,
-        the facts may still be recorded.
+        `expected_version` is the version of the stream that the decision was based on; 0 means a new stream, None any.
+        `claim` is the attempt at a task that the facts belong to. Raise VersionConflict if the stream has moved on,
+        ClaimLost if the task is no longer that attempt's, IllegalTransition and other Conflicts if a projection refuses
+        a fact, InputError for a body that can't be stored, Unavailable if nothing could be written, its subclass
+        OwnerLost if this log never will be again. If the caller is cancelled while it waits, the facts may still be
+        recorded.
 
-        Repeats: an append is the repeat of an earlier one when any of its drafts carries an idempotency key that
-        already stands in the same stream. If, counted from there, type and key of every draft equal those of the
-        recorded events at the same places, nothing is written and these events are returned, whatever
-        `expected_version` says; their bodies are not compared. Otherwise IdempotencyConflict is raised.
+        An append repeats an earlier one if any of its drafts carries an idempotency key that the stream already has. If
+        type and key of every draft then equal those of the recorded events at the same places, nothing is written and
+        those events are returned, whatever `expected_version` says; bodies are not compared. Otherwise raise
+        IdempotencyConflict.
         """
         ...
 
-    async def read(
-        self,
-        *,
-        after: int = 0,
-        limit: int = 1000,
-        types: frozenset[str] | None = None,
-        session_id: SessionId | None = None,
-        task_id: TaskId | None = None,
-        before: int | None = None,
-        since: datetime | None = None,
-        until: datetime | None = None,
-        newest_first: bool = False,
-        most_bytes: int | None = None,
-    ) -> tuple[Event, ...]:
-        """At most `limit` events with a position above `after` and below `before`, in global order or the other way
-        round; none recorded earlier than `since`, all earlier than `until`. It ends behind the event with whose body
-        there are `most_bytes` of bodies, or more.
+    async def read(self, **which: Unpack[EventFilter]) -> tuple[Event, ...]:
+        """Return at most `limit` events (1000) with a position above `after` and below `before`, in global order or
+        newest first, recorded from `since` on and before `until`. Stops after the event with which the bodies reach
+        `most_bytes`.
 
-        Events whose body was erased are left out. Raises NewerStore at the first event that this version does
-        not know.
+        Events whose body was erased are left out. Raise NewerStore at the first event of a newer version.
         """
         ...
 
     async def read_stream(self, stream: str, *, after_version: int = 0) -> tuple[Event, ...]:
-        """The events of one stream with a version above `after_version`; as `read` otherwise."""
+        """Return the events of one stream above `after_version`; otherwise like `read`."""
         ...
 
     async def version(self, stream: str) -> int:
-        """The version of the stream's last event; 0 where there is none."""
+        """Return the version of the stream's last event, 0 if it has none."""
         ...
 
     async def head(self) -> Head:
-        """The last event that listeners have heard of. A reader may for a moment see further."""
+        """Return the last event that listeners know of. A reader may for a moment see further."""
         ...
 
     async def hash_at(self, position: int) -> str | None:
@@ -191,42 +186,29 @@ class EventLog(Protocol):
         ...
 
     async def verify(self) -> Verification:
-        """Walk the chain from its start and name the first bad event.
-
-        A cut tail and a chain that was rewritten whole follow all its rules: `store.anchoring` finds those.
-        """
+        """Walk the chain from its start and name the first bad event. A cut tail and a chain that was rewritten whole
+        obey all its rules: `store.anchor` finds those."""
         ...
 
-    async def rows(
-        self,
-        table: str,
-        *,
-        where: Mapping[str, Json] | None = None,
-        order_by: str | None = None,
-        descending: bool = False,
-        after: Json = None,
-        limit: int | None = None,
-        offset: int = 0,
-    ) -> list[Row]:
-        """Rows of a projection's table (`store.projector.TABLES`).
+    async def rows(self, table: str, **which: Unpack[RowFilter]) -> list[Row]:
+        """Return rows of a projection's table (`store.projector.TABLES`).
 
-        `where` compares columns for equality; a list means any of its values, None means no value. Without
-        `order_by`, and among equals, the table's key orders. `after`, the last value of that column on one page,
-        begins the next: a page stays right while rows are added, where `offset` would not. Raises InputError for a
-        table or column that is not declared.
+        `where` compares columns for equality; a list means any of its values, None means NULL. Rows are ordered by
+        `order_by`, then by the table's key. `after` is the last value of that column on the previous page: pages stay
+        right while rows are added, unlike with `offset`. Raise InputError for an undeclared table or column.
         """
         ...
 
     async def dump(self) -> str:
-        """The canonical dump of all projections: a heading per table, a line of JSON per row, ordered by key."""
+        """Return the canonical dump of all projections: for each table a heading and a line of JSON per row, by key."""
         ...
 
     async def rebuild(self) -> str:
-        """Drop all projections, fold them anew from the log, and return the new canonical dump."""
+        """Drop all projections, fold the log again, and return the new canonical dump."""
         ...
 
     async def expect_owned(self) -> None:
-        """Raises OwnerLost where another gateway has opened the log since: nothing else may tell an idle one."""
+        """Raise OwnerLost if another gateway has opened the log since: an idle gateway learns of it only here."""
         ...
 
     def on_commit(self, listener: Listener) -> None:
@@ -234,5 +216,5 @@ class EventLog(Protocol):
         ...
 
     async def close(self) -> None:
-        """Finish what was asked for, then let go of the store. Later appends raise LogClosed; closing twice is fine."""
+        """Finish pending work, then close the store. Later appends raise LogClosed; closing twice is fine."""
         ...

@@ -1,31 +1,26 @@
-"""The event log in memory: the same behaviour as on disk and gone with the process, for tests and demonstrations."""
+"""The event log in memory: the same behaviour as on disk, for tests and demonstrations."""
 
 import logging
-from collections.abc import Mapping, Sequence
-from datetime import datetime
+from collections.abc import Sequence
 from itertools import islice
+from typing import Unpack
 
 from ozzie_server_ext.domain.clock import Clock, IdSource
 from ozzie_server_ext.domain.events import Draft, Event
-from ozzie_server_ext.domain.ids import SessionId, TaskId
-from ozzie_server_ext.domain.json import Json
 from ozzie_server_ext.domain.tasks import Claim
 from ozzie_server_ext.store.admission import Found, SaltSource, admit, prepare, random_salt
 from ozzie_server_ext.store.chain import ChainWalk, Envelope, StoredBody
 from ozzie_server_ext.store.codec import decode, time_text
-from ozzie_server_ext.store.log import EventIdTaken, Head, Listener, LogClosed, Verification
+from ozzie_server_ext.store.log import EventFilter, EventIdTaken, Head, Listener, LogClosed, Verification
 from ozzie_server_ext.store.projector import TABLES, apply
-from ozzie_server_ext.store.tables import MemoryRows, Row, dump_rows, query, table_named
+from ozzie_server_ext.store.tables import MemoryRows, Row, RowFilter, dump_lines, query, table_named
 
 _log = logging.getLogger(__name__)
 
 
 class InMemoryEventLog:
-    """An EventLog that holds everything in lists.
-
-    `envelopes` and `bodies` are what a disk would hold, in stored form, the bodies by position: to erase one, delete
-    it there.
-    """
+    """An EventLog in lists. `envelopes` and `bodies` hold what a disk would, in stored form, the bodies by position: to
+    erase one, delete it."""
 
     def __init__(self, clock: Clock, ids: IdSource, *, salts: SaltSource = random_salt) -> None:
         self._clock = clock
@@ -39,12 +34,7 @@ class InMemoryEventLog:
         self._closed = False
 
     async def append(
-        self,
-        stream: str,
-        drafts: Sequence[Draft],
-        *,
-        expected_version: int | None = None,
-        claim: Claim | None = None,
+        self, stream: str, drafts: Sequence[Draft], *, expected_version: int | None = None, claim: Claim | None = None
     ) -> tuple[Event, ...]:
         if self._closed:
             raise LogClosed()
@@ -72,25 +62,17 @@ class InMemoryEventLog:
                     _log.exception("A listener of the event log failed")
         return admitted.events
 
-    async def read(
-        self,
-        *,
-        after: int = 0,
-        limit: int = 1000,
-        types: frozenset[str] | None = None,
-        session_id: SessionId | None = None,
-        task_id: TaskId | None = None,
-        before: int | None = None,
-        since: datetime | None = None,
-        until: datetime | None = None,
-        newest_first: bool = False,
-        most_bytes: int | None = None,
-    ) -> tuple[Event, ...]:
+    async def read(self, **which: Unpack[EventFilter]) -> tuple[Event, ...]:
+        types, session_id, task_id = which.get("types"), which.get("session_id"), which.get("task_id")
+        since, until, before = which.get("since"), which.get("until"), which.get("before")
+        most_bytes = which.get("most_bytes")
         end = len(self.envelopes) if before is None else min(max(before - 1, 0), len(self.envelopes))
-        positions = range(max(after, 0), end)
+        positions = range(max(which.get("after", 0), 0), end)
         wanted = (
             envelope
-            for envelope in map(self.envelopes.__getitem__, reversed(positions) if newest_first else positions)
+            for envelope in map(
+                self.envelopes.__getitem__, reversed(positions) if which.get("newest_first") else positions
+            )
             if (types is None or envelope.type in types)
             and (session_id is None or envelope.session_id == session_id)
             and (task_id is None or envelope.task_id == task_id)
@@ -100,7 +82,7 @@ class InMemoryEventLog:
         )
         found: list[Event] = []
         size = 0
-        for envelope in islice(wanted, max(limit, 0)):
+        for envelope in islice(wanted, max(which.get("limit", 1000), 0)):
             stored = self.bodies[envelope.position]
             found.append(decode(envelope, stored))
             size += len(stored.body)
@@ -129,27 +111,16 @@ class InMemoryEventLog:
                 return bad
         return walk.end()
 
-    async def rows(
-        self,
-        table: str,
-        *,
-        where: Mapping[str, Json] | None = None,
-        order_by: str | None = None,
-        descending: bool = False,
-        after: Json = None,
-        limit: int | None = None,
-        offset: int = 0,
-    ) -> list[Row]:
+    async def rows(self, table: str, **which: Unpack[RowFilter]) -> list[Row]:
         declared = table_named(TABLES, table)
-        asked = query(
-            declared, where=where, order_by=order_by, descending=descending, after=after, limit=limit, offset=offset
-        )
-        return self._rows.select(declared, asked)
+        selection = query(declared, **which)
+        return self._rows.select(declared, selection)
 
     async def dump(self) -> str:
         lines: list[str] = []
         for table in TABLES.values():
-            lines.extend(dump_rows(table, await self.rows(table.name)))
+            rows = await self.rows(table.name)
+            lines.extend(dump_lines(table, (tuple(row[name] for name in table.names) for row in rows)))
         return "\n".join(lines) + "\n"
 
     async def rebuild(self) -> str:
@@ -170,7 +141,7 @@ class InMemoryEventLog:
 
 
 class _Index:
-    """Where the events of each stream lie, and what must not come twice."""
+    """The events of each stream, and the idempotency keys and event ids in use."""
 
     def __init__(self, envelopes: list[Envelope], bodies: dict[int, StoredBody]) -> None:
         self._envelopes = envelopes
@@ -195,7 +166,7 @@ class _Index:
         return [Found(self._envelopes[position - 1], self._bodies.get(position)) for position in positions]
 
     def add(self, new: Sequence[Found]) -> None:
-        """Keep what was admitted; raises EventIdTaken, and then nothing was kept."""
+        """Store what was admitted. Raise EventIdTaken before storing any of it."""
         ids = [envelope.event_id for envelope, _ in new]
         for event_id in ids:
             if event_id in self._ids or ids.count(event_id) > 1:

@@ -1,4 +1,4 @@
-"""All projections together: their tables, and which of them hear of which fact."""
+"""All projections: their tables, and the folds of each type of fact."""
 
 import hashlib
 from collections.abc import Callable
@@ -21,10 +21,10 @@ from ozzie_server_ext.store.projections import (
 from ozzie_server_ext.store.tables import Rows, Table
 
 _FOLDS_VERSION = 5
-"""Raise it when a fold changes what it makes of the same events: stored projections are then rebuilt."""
+"""Raise it when a fold changes its result for the same events: stored projections are then rebuilt."""
 
-# Tasks first: it refuses the most. Budgets before usage, and blobs before artifacts: the rows of calls, and of what was
-# erased, are to be as they were.
+# Tasks first, as it refuses the most. Budgets before usage, and blobs before artifacts: they read rows of the latter as
+# they were before the event.
 _PROJECTIONS = (tasks, steps, sessions, messages, budgets, usage, blobs, artifacts, approvals, marks, workers)
 
 TABLES: dict[str, Table] = {
@@ -43,16 +43,14 @@ FOLDED_TYPES = frozenset(fact.type for fact in _FOLDS)
 
 
 def apply(event: Event, rows: Rows) -> None:
-    """Fold one event into every projection that it concerns.
-
-    Raises what a projection raises for a fact that it refuses; `rows` may then hold part of the change.
-    """
+    """Fold one event into every projection that handles it. Raise what a projection raises for a fact that it refuses;
+    `rows` may then hold part of the change."""
     for fold in _FOLDS.get(type(event.body), ()):
         fold(event, rows)
 
 
 def fingerprint() -> str:
-    """Changes whenever stored projections would not be those that these folds make."""
+    """Return a value that changes whenever stored projections have to be rebuilt."""
     shapes = [
         [table.name, [[c.name, c.kind, c.nullable] for c in table.columns], table.key, table.indexes]
         for table in TABLES.values()

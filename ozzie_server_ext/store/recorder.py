@@ -1,4 +1,4 @@
-"""Appending facts about one task, with all that their envelopes have in common."""
+"""Appends the facts of one task, with the envelope fields that they share."""
 
 from collections.abc import Callable, Iterable, Sequence
 from typing import Protocol
@@ -20,27 +20,22 @@ from ozzie_server_ext.domain.ids import SessionId, TaskId, task_stream
 from ozzie_server_ext.domain.tasks import Claim
 
 BRINGING = (ApprovalRequested, ToolCallCompleted, ToolCallFailed, ToolCallUncertain)
-"""Facts that say themselves what they bring in from outside."""
+"""Facts that name their outside sources themselves."""
 
 
 class Appends(Protocol):
-    """As much of an `EventLog` as it takes to record."""
+    """The part of an `EventLog` that recording needs."""
 
     async def append(
-        self,
-        stream: str,
-        drafts: Sequence[Draft],
-        *,
-        expected_version: int | None = None,
-        claim: Claim | None = None,
+        self, stream: str, drafts: Sequence[Draft], *, expected_version: int | None = None, claim: Claim | None = None
     ) -> tuple[Event, ...]:
         """See `EventLog.append`."""
         ...
 
 
 class Recorder(msgspec.Struct, frozen=True, kw_only=True):
-    """Writes to one task's stream. `read` tells what the task has read so far, whose labels all of it bears;
-    with a `claim`, nothing is recorded once the task is another attempt's."""
+    """Writes to one task's stream. `read` returns what the task has read so far, whose labels all its facts carry; with
+    a `claim`, nothing is recorded once another attempt has the task."""
 
     log: Appends
     session_id: SessionId
@@ -53,11 +48,11 @@ class Recorder(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def content(self) -> Content:
-        """What is recorded now is made from this."""
+        """What facts recorded now are made from."""
         return self.read()
 
     def made_from(self, content: Content) -> "Recorder":
-        """The same, for what is made from that, whatever else comes to be read meanwhile."""
+        """Return a recorder for facts made from `content`, whatever else is read meanwhile."""
         return msgspec.structs.replace(self, read=lambda: content)
 
     async def append(
@@ -67,20 +62,20 @@ class Recorder(msgspec.Struct, frozen=True, kw_only=True):
         expected_version: int | None = None,
         key: str | None = None,
     ) -> tuple[Event, ...]:
-        """Append the facts together: all are committed, or none. With a `key`, of one fact alone, a repeat is none.
-        Raises as `EventLog.append`."""
+        """Append the facts, all or none. With a `key`, for one fact only, a repeat adds nothing. Raise like
+        `EventLog.append`."""
         content = self.read()
         drafts = [self._draft(body, content, actor, key) for body in bodies]
         stream = task_stream(self.task_id)
         return await self.log.append(stream, drafts, claim=self.claim, expected_version=expected_version)
 
     async def append_each(self, facts: Iterable[tuple[EventBody, Content]]) -> tuple[Event, ...]:
-        """As `append`, of facts that are made from different things."""
+        """Like `append`, for facts that are made from different content."""
         drafts = [self._draft(body, content) for body, content in facts]
         return await self.log.append(task_stream(self.task_id), drafts, claim=self.claim)
 
     def _draft(self, body: EventBody, content: Content, actor: Actor | None = None, key: str | None = None) -> Draft:
-        if isinstance(body, BRINGING):  # what it says that it quotes, it bears
+        if isinstance(body, BRINGING):  # it carries the labels of what it quotes
             content |= Content.from_sources(body.brought)
         return Draft(
             body=body,

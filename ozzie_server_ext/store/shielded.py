@@ -1,4 +1,4 @@
-"""Work that a cancellation must not leave half done, and coroutines that begin before they get a task."""
+"""Work that a cancellation must not interrupt, and coroutines that start before they get a task."""
 
 import asyncio
 from collections.abc import Coroutine
@@ -10,14 +10,13 @@ T = TypeVar("T")
 
 @dataclass(slots=True)
 class Ended(Generic[T]):
-    """What came of work that did not wait for anything."""
+    """The result of work that did not have to wait."""
 
     value: T
 
 
 def eager(work: Coroutine[Any, Any, T]) -> "Ended[T] | asyncio.Task[T]":
-    """`work`, which has begun: what it came to, or the task in which it goes on. Raises what it raises before it waits
-    for something."""
+    """Start `work`; return its result, or the task in which it continues. Raise what it raises before it waits."""
     try:
         waits_for = work.send(None)
     except StopIteration as end:
@@ -26,22 +25,22 @@ def eager(work: Coroutine[Any, Any, T]) -> "Ended[T] | asyncio.Task[T]":
 
 
 class _Rest(Coroutine[Any, Any, T]):
-    """What is left of a coroutine that waits for `waits_for`: whoever drives it is told that first."""
+    """The rest of a coroutine that waits for `waits_for`, which its driver has to get first."""
 
     def __init__(self, work: Coroutine[Any, Any, T], waits_for: Any) -> None:
         self._work = work
         self._waits_for = waits_for
-        self._is_told = False
+        self._is_started = False
 
     def send(self, value: Any, /) -> Any:
-        if self._is_told:
+        if self._is_started:
             return self._work.send(value)
-        self._is_told = True
+        self._is_started = True
         waits_for, self._waits_for = self._waits_for, None
         return waits_for
 
     def throw(self, *error: Any) -> Any:
-        self._is_told = True
+        self._is_started = True
         return self._work.throw(*error)
 
     def close(self) -> None:
@@ -52,8 +51,8 @@ class _Rest(Coroutine[Any, Any, T]):
 
 
 async def uncut(work: Coroutine[Any, Any, T]) -> T:
-    """The result of `work`, which goes on to its end however often the caller is cancelled; a cancellation is raised
-    behind it. What `work` raises goes before that."""
+    """Return the result of `work`, which runs to its end however often the caller is cancelled; the cancellation is
+    raised afterwards, unless `work` raises."""
     task = eager(work)
     if isinstance(task, Ended):
         return task.value
@@ -66,7 +65,7 @@ async def uncut(work: Coroutine[Any, Any, T]) -> T:
                 raise
             cancelled = error
         except Exception:
-            break  # told by the result
+            break  # raised by `result`
     result = task.result()
     if cancelled is not None:
         raise cancelled

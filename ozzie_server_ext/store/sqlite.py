@@ -1,26 +1,23 @@
-"""The event log in SQLite: one file, one writing thread, readers of their own."""
+"""The event log in SQLite: one file, one writing thread, and separate readers."""
 
 import asyncio
 import logging
 import sqlite3
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from datetime import datetime
 from pathlib import Path
 from queue import SimpleQueue
-from typing import TypeVar
+from typing import TypeVar, Unpack
 
 from ozzie_server_ext.domain.clock import Clock, IdSource
 from ozzie_server_ext.domain.events import Draft, Event
-from ozzie_server_ext.domain.ids import SessionId, TaskId
-from ozzie_server_ext.domain.json import Json
 from ozzie_server_ext.domain.tasks import Claim
 from ozzie_server_ext.store import sqlite_events, sqlite_rows, writer
 from ozzie_server_ext.store.admission import SaltSource, prepare, random_salt
 from ozzie_server_ext.store.database import FAILURES, open_readable, unusable
-from ozzie_server_ext.store.log import Head, Listener, LogClosed, Verification
+from ozzie_server_ext.store.log import EventFilter, Head, Listener, LogClosed, Verification
 from ozzie_server_ext.store.projector import TABLES
-from ozzie_server_ext.store.tables import Row, query, table_named
+from ozzie_server_ext.store.tables import Row, RowFilter, query, table_named
 from ozzie_server_ext.store.troubles import Troubles
 from ozzie_server_ext.store.writer import Committer, Delivery, Writer
 
@@ -55,11 +52,8 @@ class SqliteEventLog:
         salts: SaltSource = random_salt,
         troubles: Troubles | None = None,
     ) -> "SqliteEventLog":
-        """Open the log at `path`, make it where there is none, and be the one that writes to it from now on.
-
-        Projections that were made by other folds are made anew. What fails later is noted in `troubles`. Raises
-        NewerStore, DamagedStore, Unavailable.
-        """
+        """Open the log at `path`, create it if missing, and become its only writer. Outdated projections are rebuilt.
+        Later failures are noted in `troubles`. Raise NewerStore, DamagedStore, Unavailable."""
         log = cls(path, clock, ids, salts, troubles or Troubles())
         log._epoch, log._head = await log._writer.start()
         try:
@@ -70,12 +64,7 @@ class SqliteEventLog:
         return log
 
     async def append(
-        self,
-        stream: str,
-        drafts: Sequence[Draft],
-        *,
-        expected_version: int | None = None,
-        claim: Claim | None = None,
+        self, stream: str, drafts: Sequence[Draft], *, expected_version: int | None = None, claim: Claim | None = None
     ) -> tuple[Event, ...]:
         if self._readers is None:
             raise LogClosed()
@@ -90,35 +79,8 @@ class SqliteEventLog:
         )
         return await self._writer.append(append)
 
-    async def read(
-        self,
-        *,
-        after: int = 0,
-        limit: int = 1000,
-        types: frozenset[str] | None = None,
-        session_id: SessionId | None = None,
-        task_id: TaskId | None = None,
-        before: int | None = None,
-        since: datetime | None = None,
-        until: datetime | None = None,
-        newest_first: bool = False,
-        most_bytes: int | None = None,
-    ) -> tuple[Event, ...]:
-        return await self._read(
-            lambda connection: sqlite_events.read(
-                connection,
-                after=after,
-                limit=limit,
-                types=types,
-                session_id=session_id,
-                task_id=task_id,
-                before=before,
-                since=since,
-                until=until,
-                newest_first=newest_first,
-                most_bytes=most_bytes,
-            )
-        )
+    async def read(self, **which: Unpack[EventFilter]) -> tuple[Event, ...]:
+        return await self._read(lambda connection: sqlite_events.read(connection, **which))
 
     async def read_stream(self, stream: str, *, after_version: int = 0) -> tuple[Event, ...]:
         return await self._read(lambda connection: sqlite_events.read_stream(connection, stream, after_version))
@@ -135,22 +97,10 @@ class SqliteEventLog:
     async def verify(self) -> Verification:
         return await self._read(sqlite_events.verify)
 
-    async def rows(
-        self,
-        table: str,
-        *,
-        where: Mapping[str, Json] | None = None,
-        order_by: str | None = None,
-        descending: bool = False,
-        after: Json = None,
-        limit: int | None = None,
-        offset: int = 0,
-    ) -> list[Row]:
+    async def rows(self, table: str, **which: Unpack[RowFilter]) -> list[Row]:
         declared = table_named(TABLES, table)
-        asked = query(
-            declared, where=where, order_by=order_by, descending=descending, after=after, limit=limit, offset=offset
-        )
-        return await self._read(lambda connection: sqlite_rows.select(connection, declared, asked))
+        selection = query(declared, **which)
+        return await self._read(lambda connection: sqlite_rows.select(connection, declared, selection))
 
     async def dump(self) -> str:
         return await self._read(lambda connection: sqlite_rows.dump(connection, TABLES))
@@ -158,7 +108,7 @@ class SqliteEventLog:
     async def rebuild(self) -> str:
         if self._readers is None:
             raise LogClosed()
-        return await self._writer.call(Committer.rebuild)
+        return await self._writer.call(Committer.rebuild_and_dump)
 
     async def expect_owned(self) -> None:
         await self._read(lambda connection: writer.expect_owner(connection, self._epoch))
@@ -170,7 +120,7 @@ class SqliteEventLog:
         readers, self._readers = self._readers, None
         if readers is not None:
             await readers.close()
-            await self._writer.stop()  # last, so that SQLite takes the WAL back into the database
+            await self._writer.stop()  # last, so that SQLite merges the WAL into the database
 
     async def _read(self, work: Callable[[sqlite3.Connection], T]) -> T:
         if self._readers is None:
@@ -212,7 +162,7 @@ class SqliteEventLog:
 
 
 class _Readers:
-    """A few connections that can't write, each used by one thread at a time."""
+    """A few read-only connections, each used by one thread at a time."""
 
     def __init__(self, path: Path) -> None:
         self._executor = ThreadPoolExecutor(_READERS, thread_name_prefix="ozzie-store-reader")

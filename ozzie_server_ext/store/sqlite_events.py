@@ -11,7 +11,7 @@ from ozzie_server_ext.store import sqlite_rows
 from ozzie_server_ext.store.admission import Found
 from ozzie_server_ext.store.chain import ChainWalk, Envelope, StoredBody
 from ozzie_server_ext.store.codec import decode, time_text
-from ozzie_server_ext.store.database import is_damage, what_failed
+from ozzie_server_ext.store.database import error_text, is_damage
 from ozzie_server_ext.store.log import Head, Verification
 from ozzie_server_ext.store.projector import FOLDED_TYPES, TABLES, apply, fingerprint
 from ozzie_server_ext.store.sqlite_rows import SqliteRows
@@ -21,7 +21,7 @@ _WITH_BODY = f"SELECT {_ENVELOPE}, b.body, b.salt FROM events AS e JOIN bodies A
 _WITH_OR_WITHOUT = f"SELECT {_ENVELOPE}, b.body, b.salt FROM events AS e LEFT JOIN bodies AS b USING (position)"
 _INSERT_ENVELOPE = f"INSERT INTO events VALUES ({', '.join('?' * len(Envelope._fields))})"
 _INSERT_BODY = "INSERT INTO bodies (position, body, salt) VALUES (?, ?, ?)"
-_OF_TYPES = " AND e.type IN (SELECT value FROM json_each(?))"
+_OF_TYPES = "e.type IN (SELECT value FROM json_each(?))"
 
 _WIDTH = len(Envelope._fields)
 _REBUILD_PAGE = 2000
@@ -63,52 +63,43 @@ def stream_slice(connection: sqlite3.Connection, stream: str, first: int, count:
 def read(
     connection: sqlite3.Connection,
     *,
-    after: int,
-    limit: int,
-    types: frozenset[str] | None,
-    session_id: str | None,
-    task_id: str | None,
-    before: int | None,
-    since: datetime | None,
-    until: datetime | None,
-    newest_first: bool,
-    most_bytes: int | None,
+    after: int = 0,
+    limit: int = 1000,
+    types: frozenset[str] | None = None,
+    session_id: str | None = None,
+    task_id: str | None = None,
+    before: int | None = None,
+    since: datetime | None = None,
+    until: datetime | None = None,
+    newest_first: bool = False,
+    most_bytes: int | None = None,
 ) -> tuple[Event, ...]:
-    """As `EventLog.read`."""
-    sql = f"{_WITH_BODY} WHERE e.position > ?"
-    bound: list[Any] = [after]
-    if before is not None:
-        sql += " AND e.position < ?"
-        bound.append(before)
-    if types is not None:
-        sql += _OF_TYPES
-        bound.append(dumps(sorted(types)))
-    if session_id is not None:
-        sql += " AND e.session_id = ?"
-        bound.append(session_id)
-    if task_id is not None:
-        sql += " AND e.task_id = ?"
-        bound.append(task_id)
-    if since is not None:
-        sql += " AND e.ts >= ?"
-        bound.append(time_text(since))
-    if until is not None:
-        sql += " AND e.ts < ?"
-        bound.append(time_text(until))
-    bound.append(max(limit, 0))
+    """See `EventLog.read`."""
+    conditions = (
+        ("e.position > ?", after),
+        ("e.position < ?", before),
+        (_OF_TYPES, None if types is None else dumps(sorted(types))),
+        ("e.session_id = ?", session_id),
+        ("e.task_id = ?", task_id),
+        ("e.ts >= ?", None if since is None else time_text(since)),
+        ("e.ts < ?", None if until is None else time_text(until)),
+    )
+    given = [(condition, value) for condition, value in conditions if value is not None]
+    where = " AND ".join(condition for condition, _ in given)
     order = "DESC" if newest_first else "ASC"
-    rows = connection.execute(f"{sql} ORDER BY e.position {order} LIMIT ?", bound)
-    return tuple(_events(rows if most_bytes is None else _of_bytes(rows, most_bytes)))
+    sql = f"{_WITH_BODY} WHERE {where} ORDER BY e.position {order} LIMIT ?"
+    rows = connection.execute(sql, [*(value for _, value in given), max(limit, 0)])
+    return tuple(_events(rows if most_bytes is None else _up_to_bytes(rows, most_bytes)))
 
 
 def read_stream(connection: sqlite3.Connection, stream: str, after_version: int) -> tuple[Event, ...]:
-    """As `EventLog.read_stream`."""
+    """See `EventLog.read_stream`."""
     sql = f"{_WITH_BODY} WHERE e.stream = ? AND e.version > ? ORDER BY e.version"
     return tuple(_events(connection.execute(sql, (stream, after_version))))
 
 
 def verify(connection: sqlite3.Connection) -> Verification:
-    """As `EventLog.verify`, over what the connection sees at this moment."""
+    """Like `EventLog.verify`, over what the connection sees now."""
     walk = ChainWalk()
     try:
         for row in connection.execute(f"{_WITH_OR_WITHOUT} ORDER BY e.position"):
@@ -119,17 +110,17 @@ def verify(connection: sqlite3.Connection) -> Verification:
     except sqlite3.DatabaseError as error:
         if not is_damage(error):
             raise
-        return walk.broken_off(what_failed(error))
+        return walk.broken_off(error_text(error))
     return walk.end()
 
 
 def fold_into(source: sqlite3.Connection, target: sqlite3.Connection, rows: SqliteRows | None = None) -> None:
-    """Make the tables in `target` from the events in `source`. `rows` are those of `target`."""
+    """Fold the events in `source` into the tables in `target`, whose rows are `rows`."""
     for table in TABLES.values():
         sqlite_rows.create(target, table)
     rows = rows or SqliteRows(target)
     rows.begin_empty()
-    cursor = source.execute(f"{_WITH_BODY} WHERE TRUE{_OF_TYPES} ORDER BY e.position", (dumps(sorted(FOLDED_TYPES)),))
+    cursor = source.execute(f"{_WITH_BODY} WHERE {_OF_TYPES} ORDER BY e.position", (dumps(sorted(FOLDED_TYPES)),))
     while page := cursor.fetchmany(_REBUILD_PAGE):
         for event in _events(page):
             apply(event, rows)
@@ -138,15 +129,15 @@ def fold_into(source: sqlite3.Connection, target: sqlite3.Connection, rows: Sqli
 
 
 def rebuild(connection: sqlite3.Connection, rows: SqliteRows) -> None:
-    """Make the projections anew from the log, in the open transaction."""
+    """Rebuild the projections from the log, in the open transaction."""
     fold_into(connection, connection, rows)
     connection.execute("DELETE FROM projections")
     connection.execute("INSERT INTO projections (fingerprint) VALUES (?)", (fingerprint(),))
 
 
 def are_current(connection: sqlite3.Connection) -> bool:
-    """Whether the stored projections were made by these folds, and are all there: whoever looks into the file may have
-    dropped one (docs/log-format.md)."""
+    """Whether these folds made the stored projections, and all of them are there: a person may have dropped one
+    (docs/log-format.md)."""
     there = {name for (name,) in connection.execute("SELECT name FROM sqlite_schema WHERE type = 'table'")}
     made_by = connection.execute("SELECT fingerprint FROM projections").fetchone()
     return made_by == (fingerprint(),) and there >= TABLES.keys()
@@ -157,8 +148,8 @@ def _events(rows: Iterable[tuple[Any, ...]]) -> Iterator[Event]:
         yield decode(Envelope(*row[:_WIDTH]), StoredBody(row[_WIDTH], row[_WIDTH + 1]))
 
 
-def _of_bytes(rows: Iterable[tuple[Any, ...]], most: int) -> Iterator[tuple[Any, ...]]:
-    """The rows up to the one with which their bodies have so many bytes. Those behind it are never fetched."""
+def _up_to_bytes(rows: Iterable[tuple[Any, ...]], most: int) -> Iterator[tuple[Any, ...]]:
+    """Yield rows until their bodies have so many bytes. Later ones are never fetched."""
     size = 0
     for row in rows:
         yield row

@@ -1,6 +1,6 @@
-"""Rows of projections in SQLite: statements made from the declared tables, and a write-back cache for folds.
+"""Rows of projections in SQLite: statements generated from the declared tables, and a write-back cache for folds.
 
-Names come from declarations in this package only, checked there; values are always bound.
+Names come only from declarations in this package, which check them; values are always bound.
 """
 
 import sqlite3
@@ -12,14 +12,13 @@ from ozzie_server_ext.protocol.jsontext import dumps
 from ozzie_server_ext.store.tables import Key, Query, Row, Table, Value, dump_lines
 
 _MOST_KNOWN = 100_000
-"""Rows in memory, or somewhat fewer. Beyond it all are let go of; they can be read again."""
+"""About how many rows are cached. Beyond it all are dropped; they can be read again."""
 
 
 class SqliteRows:
-    """What `put` left is seen at once by `get`; then `keep` makes it part of the transaction, or `discard` drops it.
+    """A cache in which `get` sees what was `put`; `keep` makes that part of the transaction, or `discard` drops it.
 
-    `flush` writes what was kept. It stays in memory then: nobody else writes these tables. If the transaction is
-    rolled back, call `forget`.
+    `flush` writes what was kept. It stays cached, as nobody else writes these tables. After a rollback, call `forget`.
     """
 
     def __init__(self, connection: sqlite3.Connection) -> None:
@@ -68,14 +67,14 @@ class SqliteRows:
             self.forget()
 
     def forget(self) -> None:
-        """Drop all that is in memory."""
+        """Drop all that is cached."""
         for layer in (self._pending, self._unwritten, self._known):
             layer.clear()
         self._size = 0
         self._complete = False
 
     def begin_empty(self) -> None:
-        """Say that the tables are empty: until rows have to be let go of, what is not in memory is nowhere."""
+        """Treat the tables as empty: until the cache drops rows, a row that is not cached does not exist."""
         self.forget()
         self._complete = True
 
@@ -113,14 +112,14 @@ _known: dict[str, _Statements] = {}
 
 
 def create(connection: sqlite3.Connection, table: Table) -> None:
-    """Make the table anew, empty."""
+    """Create the table, empty; replaces an existing one."""
     connection.execute(f"DROP TABLE IF EXISTS {table.name}")
     for statement in _statements(table).create:
         connection.execute(statement)
 
 
 def select(connection: sqlite3.Connection, table: Table, query: Query) -> list[Row]:
-    """The rows that `query` asks for."""
+    """Return the rows that match `query`."""
     conditions: list[str] = []
     values: list[Any] = []
     for column, wanted in query.where.items():
@@ -140,12 +139,12 @@ def select(connection: sqlite3.Connection, table: Table, query: Query) -> list[R
 
 
 def all_rows(connection: sqlite3.Connection, table: Table) -> Iterator[tuple[Value, ...]]:
-    """The rows of a table, ordered by its key."""
+    """Yield the rows of a table, ordered by its key."""
     yield from connection.execute(_statements(table).all)
 
 
 def dump(connection: sqlite3.Connection, tables: Mapping[str, Table]) -> str:
-    """The canonical dump, as of one moment."""
+    """Return the canonical dump, as of one moment."""
 
     def lines() -> Iterator[str]:
         for table in tables.values():

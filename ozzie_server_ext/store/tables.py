@@ -1,10 +1,10 @@
-"""Tables of projections: their declaration, and the rows a fold works on, wherever they are kept."""
+"""Tables of projections: how they are declared, and the rows that folds read and write."""
 
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Literal, Protocol, TypeAlias
+from typing import Literal, Protocol, TypeAlias, TypedDict, Unpack
 
 from ozzie_server_ext.domain.errors import InputError
 from ozzie_server_ext.domain.events import ModelCallCompleted
@@ -12,7 +12,7 @@ from ozzie_server_ext.domain.json import Json
 from ozzie_server_ext.protocol.jsontext import dumps
 
 Value: TypeAlias = str | int | float | None
-"""What a column holds: JSON is kept as its canonical text, a truth value as 0 or 1."""
+"""The value of a column: JSON as its canonical text, a boolean as 0 or 1."""
 
 Row: TypeAlias = dict[str, Value]
 Key: TypeAlias = tuple[Value, ...]
@@ -30,6 +30,18 @@ class Column:
     def __post_init__(self) -> None:
         if not _NAME.fullmatch(self.name):
             raise ValueError(f"{self.name!r} can't name a column")
+
+
+def text(*names: str, nullable: bool = False) -> tuple[Column, ...]:
+    return tuple(Column(name, "TEXT", nullable) for name in names)
+
+
+def integer(*names: str, nullable: bool = False) -> tuple[Column, ...]:
+    return tuple(Column(name, "INTEGER", nullable) for name in names)
+
+
+def real(*names: str, nullable: bool = False) -> tuple[Column, ...]:
+    return tuple(Column(name, "REAL", nullable) for name in names)
 
 
 @dataclass(frozen=True)
@@ -52,11 +64,19 @@ class Table:
     def names(self) -> tuple[str, ...]:
         return tuple(column.name for column in self.columns)
 
+    @cached_property
+    def _empty(self) -> "Row":
+        return {c.name: None if c.nullable else "" if c.kind == "TEXT" else 0 for c in self.columns}
+
+    def row(self, **values: Value) -> "Row":
+        """Return a new row; columns that are not given are NULL if nullable, else "" or 0."""
+        return {**self._empty, **values}
+
     def key_of(self, row: Mapping[str, Value]) -> Key:
         return tuple([row[name] for name in self.key])
 
     def column(self, name: str) -> Column:
-        """The column of this name; raises InputError where none is declared."""
+        """Return the column. Raise InputError if it is not declared."""
         for column in self.columns:
             if column.name == name:
                 return column
@@ -64,7 +84,7 @@ class Table:
 
 
 class Rows(Protocol):
-    """Where a fold finds and leaves rows. A row that was got is not to be changed: put a new one."""
+    """Where folds read and write rows. Never change a row from `get`: put a new one."""
 
     def get(self, table: Table, key: Key) -> Row | None: ...
 
@@ -72,7 +92,7 @@ class Rows(Protocol):
 
 
 class MemoryRows:
-    """Rows in memory: what was put is seen at once by `get`, and kept by `commit` or dropped by `discard`."""
+    """Rows in memory: `get` sees what was `put`, which `commit` keeps or `discard` drops."""
 
     def __init__(self) -> None:
         self._kept: dict[str, dict[Key, Row]] = {}
@@ -101,7 +121,7 @@ class MemoryRows:
         self._kept.clear()
 
     def select(self, table: Table, query: "Query") -> list[Row]:
-        """Copies of the kept rows that `query` asks for."""
+        """Return copies of the kept rows that match `query`."""
         found = [
             dict(row)
             for row in self._kept.get(table.name, {}).values()
@@ -113,8 +133,8 @@ class MemoryRows:
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """A checked question for rows: values by column, any of which will do; the columns that order the answer; and
-    the value of the first of these behind which the answer begins (None: at its start)."""
+    """A checked query: accepted values by column, the columns that order the result, and the value of the first of
+    these after which it begins (None: at its start)."""
 
     where: dict[str, list[Value]]
     order: tuple[str, ...]
@@ -124,7 +144,7 @@ class Query:
     offset: int
 
     def follows(self, row: Row) -> bool:
-        """Whether `row` comes behind `after`."""
+        """Whether `row` comes after `after`."""
         value = row[self.order[0]]
         if self.after is None or value is None:
             return self.after is None
@@ -132,28 +152,31 @@ class Query:
         return behind < before if self.descending else behind > before
 
 
-def query(
-    table: Table,
-    *,
-    where: Mapping[str, Json] | None,
-    order_by: str | None,
-    descending: bool,
-    after: Json,
-    limit: int | None,
-    offset: int,
-) -> Query:
-    """Check a question for rows; raises InputError for what the table does not have or could never hold."""
+class RowFilter(TypedDict, total=False):
+    """Which rows of a table `EventLog.rows` returns, and in which order."""
+
+    where: Mapping[str, Json] | None
+    order_by: str | None
+    descending: bool
+    after: Json
+    limit: int | None
+    offset: int
+
+
+def query(table: Table, **which: Unpack[RowFilter]) -> Query:
+    """Check a query. Raise InputError for what the table does not have or could never hold."""
+    order_by, limit, offset = which.get("order_by"), which.get("limit"), which.get("offset", 0)
     wanted: dict[str, list[Value]] = {}
-    for name, asked in (where or {}).items():
+    for name, value in (which.get("where") or {}).items():
         column = table.column(name)
-        values = asked if isinstance(asked, list) else [asked]
-        wanted[name] = [_checked(column, value) for value in values]
+        values = value if isinstance(value, list) else [value]
+        wanted[name] = [_checked(column, each) for each in values]
     if (limit is not None and limit < 0) or offset < 0:
         raise InputError("limit and offset can't be negative.")
     key = table.key
     order = key if order_by is None else (table.column(order_by).name, *(name for name in key if name != order_by))
-    start = _checked(table.column(order[0]), after)
-    return Query(wanted, order, descending, start, limit, offset)
+    start = _checked(table.column(order[0]), which.get("after"))
+    return Query(wanted, order, which.get("descending", False), start, limit, offset)
 
 
 def _checked(column: Column, value: Json) -> Value:
@@ -163,11 +186,11 @@ def _checked(column: Column, value: Json) -> Value:
 
 
 def _sortable(value: Value) -> tuple[bool, str | float]:
-    return (value is not None, "" if value is None else value)  # no value comes first, as in SQL
+    return (value is not None, "" if value is None else value)  # NULL comes first, as in SQL
 
 
 def table_named(tables: Mapping[str, Table], name: str) -> Table:
-    """The declared table of this name; raises InputError where there is none."""
+    """Return the declared table. Raise InputError if there is none of this name."""
     try:
         return tables[name]
     except KeyError:
@@ -175,25 +198,18 @@ def table_named(tables: Mapping[str, Table], name: str) -> Table:
 
 
 def dump_lines(table: Table, rows: Iterable[tuple[Value, ...]]) -> Iterable[str]:
-    """The part of the canonical dump for one table; `rows` hold its columns in declared order, sorted by key."""
+    """Yield the canonical dump of one table; `rows` hold its columns in declared order, sorted by key."""
     yield f"# {table.name}"
     for row in rows:
         yield dumps(dict(zip(table.names, row, strict=True)))
-
-
-def dump_rows(table: Table, rows: Iterable[Row]) -> Iterable[str]:
-    """As `dump_lines`, from rows by name."""
-    return dump_lines(table, (tuple(row[name] for name in table.names) for row in rows))
 
 
 _MOST = (1 << 63) - 1
 
 
 def plus(value: Value, more: int) -> int:
-    """The counter `value` raised by `more`.
-
-    Raises InputError where no column can hold the sum: a figure that large comes from a broken or hostile provider.
-    """
+    """Return the counter `value` raised by `more`. Raise InputError if no column can hold the sum: a figure that large
+    comes from a broken or hostile provider."""
     if not isinstance(value, int):
         raise TypeError(f"{value!r} is no counter")
     if more < 0 or value + more > _MOST:
@@ -201,8 +217,8 @@ def plus(value: Value, more: int) -> int:
     return value + more
 
 
-def spent(row: Row, fact: ModelCallCompleted) -> Row:
-    """What a completed call changes in a row that sums up usage."""
+def usage_changes(row: Row, fact: ModelCallCompleted) -> Row:
+    """Return what a completed call changes in a row that sums up usage."""
     return {
         "input_tokens": plus(row["input_tokens"], fact.usage.input_tokens),
         "output_tokens": plus(row["output_tokens"], fact.usage.output_tokens),

@@ -1,4 +1,4 @@
-"""Failures of the store that stand: noted where something could not be written, gone once that works again."""
+"""Standing failures of the store: noted when something could not be written, removed once that works again."""
 
 from collections.abc import Awaitable, Callable
 
@@ -8,11 +8,11 @@ from ozzie_server_ext.domain.errors import OzzieError, Unavailable
 from ozzie_server_ext.store.log import DamagedStore, LogClosed, OwnerLost
 
 Probe = Callable[[], Awaitable[None]]
-"""Writes something of no meaning; raises what stands in the way."""
+"""Writes something meaningless; raises what prevents it."""
 
 
 class Troubles:
-    """What the parts of the store could not do, each by its last failure."""
+    """The last failure of each part of the store."""
 
     def __init__(self) -> None:
         self._standing: dict[str, tuple[Unavailable, Probe]] = {}
@@ -23,12 +23,12 @@ class Troubles:
             self._standing[part] = error, probe
 
     def worked(self, part: str) -> None:
-        """Note that `part` did what it is for."""
+        """Note that `part` works."""
         if self._standing and part in self._standing and not isinstance(self._standing[part][0], DamagedStore):
             del self._standing[part]
 
     async def look(self) -> list[OzzieError]:
-        """Return what stands, after every part that failed was tried again. Damage stands until the next start."""
+        """Try every part that failed again; return what still fails. Damage stands until the next start."""
         for part, (_, probe) in list(self._standing.items()):
             try:
                 await probe()
@@ -40,7 +40,7 @@ class Troubles:
 
 
 def space_warning(home: Home) -> str:
-    """Return that there is little room left for `home`, "" if there is enough."""
+    """Return a warning that little room is left for `home`; "" if there is enough."""
     free = free_bytes(home.database.parent)
     if free is None or free >= LITTLE:
         return ""

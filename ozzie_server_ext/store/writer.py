@@ -1,4 +1,4 @@
-"""The one thread that writes to the log, what it commits together, and who owns the log."""
+"""The one thread that writes to the log, its commits in batches, and the ownership of the log."""
 
 import asyncio
 import sqlite3
@@ -23,7 +23,7 @@ from ozzie_server_ext.store.sqlite_rows import SqliteRows
 
 
 def take_over(connection: sqlite3.Connection) -> int:
-    """Become the owner; the number that stands for that."""
+    """Become the owner; return the epoch that identifies this owner."""
     connection.execute("BEGIN IMMEDIATE")
     try:
         (epoch,) = connection.execute("UPDATE owner SET epoch = epoch + 1 RETURNING epoch").fetchone()
@@ -36,19 +36,13 @@ def take_over(connection: sqlite3.Connection) -> int:
 
 
 def begin(connection: sqlite3.Connection, epoch: int) -> None:
-    """Begin to write. Raises OwnerLost, in the open transaction."""
+    """Begin to write. Raise OwnerLost, leaving the transaction open."""
     connection.execute("BEGIN IMMEDIATE")
     expect_owner(connection, epoch)
 
 
-def write(connection: sqlite3.Connection) -> None:
-    """Write the number again, in the open transaction: it has to reach the disk as any change has."""
-    for step in (1, -1):  # SQLite writes nothing where nothing differs
-        connection.execute("UPDATE owner SET epoch = epoch + ?", (step,))
-
-
 def expect_owner(connection: sqlite3.Connection, epoch: int) -> None:
-    """Raises OwnerLost where somebody has become the owner after `epoch`."""
+    """Raise OwnerLost if somebody has become the owner after `epoch`."""
     if connection.execute("SELECT epoch FROM owner").fetchone() != (epoch,):
         raise OwnerLost()
 
@@ -60,17 +54,15 @@ Result = tuple[Event, ...] | Exception
 
 @dataclass(frozen=True, slots=True)
 class Committed:
-    """The outcome of a batch: per append its events or its error, and all that is new in the log."""
+    """The outcome of a batch: for each append its events or its error, and all new events of the log."""
 
     results: tuple[Result, ...]
     new: tuple[Event, ...]
 
 
 class Committer:
-    """Writes through the one connection that may; for one thread. Whoever wrote before it may no more.
-
-    Towards admission it is the log as of now: what is recorded, and what the transaction at hand will add.
-    """
+    """Writes through the only connection that may, for one thread. An earlier owner may not write any more. As a
+    `LogState` it is the log as of now: what is recorded, and what the open transaction will add."""
 
     def __init__(self, connection: sqlite3.Connection, path: Path) -> None:
         self._connection = connection
@@ -95,8 +87,8 @@ class Committer:
         return sqlite_events.stream_slice(self._connection, stream, first, count)
 
     def commit(self, appends: Sequence[Append]) -> Committed:
-        """Record what can be recorded. If the transaction fails, every append gets Unavailable: OwnerLost where this is
-        not the one that writes any more."""
+        """Record what can be recorded. If the transaction fails, every append gets Unavailable, or OwnerLost if this is
+        no longer the owner."""
         before = self._head
         try:
             try:
@@ -112,21 +104,22 @@ class Committer:
             return Committed((failed,) * len(appends), ())
 
     def probe(self) -> None:
-        """Commit a change of no meaning. Raises sqlite3.Error or OwnerLost if nothing can be committed now."""
+        """Commit a change without meaning. Raise sqlite3.Error or OwnerLost if nothing can be committed now."""
         try:
             begin(self._connection, self.epoch)
-            write(self._connection)
+            for step in (1, -1):  # an update that changes nothing would not be written
+                self._connection.execute("UPDATE owner SET epoch = epoch + ?", (step,))
             self._connection.execute("COMMIT")
         except BaseException:
             self._roll_back(self._head)
             raise
 
-    def rebuild(self) -> str:
-        """Make the projections anew; the canonical dump of them."""
-        self.make_anew()
+    def rebuild_and_dump(self) -> str:
+        """Rebuild the projections and return their canonical dump."""
+        self.rebuild()
         return sqlite_rows.dump(self._connection, TABLES)
 
-    def make_anew(self) -> None:
+    def rebuild(self) -> None:
         """Drop the projections and fold them from the log."""
         try:
             begin(self._connection, self.epoch)
@@ -137,9 +130,9 @@ class Committer:
             raise
 
     def make_current(self) -> None:
-        """Make the projections anew where they are not what the present folds would make."""
+        """Rebuild the projections if other folds made them."""
         if not sqlite_events.are_current(self._connection):
-            self.make_anew()
+            self.rebuild()
 
     def _transact(self, appends: Sequence[Append], *, savepoints: bool) -> Committed:
         results: list[Result] = []
@@ -198,13 +191,13 @@ class Committer:
         self._unwritten.clear()
 
     def _roll_back(self, head: Head) -> None:
-        if self._connection.in_transaction:  # after some errors SQLite has done it by itself
+        if self._connection.in_transaction:  # after some errors SQLite has rolled back by itself
             with suppress(sqlite3.Error):
                 self._connection.execute("ROLLBACK")
         self._forget(head)
 
     def _forget(self, head: Head) -> None:
-        """Take the log to be what is stored, and to end at `head`."""
+        """Drop what was not committed; the log ends at `head`."""
         self._head = head
         self._versions.clear()
         self._unwritten.clear()
@@ -212,13 +205,13 @@ class Committer:
 
 
 def _concerns_all(error: Exception) -> bool:
-    """Whether the transaction can't go on, as distinct from one append that can't be part of it."""
-    alone = sqlite3.IntegrityError | sqlite3.DataError | sqlite3.InterfaceError | sqlite3.ProgrammingError
-    return isinstance(error, sqlite3.Error | OwnerLost) and not isinstance(error, alone)
+    """Whether the whole transaction fails, and not just one append."""
+    of_one = sqlite3.IntegrityError | sqlite3.DataError | sqlite3.InterfaceError | sqlite3.ProgrammingError
+    return isinstance(error, sqlite3.Error | OwnerLost) and not isinstance(error, of_one)
 
 
 def _refusal(error: Exception, append: Append) -> Exception:
-    """What SQLite's objection to one append means to its caller."""
+    """Return what SQLite's error about one append means to its caller."""
     if isinstance(error, OverflowError):
         return InputError("A number is too large to be stored.")
     if isinstance(error, sqlite3.IntegrityError) and "events.event_id" in str(error):
@@ -229,14 +222,14 @@ def _refusal(error: Exception, append: Append) -> Exception:
 
 
 _ENOUGH_APPENDS = 256
-"""In one commit: bounds how long the first of them waits for the last."""
+"""Appends in one commit: bounds how long the first of them waits for the last."""
 
 T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
 class Delivery:
-    """What a commit brought: for each append its events or its error, and what is new in the log."""
+    """The result of a commit: for each append its events or its error, all new events, and the new head."""
 
     results: tuple[tuple[asyncio.Future[tuple[Event, ...]], Result], ...]
     new: tuple[Event, ...]
@@ -251,7 +244,7 @@ class _Waiting:
 
 @dataclass(frozen=True, slots=True)
 class _Call:
-    """Something else to do between commits."""
+    """Other work to do between commits."""
 
     work: Callable[[Committer], Any]
     future: "Future[Any]"
@@ -278,14 +271,14 @@ class Writer:
         self._thread = threading.Thread(target=self._run, name="ozzie-store-writer", daemon=True)
 
     async def start(self) -> tuple[int, Head]:
-        """Open the database, take it over, bring it up to date; the epoch of this owner, and the log's head. Raises as
-        `open_writable`."""
+        """Open the database, become its owner, and bring it up to date; return the owner's epoch and the log's head.
+        Raise like `open_writable`."""
         self._thread.start()
         return await asyncio.wrap_future(self._opened)
 
     def append(self, append: Append) -> asyncio.Future[tuple[Event, ...]]:
-        """Whoever appends in the same turn of the loop shares a commit: had the first gone ahead alone, the others
-        would wait for its commit and then for their own."""
+        """Queue an append. Appends of the same turn of the loop share a commit: had the first one gone ahead alone, the
+        others would wait for its commit and then for their own."""
         future: asyncio.Future[tuple[Event, ...]] = self._loop.create_future()
         if not self._gathered:
             self._loop.call_soon(self._send_off)
@@ -293,14 +286,14 @@ class Writer:
         return future
 
     async def call(self, work: Callable[[Committer], T]) -> T:
-        """Do something between two commits, after all appends that were asked for before."""
+        """Run `work` between two commits, after all earlier appends."""
         future: Future[T] = Future()
         self._send_off()
         self._jobs.put(_Call(work, future))
         return await asyncio.wrap_future(future)
 
     async def stop(self) -> None:
-        """Finish what was asked for, close the database, end the thread."""
+        """Finish pending work, close the database, and end the thread."""
         self._send_off()
         self._jobs.put(_Stop())
         await asyncio.to_thread(self._thread.join)
@@ -351,8 +344,7 @@ class Writer:
                     pass
 
     def _take(self) -> tuple[list[_Waiting], _Call | _Stop | None]:
-        """All appends that wait, about as many as the bound says, and what came after them, if that was something
-        else."""
+        """Return the waiting appends, about `_ENOUGH_APPENDS` at most, and the other work that came after them."""
         job = self._jobs.get()
         batch: list[_Waiting] = []
         while isinstance(job, list):
@@ -368,7 +360,7 @@ class Writer:
     def _commit(self, batch: list[_Waiting], committer: Committer) -> None:
         committed = committer.commit([waiting.append for waiting in batch])
         results = tuple(zip([waiting.future for waiting in batch], committed.results, strict=True))
-        with suppress(RuntimeError):  # the loop is closed: nobody waits any more
+        with suppress(RuntimeError):  # the loop is closed, so nobody waits
             self._loop.call_soon_threadsafe(self._deliver, Delivery(results, committed.new, committer.head()))
 
     def _translated(self, error: BaseException) -> BaseException:
@@ -381,7 +373,7 @@ CHECK_S = 2.0
 
 
 class OwnerWatch:
-    """Asks the log now and then; `on_lost` is told once, and after that nothing more is asked."""
+    """Checks every `every_s` seconds whether the log is still owned; calls `on_lost` once it is not, and stops."""
 
     def __init__(self, event_log: EventLog, on_lost: Callable[[OwnerLost], None], *, every_s: float = CHECK_S) -> None:
         self._log = event_log
@@ -406,4 +398,4 @@ class OwnerWatch:
                 self._on_lost(error)
                 return
             except OzzieError as error:
-                log.warning("whether the log is still this gateway's can't be told: %s", error)
+                log.warning("can't check whether the log still belongs to this gateway: %s", error)

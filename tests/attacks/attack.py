@@ -7,8 +7,8 @@ from typing import Any, Literal, TypeAlias
 
 from ozzie_server_ext.domain.content import CLEAN, Content
 from ozzie_server_ext.domain.json import JsonObject
-from ozzie_server_ext.jupyter.kernels import InMemoryKernels
 from ozzie_server_ext.models.scripted import Use
+from tests.fakes.kernels import InMemoryKernels
 from tests.fakes.web_server import Answer, FakeWeb
 from tests.workloads.workload import Seen
 

@@ -27,13 +27,14 @@ from ozzie_server_ext.domain.events import (
 )
 from ozzie_server_ext.domain.ids import TaskId, task_stream
 from ozzie_server_ext.jupyter.documents import Jupyter
-from ozzie_server_ext.jupyter.kernels import InMemoryKernels, KernelInfo
+from ozzie_server_ext.jupyter.kernels import KernelInfo
 from ozzie_server_ext.models.driver import ModelRequest
 from ozzie_server_ext.models.scripted import Say, Step, Use
 from ozzie_server_ext.tasks.service import NewTurn
 from ozzie_server_ext.web.reach import DuckDuckGo, ErrandWeb
 from tests.attacks.addresses import INSIDE
 from tests.attacks.attack import ORDER, SECRET, Attack, Ends, Round, World
+from tests.fakes.kernels import InMemoryKernels
 from tests.fakes.web_server import FakeWeb, answer
 from tests.scripted_gateway import ScriptedOzzie
 from tests.workloads.workload import Seen

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, get_args, get_type_hints
 
 from ozzie_server_ext.domain.events import EVENT_CLASSES, Transient
-from ozzie_server_ext.protocol.frames import NAMES
+from ozzie_server_ext.protocol.frames import NAMES, Names
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "events.md"
 HEAD = ("Event", "What it says", "Fields", "S0", "S1", "S4", "FazAI")
@@ -34,7 +34,7 @@ def transient() -> str:
 
 
 def others(canonical: str) -> tuple[str, ...]:
-    return tuple(f"`{name}`" if name else "" for name in NAMES[canonical])
+    return tuple(f"`{name}`" if name else "" for name in NAMES.get(canonical, Names()))
 
 
 def first_sentence(kind: type[Any]) -> str:

@@ -635,7 +635,7 @@ export interface ToolCallUncertain {
   reason: string;
 }
 /**
- * `position` is None for what is transient. `ts` is RFC 3339 in UTC, empty for what is transient.
+ * `position` is None and `ts` empty for a transient; else `ts` is RFC 3339 in UTC.
  */
 export interface EventFrame {
   canonical?: string;

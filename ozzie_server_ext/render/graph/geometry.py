@@ -1,4 +1,4 @@
-"""Sizes and shapes in the picture of a workflow, and how wide text is in it."""
+"""Sizes and shapes in the picture of a workflow, and the width of its text."""
 
 import re
 import unicodedata
@@ -13,12 +13,12 @@ Form: TypeAlias = Literal["full", "compact", "dots"]
 Point: TypeAlias = tuple[int, int]
 
 WIDTH = 846
-"""What the output of a cell has in Lab, as in the mockup."""
+"""The width of a cell's output in Lab."""
 NAME_WIDTH = 16
-"""So many characters of a name are shown."""
+"""Characters of a name that are shown."""
 FULL, COMPACT = (164, 44), (132, 26)
 MARGIN, WIDE_MARGIN = 6, 10
-"""Room for the outline of a selected node; above and to the right, where the plates of a stack stand out, more."""
+"""Room for the outline of a selected node; more above and to the right, where the plates of a stack stand out."""
 RADIUS = 6
 
 
@@ -33,8 +33,8 @@ class Dot:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Node:
-    """A box: of one step, of a stack of steps, or with a dot for each of its steps. `node_id` is the id of its first
-    step; `name` what a stack or a box is called, else empty; `layer` how many nodes must come before it."""
+    """A box for one step, for a stack of steps, or with a dot for each of its steps. `node_id` is the id of its first
+    step; `name` that of a stack or a box, else empty; `layer` the number of nodes that must come before it."""
 
     node_id: str
     step_ids: tuple[str, ...]
@@ -53,8 +53,7 @@ class Node:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Edge:
-    """A line from node to node with the corners `points`, all of them right angles. `label_at` is where the middle of
-    its label's base line stands."""
+    """A line between nodes with right-angled corners `points`. `label_at` is the middle of its label's base line."""
 
     source: str
     to: str
@@ -65,7 +64,7 @@ class Edge:
 
     @property
     def path(self) -> str:
-        """The line for an SVG, its corners rounded."""
+        """The SVG path, with rounded corners."""
         return rounded(self.points)
 
 
@@ -81,7 +80,7 @@ class Layout:
 
 
 def straightened(points: Sequence[Point]) -> tuple[Point, ...]:
-    """`points` without those that are no corner."""
+    """Drop the points that are no corner."""
     kept: list[Point] = []
     for point in points:
         if kept and kept[-1] == point:
@@ -94,7 +93,7 @@ def straightened(points: Sequence[Point]) -> tuple[Point, ...]:
 
 
 def rounded(points: Sequence[Point]) -> str:
-    """The path along `points`; a corner with too little room on one side gets a smaller radius."""
+    """Return the SVG path along `points`; a corner with little room gets a smaller radius."""
     first, *rest = points
     drawn = [f"M{first[0]} {first[1]}"]
     for before, corner, after in zip(points, points[1:], points[2:], strict=False):
@@ -108,14 +107,14 @@ def _apart(one: Point, other: Point) -> int:
 
 
 def _towards(start: Point, end: Point, by: float) -> str:
-    """The point `by` px from `start` on the way to `end`."""
+    """Return the point `by` px from `start` towards `end`."""
     x, y = (at + (to > at) * by - (to < at) * by for at, to in zip(start, end, strict=True))
     return f"{x:g} {y:g}"
 
 
 SMALL, PLAIN = 11, 13
 """Sizes in px: of figures and labels, of names."""
-# In hundredths of the size, as wide as in the widest font that a viewer is likely to fall back to.
+# In hundredths of the size, for the widest font that a viewer is likely to use.
 _WIDE = {
     **dict.fromkeys("ijl.,:;'|!()[] ·", 33),
     **dict.fromkeys('ftrI/\\-"', 43),
@@ -124,23 +123,23 @@ _WIDE = {
     **dict.fromkeys("mMwW%@…—", 100),
 }
 _OTHER, _IDEOGRAPH, _NARROWEST = 80, 105, 0.33
-# No character of XML 1.0 at all: one of these, and no viewer shows anything of the picture.
+# Not allowed in XML 1.0: with one of these, no viewer shows the picture.
 _NOT_XML = re.compile("[\ufffe\uffff]")
 
 
 def shown(text: str) -> str:
-    """`text` on one line with nothing invisible in it, and nothing that XML can't hold."""
+    """Return `text` on one line, without anything invisible or not allowed in XML."""
     return _NOT_XML.sub(lambda match: f"\\u{ord(match[0]):04x}", visible_label(text))
 
 
 def text_width(text: str, size: int) -> float:
-    """About how many px a line takes, rather more than less."""
+    """Return about how many px a line takes, rather too many than too few."""
     return sum(map(_wide, text)) * size / 100
 
 
 def fitted(text: str, room: float, size: int, *, most: int = 200, end: str = "") -> str:
-    """`text` made visible and cut to `most` columns and to `room` px; `end` follows it whole."""
-    line = shown(text[: 4 * most])  # no more of a text is looked at than could be shown
+    """Make `text` visible and cut it to `most` columns and `room` px; `end` is appended whole."""
+    line = shown(text[: 4 * most])  # no more of it than could be shown
     most = min(most, int(room / size / _NARROWEST) + 1)
     for columns in range(most - len(end), 0, -1):
         cut = cut_columns(line, columns) + end

@@ -1,7 +1,8 @@
 """Place the nodes of a graph in layers, and route the lines between them.
 
 The steps of Sugiyama, Tagawa and Toda (1981): layers by the longest path, order by medians, coordinates by least
-squares, and orthogonal lines in tracks between the layers."""
+squares, and orthogonal lines in tracks between the layers.
+"""
 
 from collections import Counter
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
@@ -16,8 +17,8 @@ from ozzie_server_ext.render.graph.geometry import MARGIN, WIDE_MARGIN, Point, s
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Layers:
-    """The nodes of each layer in their order; `depth` has the layer of each node. `parents` are the needs without those
-    that closed a circle, `is_whole` whether there were none."""
+    """The nodes of each layer in order; `depth` has the layer of each node. `parents` are the needs without those that
+    would close a cycle, `is_whole`: there was none."""
 
     layers: tuple[tuple[int, ...], ...]
     depth: tuple[int, ...]
@@ -26,10 +27,10 @@ class Layers:
 
 
 def layered(parents: Sequence[Sequence[int]]) -> Layers:
-    """Layers by the longest way to each node, ordered by the median of its parents: one pass over nodes and needs.
+    """Return layers by the longest path to each node, ordered by the median of its parents, in one pass.
 
-    The same needs always make the same layers. A workflow with a circle is refused long before it is drawn; here the
-    need that closes it is left out, so that what is wrong can still be looked at.
+    The same needs always give the same layers. A workflow with a cycle is refused long before it is drawn; here the
+    need that closes it is left out, so that the error can be looked at.
     """
     kept: list[tuple[int, ...]] = [()] * len(parents)
     depth = [0] * len(parents)
@@ -39,7 +40,7 @@ def layered(parents: Sequence[Sequence[int]]) -> Layers:
     layers: list[list[int]] = [[] for _ in range(max(depth, default=-1) + 1)]
     for node, at in enumerate(depth):
         layers[at].append(node)
-    # Where a node stands in its layer, as a share of it: parents may stand in layers of different length.
+    # The place of a node in its layer, as a share of the layer's length, since layers differ in length.
     share = [0.0] * len(parents)
     for layer in layers:
         wanted = {node: median(share[need] for need in kept[node]) if kept[node] else 0.0 for node in layer}
@@ -51,7 +52,7 @@ def layered(parents: Sequence[Sequence[int]]) -> Layers:
 
 
 def _parents_first(parents: Sequence[Sequence[int]]) -> Iterator[tuple[int, tuple[int, ...]]]:
-    """Each node after all that it needs. Without recursion: a chain may be a thousand steps long."""
+    """Yield each node after all that it needs. Not recursive: a chain may have a thousand steps."""
     new, open_, closed = 0, 1, 2
     seen = [new] * len(parents)
     for root in range(len(parents)):
@@ -81,10 +82,10 @@ def spread(
     low: float = float("-inf"),
     high: float = float("inf"),
 ) -> list[float]:
-    """The places nearest to `wanted` (least squares) at which item n is `apart[n]` or more from the one before it, the
-    first not below `low`, the last not above `high`. `apart[0]` is not looked at.
+    """Return the places nearest to `wanted` (least squares) with item n at least `apart[n]` after the one before it,
+    the first not below `low`, the last not above `high`. `apart[0]` is ignored.
 
-    Without the distances it is a row that must not fall; wherever it would, neighbours move to their common mean.
+    Without the distances it is a sequence that must not fall; where it would, neighbours move to their common mean.
     """
     offsets = [0.0] * len(wanted)
     for at in range(1, len(wanted)):
@@ -103,13 +104,13 @@ def spread(
 
 
 Lane: TypeAlias = tuple[bool, int]
-"""Lines that share lanes come from one node, or (False) go to one."""
+"""Lines that share lanes start at one node, or (False) end at one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rows:
-    """Items row by row: the nodes, and above their numbers the lanes. `parents` are an item's in the row before it,
-    `chains` the items that the line from one node to another passes, both ends with it."""
+    """Items row by row: nodes, and lanes with higher numbers. `parents` are an item's in the row before it, `chains`
+    the items that a line from one node to another passes, including both ends."""
 
     rows: list[list[int]]
     parents: list[list[int]]
@@ -117,7 +118,7 @@ class Rows:
 
 
 def wrapped_rows(layers: Sequence[Sequence[int]], sizes: Sequence[int], gap: int, room: int) -> list[list[int]] | None:
-    """The layers, each broken into as many rows as it needs to fit `room`; None where a node alone does not."""
+    """Break each layer into as many rows as it needs to fit `room`; None if one node alone does not fit."""
     rows: list[list[int]] = []
     for layer in layers:
         rows.append([])
@@ -134,14 +135,14 @@ def wrapped_rows(layers: Sequence[Sequence[int]], sizes: Sequence[int], gap: int
 
 
 def laned(rows: Sequence[Sequence[int]], parents: Sequence[Sequence[int]]) -> Rows:
-    """The rows with their lanes, ordered by the median of their parents.
+    """Return the rows with lanes, ordered by the median of their parents.
 
-    A line that passes rows shares its lanes with the other long ones of its source or, where more come together there,
-    of its target: there are never more lanes beside a row than nodes before or after it.
+    A long line shares lanes with the others of its source or, if more of them meet there, of its target: there are
+    never more lanes beside a row than nodes before or after it.
     """
     row_of = {node: at for at, row in enumerate(rows) for node in row}
     long = [(need, node) for node, needs in enumerate(parents) for need in needs if row_of[node] - row_of[need] > 1]
-    out, into = Counter(source for source, _ in long), Counter(target for _, target in long)
+    lane_of = hubs(long)
     items = [list(row) for row in rows]
     before: list[list[int]] = [[] for _ in parents]
     chains: dict[tuple[int, int], list[int]] = {}
@@ -149,8 +150,8 @@ def laned(rows: Sequence[Sequence[int]], parents: Sequence[Sequence[int]]) -> Ro
     for node, needs in enumerate(parents):
         for need in needs:
             chain = [need]
-            lane = (True, need) if out[need] >= into[node] else (False, node)
             for at in range(row_of[need] + 1, row_of[node]):
+                lane = lane_of[need, node]
                 item = lanes.get((lane, at))
                 if item is None:
                     item = lanes[lane, at] = len(before)
@@ -179,15 +180,15 @@ Key = TypeVar("Key", bound=Hashable)
 _CLEAR, _APART = 8, 6
 
 
-def hubs(pairs: Sequence[tuple[int, int]]) -> dict[tuple[int, int], tuple[bool, int]]:
-    """Which lines between two rows run together: those of the source or, where more come together there, the target."""
+def hubs(pairs: Sequence[tuple[int, int]]) -> dict[tuple[int, int], Lane]:
+    """Return which lines between two rows run together: those of the source or, if more meet there, of the target."""
     out, into = Counter(source for source, _ in pairs), Counter(to for _, to in pairs)
     return {(source, to): (True, source) if out[source] >= into[to] else (False, to) for source, to in pairs}
 
 
 def tracks(pairs: Sequence[tuple[int, int]], place: Mapping[int, int]) -> dict[tuple[int, int], int]:
-    """The track of each line that turns, numbered from zero: lines that run together share one, others that would run
-    over each other have different ones."""
+    """Return the track of each line that turns, from zero: lines that run together share one, others that would overlap
+    get different ones."""
     found = hubs(pairs)
     spans: dict[tuple[bool, int], list[int]] = {}
     for (source, to), hub in found.items():
@@ -198,7 +199,7 @@ def tracks(pairs: Sequence[tuple[int, int]], place: Mapping[int, int]) -> dict[t
 
 
 def packed(spans: Mapping[Key, tuple[int, int]]) -> dict[Key, int]:
-    """The lowest track for each span that no other one in it touches, from the left."""
+    """Return for each span, from the left, the lowest track in which it touches no other."""
     ends: list[int] = []
     numbers: dict[Key, int] = {}
     for each, (low, high) in sorted(spans.items(), key=lambda item: item[1]):
@@ -213,26 +214,26 @@ def track_count(numbers: Iterable[int]) -> int:
 
 
 def track_place(number: int, count: int, start: int, gap: int) -> int:
-    """Where a track runs in the `gap` px from `start`: about the middle, closer together where there are many."""
+    """Return the place of a track in the `gap` px from `start`: around the middle, closer if there are many."""
     apart = min(_APART, (gap - 2 * _CLEAR) / max(count - 1, 1))
     return round(start + gap / 2 + (number - (count - 1) / 2) * apart)
 
 
 def gap_for(count: int, least: int) -> int:
-    """What `count` tracks need between two rows, where there is room in that direction."""
+    """Return the room that `count` tracks need between two rows."""
     return max(least, 2 * _CLEAR + _APART * (count - 1))
 
 
 MOST_LAYERS_ACROSS = 5
 _GAP_ACROSS, _LEAST_GAP = 50, 24
-_TALLEST = 640  # more than one looks over at once: the same graph from top to bottom, its rows wrapped, is lower
+_TALLEST = 640  # a taller graph is too much at a glance; drawn from top to bottom with wrapped rows, it is lower
 _LANE_GAP = 10
 _LANE_BEGINS, _LANE_GOES_ON = 0.001, 8.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Flow:
-    """The left upper corner of each node, the corners of each line, and what both need."""
+    """The upper left corner of each node, the corners of each line, and the total size."""
 
     corners: tuple[Point, ...]
     lines: dict[tuple[int, int], tuple[Point, ...]]
@@ -242,7 +243,7 @@ class Flow:
 
 @dataclass(frozen=True, slots=True)
 class _Sizes:
-    """The nodes' sizes along the flow and across it, and how far apart two of one row are."""
+    """The nodes' sizes along the flow and across it, and the gap between two of one row."""
 
     along: list[int]
     cross: list[int]
@@ -252,13 +253,13 @@ class _Sizes:
         return self.cross[item] / 2 if item < len(self.cross) else 0.0
 
     def apart(self, one: int, other: int) -> float:
-        """From middle to middle of two neighbours in a row."""
+        """Return the distance between the middles of two neighbours in a row."""
         both_nodes = max(one, other) < len(self.cross)
         return self.half(one) + self.half(other) + (self.gap if both_nodes else _LANE_GAP)
 
 
 def across(layers: Layers, sizes: Sequence[Point], *, gap: int, width: int) -> Flow | None:
-    """From left to right, one column a layer; None where there are too many layers, or too much in one."""
+    """Draw from left to right, one column per layer; None if there are too many layers, or too much in one."""
     if not 1 < len(layers.layers) <= MOST_LAYERS_ACROSS:
         return None
     flow = _Sizes([w for w, _ in sizes], [h for _, h in sizes], gap)
@@ -273,8 +274,8 @@ def across(layers: Layers, sizes: Sequence[Point], *, gap: int, width: int) -> F
 
 
 def down(layers: Layers, sizes: Sequence[Point], *, gap: int, width: int) -> Flow | None:
-    """From top to bottom; a layer that is too wide goes on in the next row. None where that is not enough: where lines
-    that pass a row leave no room in it."""
+    """Draw from top to bottom; a layer that is too wide continues in the next row. None if that is not enough, as lines
+    that pass a row may leave no room in it."""
     flow = _Sizes([h for _, h in sizes], [w for w, _ in sizes], gap)
     room = width - MARGIN - WIDE_MARGIN
     for taken in range(0, room, 2 * _LANE_GAP):
@@ -297,8 +298,8 @@ def _length(row: Sequence[int], sizes: _Sizes) -> float:
 
 
 def _places(rows: Rows, sizes: _Sizes, room: int | None) -> dict[int, int]:
-    """The middle of each item along its row: under the median of its parents, as far as its neighbours let it. A lane
-    gives way where it begins beside a node, and from there on goes straight rather than a node does."""
+    """Return the middle of each item along its row: under the median of its parents, as far as neighbours allow. A lane
+    gives way where it begins beside a node; further on it stays straight rather than a node does."""
     count = len(sizes.cross)
     places: dict[int, int] = {}
     for row in rows.rows:
@@ -317,7 +318,7 @@ def _places(rows: Rows, sizes: _Sizes, room: int | None) -> dict[int, int]:
 
 
 def _between(rows: Rows) -> list[list[tuple[int, int]]]:
-    """The lines from each row to the next one."""
+    """Return the lines from each row to the next one."""
     return [[(need, item) for item in row for need in rows.parents[item]] for row in rows.rows[1:]]
 
 

@@ -1,6 +1,7 @@
-"""Decide where everything stands in the picture of a workflow: as nodes, as dots, or as a state machine.
+"""The layout of a workflow's picture: as nodes, as dots, or as a state machine.
 
-`graph_layout` is the only entry. A page and an SVG draw what it says, so that they agree."""
+`graph_layout` is the only entry. The page and the SVG both draw its result, so that they agree.
+"""
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
@@ -32,18 +33,17 @@ from ozzie_server_ext.render.graph.view import GraphStep, GraphView, Groups, Mov
 
 MOST_BOXES = 12
 HEAD, GRID, PAD = 38, 13, 14
-"""From the top of a box to the middle of its first dots; from dot to dot; from the sides."""
+"""From the top of a box to the middle of its first dots; between dots; from the sides."""
 HEAD_PAD, HEAD_ROOM = 10, 140
-"""Of the line of text above the dots: from the sides, and for the name."""
+"""For the line of text above the dots: distance from the sides, and room for the name."""
 _LEAST_ROWS, _MOST_ROWS, _MOST_COLUMNS, _GAP = 4, 16, 48, 22
 _ROOM_FOR_LANES = 12 * 10 + 2 * PAD
 _BETWEEN = 12
 
 
 def boxes(steps: Sequence[GraphStep], needs: Sequence[tuple[int, ...]]) -> Groups:
-    """One group for each skill, where every step has one, there are few and none waits for itself by way of another;
-    else one for each layer, neighbouring layers together where there are many. A layer whose steps all have one skill
-    is called by it."""
+    """Group by skill if every step has one, there are few, and none waits for itself through another; else by layer,
+    several layers together if there are many. A layer whose steps all have one skill is named after it."""
     skills = [step.skill for step in steps]
     if all(skills) and len(set(skills)) <= MOST_BOXES:
         by_skill = grouped(steps, needs, skills)
@@ -60,8 +60,8 @@ def boxes(steps: Sequence[GraphStep], needs: Sequence[tuple[int, ...]]) -> Group
 
 
 def dots_layout(groups: Groups, layers: Layers, width: int) -> Layout:
-    """The boxes in one row from left to right, all of one height, with the fewest rows of dots that let them fit; else
-    from top to bottom, each as wide as its dots need."""
+    """Lay out boxes of equal height from left to right, with the fewest rows of dots that let them fit; else from top
+    to bottom, each as wide as its dots need."""
     counts = [len(ids) for ids in groups.steps]
     least = [_head_width(name, count) for name, count in zip(groups.names, counts, strict=True)]
     flow: Flow | None = None
@@ -80,7 +80,7 @@ def dots_layout(groups: Groups, layers: Layers, width: int) -> Layout:
         widths = [_box_width(each, head) for each, head in zip(columns, least, strict=True)]
         sizes = list(zip(widths, heights, strict=True))
         flow = down(layers, sizes, gap=_GAP, width=width)
-    assert flow is not None, "at most twelve boxes, none wider than the picture without twelve lanes"
+    assert flow is not None, "there are at most twelve boxes, all narrower than the picture without twelve lanes"
     fits = [(w - 2 * PAD) // GRID + 1 for w, _ in sizes]
     nodes = [
         Node(
@@ -101,11 +101,7 @@ def dots_layout(groups: Groups, layers: Layers, width: int) -> Layout:
             groups.steps, groups.names, flow.corners, sizes, layers.depth, fits, strict=True
         )
     ]
-    edges = tuple(
-        Edge(source=nodes[source].node_id, to=nodes[to].node_id, points=points)
-        for (source, to), points in flow.lines.items()
-    )
-    return Layout(form="dots", width=flow.width, height=flow.height, nodes=tuple(nodes), edges=edges)
+    return Layout(form="dots", width=flow.width, height=flow.height, nodes=tuple(nodes), edges=_edges(nodes, flow))
 
 
 def _name(skills: set[str], first: int, band: int, deepest: int) -> str:
@@ -116,7 +112,7 @@ def _name(skills: set[str], first: int, band: int, deepest: int) -> str:
 
 
 def _head_width(name: str, count: int) -> int:
-    """Room for the name, and for the longest count that can stand beside it."""
+    """Return the room for the name and the longest count beside it."""
     named = fitted(name, HEAD_ROOM, PLAIN, most=NAME_WIDTH)
     counted = text_width(f"{count:,} of {count:,}", SMALL)
     return ceil(text_width(named, PLAIN) + counted) + _BETWEEN + 2 * HEAD_PAD
@@ -133,7 +129,7 @@ def _box_height(rows: int) -> int:
 
 
 Transition: TypeAlias = tuple[int, int]
-"""From which state to which, each by its turn in the row or column."""
+"""From which state to which, each by its index in the row or column."""
 
 _LEAST_GAP, _MOST_GAP, _GAP_BELOW = 40, 72, 30
 _NEAR, _APART, _APART_BESIDE = 20, 18, 8
@@ -142,8 +138,8 @@ _PORTS, _LONGEST_LABEL, _LABEL_RISE, _LABEL_HEIGHT = 16, 90, 4, 12
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Line:
-    """States in a row or a column. Of a point, `main` runs along it from the first state, `cross` away from it, from
-    `top`, which is the upper or the left side of the states."""
+    """States in a row or a column. `main` runs along it from the first state, `cross` away from it, from `top`, the
+    upper or left side of the states."""
 
     starts: tuple[int, ...]
     long: int  # one state, along the line
@@ -157,8 +153,8 @@ class _Line:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Side:
-    """The ways on one side of the line: the track of each, and how far from the states every track runs. `depth` is
-    what all of them take."""
+    """The transitions on one side of the line: the track of each, and each track's distance from the states. `depth` is
+    the room of all."""
 
     tracks: Mapping[Transition, int]
     away: Sequence[int]
@@ -166,8 +162,8 @@ class _Side:
 
 
 def machine_layout(view: GraphView, *, form: Form, width: int) -> Layout:
-    """A row of states where it fits, else a column. Ways to the next state go straight; longer ones forward run above
-    the row, ways back, and those of a state to itself, below it; left and right of a column."""
+    """Lay out the states in a row if that fits, else in a column. Transitions to the next state are straight; longer
+    ones forward run above the row, ways back and loops below it; or left and right of a column."""
     steps = [view.steps[index] for index in reached(view.steps, view.moves)]
     w, h = FULL if form == "full" else COMPACT
     room = width - MARGIN - WIDE_MARGIN
@@ -217,14 +213,14 @@ def _is_beside(way: Transition, is_back: bool) -> bool:
 
 
 def _labels(moves: Sequence[Move], at: Mapping[str, int]) -> dict[Transition, str]:
-    """What is written at each way; several moves on one way share it."""
+    """Return the label of each transition; several moves share it."""
     labels: dict[Transition, list[str]] = defaultdict(list)
     for move in moves:
         if move.source in at and move.to in at:
-            said = labels[at[move.source], at[move.to]]
-            if move.label and move.label not in said:
-                said.append(move.label)
-    return {way: ", ".join(said) for way, said in labels.items()}
+            words = labels[at[move.source], at[move.to]]
+            if move.label and move.label not in words:
+                words.append(move.label)
+    return {way: ", ".join(words) for way, words in labels.items()}
 
 
 def _label(way: Transition, said: str, between: int, beside: int) -> str:
@@ -233,7 +229,8 @@ def _label(way: Transition, said: str, between: int, beside: int) -> str:
 
 
 def _side(labels: Mapping[Transition, str], is_row: bool, room: int) -> _Side:
-    """Beside a column the labels stand between the states and the first track, along a row each at its track."""
+    """Return one side. Beside a column, labels are between the states and the first track; along a row, at each
+    track."""
     if not labels:
         return _Side(tracks={}, away=(), depth=0)
     tracks = _tracks(list(labels))
@@ -248,7 +245,7 @@ def _side(labels: Mapping[Transition, str], is_row: bool, room: int) -> _Side:
 
 
 def _tracks(ways: Sequence[Transition]) -> dict[Transition, int]:
-    """The track of each way, from the states outwards: short ways near them, none over another one."""
+    """Return the track of each transition, outwards: short ones near the states, without overlap."""
     taken: list[list[Transition]] = []
     tracks: dict[Transition, int] = {}
     for way in sorted(ways, key=lambda way: (abs(way[0] - way[1]), way)):
@@ -262,8 +259,8 @@ def _tracks(ways: Sequence[Transition]) -> dict[Transition, int]:
 
 
 def _ports(line: _Line, ways: Sequence[Transition]) -> dict[tuple[Transition, int], int]:
-    """Where along the line each way leaves (0) and ends (1). Those of one state and side are ordered so that they do
-    not cross: what goes to the left is left of what goes to the right, and of either the longest is in the middle."""
+    """Return where along the line each transition leaves (0) and ends (1). Those of one state and side are ordered so
+    that they do not cross: left-going ones left of right-going ones, the longest of either in the middle."""
     ends: dict[tuple[int, bool], list[tuple[Transition, int]]] = defaultdict(list)
     for way in ways:
         for end in (0, 1):
@@ -282,7 +279,7 @@ def _port_order(index: int, other: int) -> tuple[int, int]:
 
 
 def _straight(line: _Line, way: Transition, said: str) -> tuple[list[tuple[int, int]], Point]:
-    """From one state to the next, and where the label of that stands."""
+    """Return the line to the next state, and the place of its label."""
     across = line.top + line.thick // 2
     start, end = line.starts[way[0]] + line.long, line.starts[way[1]]
     middle = (start + end) // 2
@@ -294,7 +291,7 @@ def _straight(line: _Line, way: Transition, said: str) -> tuple[list[tuple[int, 
 def _around(
     line: _Line, way: Transition, said: str, ports: Mapping[tuple[Transition, int], int], ahead: _Side, back: _Side
 ) -> tuple[list[tuple[int, int]], Point]:
-    """From a state by way of a track to any other one, or to itself, and where the label of that stands."""
+    """Return the line from a state over a track to any other one or itself, and the place of its label."""
     is_ahead = way in ahead.tracks
     side = line.top if is_ahead else line.top + line.thick
     track = side - ahead.away[ahead.tracks[way]] if is_ahead else side + back.away[back.tracks[way]]
@@ -309,20 +306,19 @@ def _around(
 
 MOST_FULL, MOST_COMPACT, MOST_LINES = 12, 60, 400
 LEAST_WIDTH = 320
-"""A narrower cell gets this picture, made smaller."""
+"""In a narrower cell, this picture is shrunk."""
 _GAPS_FULL, _GAPS_COMPACT = (24, 20), (10, 8)  # between two nodes of a column, of a row
 
 
 def graph_layout(view: GraphView, *, width: int = WIDTH) -> Layout:
-    """The picture of `view` in at most `width` px: the same for the same ids, needs, moves and skills, whatever has
-    happened meanwhile. A node never moves once it is drawn.
+    """Lay out `view` in at most `width` px. The result depends only on ids, needs, moves and skills, so a node never
+    moves once it is drawn.
 
-    Stacks count as one node. Up to 12 nodes are full ones, up to 60 compact ones, more are dots in boxes. They flow
-    from left to right if there are two to five layers, these fit beside each other (four full ones do in a cell of
-    usual width), and none is so high that one would scroll within the picture; else from top to bottom, a layer that
-    is too wide in several rows. Where so many lines pass a row that nothing else fits in it, full nodes become
-    compact, and compact ones dots; so they do where nobody could follow the lines, more than 400. A state machine is
-    one row or column, or dots, too, in which ways back are left out.
+    A stack counts as one node. Up to 12 nodes are full, up to 60 compact, more become dots in boxes. They flow from
+    left to right if there are two to five layers that fit beside each other (four full ones in a usual cell) and are
+    not so high that one would scroll within the picture; else from top to bottom, with wide layers wrapped. If the
+    lines that pass a row leave no room in it, full nodes become compact and compact ones dots; more than 400 lines also
+    become dots, as nobody could follow them. A state machine is one row or column, or dots without its ways back.
     """
     width = max(width, LEAST_WIDTH)
     if not view.steps:
@@ -343,19 +339,20 @@ def graph_layout(view: GraphView, *, width: int = WIDTH) -> Layout:
 
 
 def _nodes(groups: Groups, layers: Layers, form: Form, width: int) -> Layout | None:
-    size, (beside, below) = (FULL, _GAPS_FULL) if form == "full" else (COMPACT, _GAPS_COMPACT)
-    sizes = [size] * len(groups.steps)
+    (w, h), (beside, below) = (FULL, _GAPS_FULL) if form == "full" else (COMPACT, _GAPS_COMPACT)
+    sizes = [(w, h)] * len(groups.steps)
     flow = across(layers, sizes, gap=beside, width=width) or down(layers, sizes, gap=below, width=width)
-    return None if flow is None else _layout(groups, layers, size, form, flow)
-
-
-def _layout(groups: Groups, layers: Layers, size: Point, form: Form, flow: Flow) -> Layout:
+    if flow is None:
+        return None
     nodes = tuple(
-        Node(node_id=ids[0], step_ids=ids, name=name, x=x, y=y, w=size[0], h=size[1], layer=layer)
+        Node(node_id=ids[0], step_ids=ids, name=name, x=x, y=y, w=w, h=h, layer=layer)
         for ids, name, (x, y), layer in zip(groups.steps, groups.names, flow.corners, layers.depth, strict=True)
     )
-    edges = tuple(
+    return Layout(form=form, width=flow.width, height=flow.height, nodes=nodes, edges=_edges(nodes, flow))
+
+
+def _edges(nodes: Sequence[Node], flow: Flow) -> tuple[Edge, ...]:
+    return tuple(
         Edge(source=nodes[source].node_id, to=nodes[to].node_id, points=points)
         for (source, to), points in flow.lines.items()
     )
-    return Layout(form=form, width=flow.width, height=flow.height, nodes=nodes, edges=edges)

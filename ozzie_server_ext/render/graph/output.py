@@ -1,4 +1,4 @@
-"""A workflow in a saved notebook and on a terminal: as SVG, as a Markdown table, and as text in 80 columns."""
+"""A workflow for saved notebooks and terminals: as SVG, as a Markdown table, and as text in 80 columns."""
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
@@ -51,7 +51,7 @@ from ozzie_server_ext.render.text import (
     visible_label,
 )
 
-# Lab's light theme on white, whatever is around the picture: viewers show it as an image.
+# Lab's light theme on white, as viewers show the picture as an image whatever surrounds it.
 _TEXT, _QUIET, _LINE, _BOX, _PAGE, _DONE = "#212121", "#757575", "#bdbdbd", "#e0e0e0", "#ffffff", "#9e9e9e"
 _ROLES = {"idle": _QUIET, "run": "#1976d2", "ok": "#388e3c", "ask": "#e65100", "bad": "#d32f2f"}
 _FONT = "system-ui, -apple-system, 'Segoe UI', Helvetica, Arial, sans-serif"
@@ -62,9 +62,9 @@ _LONGEST_TITLE = 300
 
 
 def graph_svg(view: GraphView, *, now: datetime | None = None, width: int = WIDTH) -> str:
-    """`view` as an SVG. Running steps are as old as at `now`; without it their time is left out."""
+    """Return `view` as an SVG. Without `now`, the time of running steps is left out."""
     layout = graph_layout(view, width=width)
-    # A full node says that it waits, but no more of why it failed than fits in it.
+    # A full node shows that it waits, but only as much of its failure as fits.
     problems = [step for step in view.problems if layout.form != "full" or step.state == "Failed"]
     rows = _problem_rows(problems, layout, now, max(layout.width, min(width, _ROWS_WIDTH)))
     wide = max(layout.width, min(width, _ROWS_WIDTH)) if rows else layout.width
@@ -93,12 +93,12 @@ def _described(view: GraphView) -> str:
 
 
 def _label(text: str) -> str:
-    """A text that nothing measures, whole but for what no title needs."""
+    """Return a text of unlimited width, cut only to a reasonable length."""
     return escape(shown(text[:_LONGEST_TITLE]))
 
 
 def _edges(view: GraphView, layout: Layout) -> Iterable[str]:
-    """The lines, those that lead to where something happens above the others; their labels on white."""
+    """Yield the lines, those to active steps on top; their labels on white."""
     states = _states(view, layout)
     by_colour: dict[str, list[Edge]] = {_LINE: []}
     for edge in layout.edges:
@@ -208,7 +208,7 @@ def _dot(state: StepState, x: int, y: int) -> str:
 
 
 def _problem_rows(problems: Sequence[GraphStep], layout: Layout, now: datetime | None, wide: int) -> list[str]:
-    """A row for each step that a person is to look at: a dot tells nothing but that."""
+    """Return a row for each step that needs attention: a dot shows only that it does."""
     rows: list[str] = []
     for at, step in enumerate(problems[:MOST_PROBLEMS]):
         y = layout.height + _ROWS_GAP + at * _ROW
@@ -258,33 +258,33 @@ def _dashed(is_so: bool) -> str:
 def _text(
     x: int, y: int, text: str, *, size: int = PLAIN, fill: str = _TEXT, anchor: str = "start", struck: bool = False
 ) -> str:
-    """A line of text that was made visible before, for its width had to be known."""
+    """Return a line of text that was already made visible, as its width was needed."""
     if not text:
         return ""
-    said = [f' font-size="{size}"'] if size != PLAIN else []
-    said += [f' fill="{fill}"'] if fill != _TEXT else []
-    said += [f' text-anchor="{anchor}"'] if anchor != "start" else []
-    said += [' text-decoration="line-through"'] if struck else []
-    return f'<text x="{x}" y="{y}"{"".join(said)}>{escape(text)}</text>'
+    attributes = [f' font-size="{size}"'] if size != PLAIN else []
+    attributes += [f' fill="{fill}"'] if fill != _TEXT else []
+    attributes += [f' text-anchor="{anchor}"'] if anchor != "start" else []
+    attributes += [' text-decoration="line-through"'] if struck else []
+    return f'<text x="{x}" y="{y}"{"".join(attributes)}>{escape(text)}</text>'
 
 
 _INDENT, _NAME = 2, 40
 
 
 def graph_text(view: GraphView, *, now: datetime | None = None) -> str:
-    """The whole list as text, with nothing in it that a terminal would obey."""
+    """Return the whole list as text, without anything that a terminal would obey."""
     return "\n".join(line for _, _, line in _lines(view, now))
 
 
 class GraphWriter:
-    """What to print next as a workflow goes on: at first all of it, then a line when its state has changed. How far a
-    group has come is not a change: it would be a line for each of its steps."""
+    """Returns what to print next as a workflow goes on: first all of it, then a line for each change of state. The
+    progress of a group is no change: it would print a line for each of its steps."""
 
     def __init__(self) -> None:
         self._printed: dict[tuple[str, ...], StepState] = {}
 
     def update(self, view: GraphView, now: datetime | None = None) -> str:
-        """The text to print now; "" where nothing has changed."""
+        """Return the text to print now; "" if nothing has changed."""
         lines = _lines(view, now)
         out = [f"{line}\n" for key, state, line in lines if self._printed.get(key) != state]
         self._printed = {key: state for key, state, _ in lines}
@@ -292,12 +292,12 @@ class GraphWriter:
 
 
 def _lines(view: GraphView, now: datetime | None) -> list[tuple[tuple[str, ...], StepState, str]]:
-    """Each line with what it is about, and the state that it tells."""
+    """Return each line with its subject, and the state that it shows."""
     groups, is_short = _groups(view)
     steps = {step.step_id: step for step in view.steps}
     called = titles(view, zip(groups.steps, groups.names, strict=True))
-    told = summary(view)[: -1 if view.state in ASKING and view.asking else None]  # the word before it says that
-    head = _line(view.state, view.name, ", ".join(told), 0)
+    notes = summary(view)[: -1 if view.state in ASKING and view.asking else None]  # the state already says that
+    head = _line(view.state, view.name, ", ".join(notes), 0)
     lines: list[tuple[tuple[str, ...], StepState, str]] = [((), view.state, head)]
     for ids, name in zip(groups.steps, groups.names, strict=True):
         members = [steps[each] for each in ids]
@@ -312,9 +312,9 @@ def _lines(view: GraphView, now: datetime | None) -> list[tuple[tuple[str, ...],
 
 
 def _groups(view: GraphView) -> tuple[Groups, bool]:
-    """What has a line of its own: stacks and single steps, or where these would be too many, what has a box."""
+    """Return what gets a line of its own: stacks and single steps or, if there are too many, boxes."""
     needs = needs_of(view)
-    # States that are alike are still different places to be in: they make no stack.
+    # Similar states are still different ones: they make no stack.
     alone = range(len(view.steps))
     single = stacked(view.steps, needs) if view.kind == "dag" else grouped(view.steps, needs, alone)
     return (single, False) if len(single.steps) <= MOST_COMPACT else (boxes(view.steps, needs), True)
@@ -322,23 +322,23 @@ def _groups(view: GraphView) -> tuple[Groups, bool]:
 
 def _step_line(step: GraphStep, after: str, now: datetime | None, indent: int = _INDENT) -> str:
     if step.state == "Failed":
-        told = [trouble(step)]
+        notes = [trouble(step)]
     elif step.state == "Waiting":
-        told = [inside(after)]
+        notes = [inside(after)]
     else:
-        told = [time_of(step, now), step.note or tried(step)]
+        notes = [time_of(step, now), step.note or tried(step)]
     times = f" × {step.visits}" if step.visits > 1 else ""
-    return _line(step.state, step.title, ", ".join(filter(None, told)), indent, times)
+    return _line(step.state, step.title, ", ".join(filter(None, notes)), indent, times)
 
 
 def _group_line(one: GraphStep, members: Sequence[GraphStep], now: datetime | None, *, is_short: bool) -> str:
-    told = [one.note or f"{len(members):,} of {len(members):,}" if is_short else one.note, time_of(one, now)]
+    notes = [one.note or f"{len(members):,} of {len(members):,}" if is_short else one.note, time_of(one, now)]
     times = "" if is_short else f" × {len(members):,}"
-    return _line(one.state, one.title, ", ".join(filter(None, told)), _INDENT, times)
+    return _line(one.state, one.title, ", ".join(filter(None, notes)), _INDENT, times)
 
 
 def _problem_lines(members: Sequence[GraphStep], now: datetime | None) -> list[tuple[tuple[str, ...], StepState, str]]:
-    """The steps of a group that a person is to look at; of many, the first ones."""
+    """Return the first steps of a group that need attention."""
     found = [step for step in members if step.state in PROBLEMS]
     lines: list[tuple[tuple[str, ...], StepState, str]] = [
         ((step.step_id, "problem"), step.state, _step_line(step, "", now, 2 * _INDENT))
@@ -350,14 +350,14 @@ def _problem_lines(members: Sequence[GraphStep], now: datetime | None) -> list[t
     return lines
 
 
-def _line(state: StepState, name: str, told: str, indent: int, times: str = "") -> str:
-    """One line of at most 80 columns: a long name leaves room for what is told of it."""
+def _line(state: StepState, name: str, notes: str, indent: int, times: str = "") -> str:
+    """Return a line of at most 80 columns: a long name leaves room for the notes."""
     start = f"{' ' * indent}[{state.lower()}] "
-    said = visible_label(told)
+    notes = visible_label(notes)
     room = LINE_WIDTH - columns(start)
-    least = min(_NAME, room) if said else room
+    least = min(_NAME, room) if notes else room
     named = cut_columns(visible_label(name), least - columns(times)) + times
-    return f"{start}{named}{f'  {cut_columns(said, room - columns(named) - 2)}' if said else ''}".rstrip()
+    return f"{start}{named}{f'  {cut_columns(notes, room - columns(named) - 2)}' if notes else ''}".rstrip()
 
 
 MOST_ROWS = 20
@@ -367,8 +367,8 @@ _NOT_REACHED = "not reached"
 
 
 def graph_table(view: GraphView, more: str, *, has_ended: bool) -> str:
-    """The steps, folded, with a line that says how they ended. Of more than `MOST_ROWS`, what a person is to look at is
-    among those that are shown; `more` says where the others are: "task 01JD4T…"."""
+    """Return the steps, folded, below a line that says how they ended. If there are more than `MOST_ROWS`, those that
+    need attention are shown; `more` says where the others are: "task 01JD4T…"."""
     steps = _shown(view.steps)
     lines = [
         f"<details><summary>{tag_text(visible_label(_summary(view, has_ended)))}</summary>",
@@ -392,8 +392,8 @@ def _shown(steps: tuple[GraphStep, ...]) -> tuple[GraphStep, ...]:
 
 def _row(step: GraphStep, has_ended: bool) -> str:
     times = f" × {step.visits}" if step.visits > 1 else ""
-    said = trouble(step) if step.state == "Failed" else step.note or tried(step)
-    result = ", ".join(filter(None, (said, cost_of(step))))
+    words = trouble(step) if step.state == "Failed" else step.note or tried(step)
+    result = ", ".join(filter(None, (words, cost_of(step))))
     cells = [_cell(step.title + times), _cell(result), _word(step, has_ended), time_of(step)]
     return f"| {' | '.join(cells)} |"
 
@@ -408,15 +408,15 @@ def _word(step: GraphStep, has_ended: bool) -> str:
 
 def _summary(view: GraphView, has_ended: bool) -> str:
     counted = Counter(_word(step, has_ended) for step in view.steps)
-    told = ", ".join(f"{count:,} {word}" for word, count in counted.items())
+    words = ", ".join(f"{count:,} {word}" for word, count in counted.items())
     starts = [step.started_at for step in view.steps if step.started_at]
     ends = [step.finished_at for step in view.steps if step.finished_at]
     took = [duration((max(ends) - min(starts)).total_seconds())] if starts and ends else []
     failed = [f"{step.title} failed" for step in view.steps if step.state == "Failed"][:_NAMED]
-    behind = f" ({', '.join([*took, *failed])})" if took or failed else ""
-    return f"{step_count(len(view.steps))} of {view.name}: {told}{behind}"
+    details = f" ({', '.join([*took, *failed])})" if took or failed else ""
+    return f"{step_count(len(view.steps))} of {view.name}: {words}{details}"
 
 
 def graph_bundle(view: GraphView) -> dict[str, str]:
-    """A picture of its own, beside the turn's output, and the same as text."""
+    """Return the picture of a workflow, to show beside the turn's output, and the same as text."""
     return {"image/svg+xml": graph_svg(view), "text/plain": graph_text(view)}

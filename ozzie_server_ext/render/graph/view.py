@@ -1,6 +1,7 @@
-"""A workflow as a person sees it: its steps, how far each has come, and the words for that.
+"""A workflow as a person sees it: its steps, their progress, and the words for that.
 
-Pure: `fold_graph` makes a `GraphView` of the frames of a task, as `render.turn` makes a turn of them."""
+Pure: `fold_graph` makes a `GraphView` from the frames of a task, like `render.turn` makes a turn.
+"""
 
 from collections import defaultdict, deque
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
@@ -22,14 +23,14 @@ StepState: TypeAlias = Literal[
     "Stopped",
     "Paused",
 ]
-"""States of a task, and those that only a step has."""
+"""The states of a task, and those that only a step has."""
 
 SETTLED: frozenset[StepState] = frozenset({"Done", "Failed", "Skipped", "Stopped"})
 ASKING: frozenset[StepState] = frozenset({"Waiting for you", "Waiting for your answer", "Needs a decision"})
 PROBLEMS: frozenset[StepState] = frozenset({"Failed", *ASKING})
-"""What a person is to look at: nothing of it may be hidden in a stack or a dot."""
+"""What needs a person's attention: never hidden in a stack or a dot."""
 
-# What is said of several steps at once: the first of these that one of them is in.
+# The state of several steps together: the first of these that one of them has.
 _FIRST: tuple[StepState, ...] = (
     "Needs a decision",
     "Waiting for you",
@@ -42,9 +43,9 @@ _FIRST: tuple[StepState, ...] = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GraphStep:
-    """One step, or one state of a state machine. `cost` is in 1e-9 USD, a lower bound where `cost_known` is false;
-    `note` what it tells of itself ("14 files", "3 of 8"), `problem` why it failed; `visits` how often a state machine
-    came to it. What is drawn where depends on `step_id`, `needs` and `skill` alone."""
+    """One step, or one state of a state machine. `cost` is in 1e-9 USD, a lower bound if `cost_known` is false; `note`
+    is its own summary ("14 files", "3 of 8"), `problem` why it failed; `visits` how often a state machine entered it.
+    The drawing depends only on `step_id`, `needs` and `skill`."""
 
     step_id: str
     title: str
@@ -68,7 +69,7 @@ class GraphStep:
         return self.state in SETTLED
 
     def seconds(self, now: datetime | None = None) -> float | None:
-        """How long it took or has been running; None where nothing was measured."""
+        """Return how long it took or has been running; None if that is unknown."""
         end = self.finished_at or (None if self.is_settled or self.state == "Paused" else now)
         if self.started_at is None or end is None:
             return None
@@ -77,7 +78,7 @@ class GraphStep:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Move:
-    """A way from one state of a state machine to another."""
+    """A transition between two states of a state machine."""
 
     source: str
     to: str
@@ -86,8 +87,8 @@ class Move:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GraphView:
-    """One workflow. Ids of steps differ from each other; a need that no step has is as good as none. `moves` and
-    `current` belong to a state machine, whose first step is where it begins. Where it `is_held`, no step begins."""
+    """One workflow. Ids of steps are unique; needs of unknown steps are ignored. `moves` and `current` belong to a
+    state machine, which begins in its first step. While it `is_held`, no step begins."""
 
     name: str
     kind: Literal["dag", "fsm"] = "dag"
@@ -98,12 +99,12 @@ class GraphView:
 
     @property
     def settled(self) -> int:
-        """How many steps have come to their end, whichever. A skipped one has."""
+        """How many steps have ended, in any way, also by being skipped."""
         return sum(step.is_settled for step in self.steps)
 
     @property
     def counts(self) -> str:
-        """ "6 of 9": settled of all."""
+        """Ended steps of all: "6 of 9"."""
         return f"{self.settled:,} of {len(self.steps):,}"
 
     @property
@@ -121,13 +122,13 @@ class GraphView:
 
     @property
     def problems(self) -> tuple[GraphStep, ...]:
-        """The steps that a person is to look at, in their order."""
+        """The steps that need attention, in order."""
         return tuple(step for step in self.steps if step.state in PROBLEMS)
 
     @property
     def state(self) -> StepState:
-        """The workflow in one word: paused where it is held, unless a person is asked something. A state machine is as
-        far as its current state: others may never be reached."""
+        """The workflow in one word: paused if it is held, unless a person has to answer. A state machine has the state
+        of its current step, as others may never be reached."""
         word = self._own_state
         return "Paused" if self.is_held and word not in ASKING else word
 
@@ -141,7 +142,7 @@ class GraphView:
 
 
 def state_of_all(states: Iterable[StepState]) -> StepState:
-    """Several steps in one word: what needs a person, then a failure, then work, or what is held; else how it ended or
+    """Return several steps in one word: a question first, then a failure, then work or a pause; else how they ended or
     began."""
     found: set[StepState] = set(states)
     for state in _FIRST:
@@ -155,8 +156,8 @@ def state_of_all(states: Iterable[StepState]) -> StepState:
 
 
 def needs_of(view: GraphView) -> list[tuple[int, ...]]:
-    """The steps that each needs, without itself and without what is not there. A state needs those that were reached
-    before it and from which a move leads to it."""
+    """Return the steps that each needs, without itself and unknown ones. A state needs the states that are reached
+    before it and have a move to it."""
     if view.kind == "dag":
         return _known(view.steps)
     turn = {view.steps[index].step_id: at for at, index in enumerate(reached(view.steps, view.moves))}
@@ -169,7 +170,7 @@ def needs_of(view: GraphView) -> list[tuple[int, ...]]:
 
 
 def reached(steps: Sequence[GraphStep], moves: Sequence[Move]) -> list[int]:
-    """The places of the states, in the order in which the first one's moves come to them; then those that none does."""
+    """Return the indexes of the states, in the order in which moves reach them from the first; then unreached ones."""
     place = places(steps)
     ways: dict[int, list[int]] = defaultdict(list)
     for move in moves:
@@ -187,7 +188,7 @@ def reached(steps: Sequence[GraphStep], moves: Sequence[Move]) -> list[int]:
 
 
 def places(steps: Sequence[GraphStep]) -> dict[str, int]:
-    """Where each step stands among all; of two with one id, which there must not be, the first."""
+    """Return the index of each step; of two with one id, which is not allowed, the first."""
     return {step.step_id: index for index, step in reversed(list(enumerate(steps)))}
 
 
@@ -204,8 +205,7 @@ SMALLEST_STACK = 6
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Groups:
-    """Groups of steps, by their first step, and the groups that each needs; the name of one that has a single step is
-    empty."""
+    """Groups of steps, and the groups that each needs; a group of a single step has no name."""
 
     steps: tuple[tuple[str, ...], ...]
     names: tuple[str, ...]
@@ -213,7 +213,7 @@ class Groups:
 
 
 def stacked(steps: Sequence[GraphStep], needs: Sequence[tuple[int, ...]]) -> Groups:
-    """Each step for itself, but six or more that have the same skill, needs and children are one stack."""
+    """Group six or more steps with the same skill, needs and children into a stack; leave the others single."""
     children: dict[int, list[int]] = defaultdict(list)
     for index, needed in enumerate(needs):
         for each in needed:
@@ -231,7 +231,7 @@ def stacked(steps: Sequence[GraphStep], needs: Sequence[tuple[int, ...]]) -> Gro
 
 
 def grouped(steps: Sequence[GraphStep], needs: Sequence[tuple[int, ...]], key: Sequence[Hashable]) -> Groups:
-    """One group for each key, in the order in which they come; a need within a group is none."""
+    """Return one group for each key, in order of appearance; needs within a group are dropped."""
     members: dict[Hashable, list[int]] = defaultdict(list)
     for index, each in enumerate(key):
         members[each].append(index)
@@ -252,7 +252,7 @@ _NAMED = 2
 
 
 def as_one(steps: Sequence[GraphStep], name: str = "") -> GraphStep:
-    """Several steps told as if they were one called `name`: how many have settled or failed is its note."""
+    """Merge several steps into one called `name`, whose note counts the ended and failed ones."""
     first = steps[0]
     if len(steps) == 1:
         return replace(first, title=name or first.title)
@@ -276,24 +276,24 @@ def as_one(steps: Sequence[GraphStep], name: str = "") -> GraphStep:
 
 
 def counted(steps: Sequence[GraphStep]) -> str:
-    """What of several steps is worth telling: "28 of 60, 2 failed"; empty once all went well."""
+    """Return the counts of several steps: "28 of 60, 2 failed"; "" once all went well."""
     settled = sum(step.is_settled for step in steps)
     failed = sum(step.state == "Failed" for step in steps)
     asking = sum(step.state in ASKING for step in steps)
-    told = [f"{settled:,} of {len(steps):,}"] if settled < len(steps) or failed else []
-    told += [f"{failed:,} failed"] if failed else []
-    return ", ".join([*told, *([f"{asking:,} waiting for you"] if asking else [])])
+    counts = [f"{settled:,} of {len(steps):,}"] if settled < len(steps) or failed else []
+    counts += [f"{failed:,} failed"] if failed else []
+    return ", ".join([*counts, *([f"{asking:,} waiting for you"] if asking else [])])
 
 
 def titles(view: GraphView, named: Iterable[tuple[tuple[str, ...], str]]) -> dict[str, str]:
-    """What each step is called where it is told of: by its title, or by the name of its group where that has one."""
+    """Return the name of each step in sentences: that of its group if it has one, else its title."""
     called = {step.step_id: step.title for step in view.steps}
     return called | {each: name for ids, name in named if name for each in ids}
 
 
 def awaited(step: GraphStep, steps: Mapping[str, GraphStep], called: Mapping[str, str]) -> list[str]:
-    """ "After check claims and merge", "After check claims + 1": what is to settle before this step, fullest first;
-    none where nothing is."""
+    """Return what has to end before this step, the longest text first: "After check claims and merge", "After check
+    claims + 1"; [] if nothing has."""
     names = [called[each] for each in step.needs if each in steps and not steps[each].is_settled]
     names = list(dict.fromkeys(names))
     if len(names) < 2:
@@ -303,7 +303,7 @@ def awaited(step: GraphStep, steps: Mapping[str, GraphStep], called: Mapping[str
 
 
 def second_lines(step: GraphStep, after: Sequence[str], now: datetime | None = None) -> Iterator[str]:
-    """The second line of a node, fullest first: model, cost and note are dropped in turn where there is no room."""
+    """Yield the second line of a node, longest first: without room, model, cost and note are dropped in turn."""
     match step.state:
         case "Waiting":
             yield from after or ("Waiting",)
@@ -312,8 +312,8 @@ def second_lines(step: GraphStep, after: Sequence[str], now: datetime | None = N
         case "Skipped":
             yield "Skipped"
         case "Paused":
-            told = step.note or tried(step) or "Paused"
-            yield from (" · ".join(filter(None, [told, time_of(step)])), told)
+            note = step.note or tried(step) or "Paused"
+            yield from (" · ".join(filter(None, [note, time_of(step)])), note)
         case "Failed":
             yield step.problem or (step.note or "Failed")
         case "Working" | "Done" | "Stopped":
@@ -324,7 +324,7 @@ def second_lines(step: GraphStep, after: Sequence[str], now: datetime | None = N
 
 
 def time_of(step: GraphStep, now: datetime | None = None) -> str:
-    """ "2.1 s"; while it runs "6 s"; empty where nothing was measured."""
+    """Return "2.1 s", or "6 s" while it runs; "" if nothing was measured."""
     seconds = step.seconds(now)
     if seconds is None:
         return ""
@@ -332,19 +332,19 @@ def time_of(step: GraphStep, now: datetime | None = None) -> str:
 
 
 def cost_of(step: GraphStep) -> str:
-    """What it cost, where it cost anything; an unknown cost never reads as nothing."""
+    """Return the cost if there is any; an unknown cost never reads as nothing."""
     if not step.cost_known:
         return COST_UNKNOWN
     return money(step.cost) if step.cost else ""
 
 
 def tried(step: GraphStep) -> str:
-    """ "attempt 2 of 3", from the second one on."""
+    """Return "attempt 2 of 3", from the second one on."""
     return f"attempt {step.attempt} of {step.attempts}" if step.attempt > 1 else ""
 
 
 def trouble(step: GraphStep) -> str:
-    """What is to be seen to, in a few words: why a step failed, or that it waits for a person."""
+    """Return what needs attention, in a few words: why a step failed, or that it waits for a person."""
     if step.state != "Failed":
         return step.state
     attempts = f"{step.attempt} of {step.attempts} attempts" if step.attempt > 1 else ""
@@ -352,15 +352,15 @@ def trouble(step: GraphStep) -> str:
 
 
 def summary(view: GraphView) -> list[str]:
-    """ "150 of 200", "12 running", "2 failed", "1 waiting for you"."""
-    told = [view.counts]
-    told += [f"{view.running:,} running"] if view.running else []
-    told += [f"{view.failed:,} failed"] if view.failed else []
-    return told + ([f"{view.asking:,} waiting for you"] if view.asking else [])
+    """Return "150 of 200", "12 running", "2 failed", "1 waiting for you"."""
+    counts = [view.counts]
+    counts += [f"{view.running:,} running"] if view.running else []
+    counts += [f"{view.failed:,} failed"] if view.failed else []
+    return counts + ([f"{view.asking:,} waiting for you"] if view.asking else [])
 
 
 MOST_NOTE = 60
-"""In characters, of what a tool said in a few words of what it gave."""
+"""Characters of a tool's own summary in a note."""
 
 _Change: TypeAlias = Callable[[GraphStep, Mapping[str, Any], datetime | None], GraphStep]
 
@@ -368,7 +368,7 @@ _Change: TypeAlias = Callable[[GraphStep, Mapping[str, Any], datetime | None], G
 def fold_graph(
     view: GraphView | None, canonical: str, payload: Mapping[str, Any], ts: datetime | None = None
 ) -> GraphView | None:
-    """The workflow after one frame; None as long as the task runs none. A skill that is one agent has no graph."""
+    """Return the workflow after one frame; None while the task runs none. A skill of one agent has no graph."""
     if canonical == "skill.started":
         return _begun(payload)
     if view is None:
@@ -426,9 +426,9 @@ def _started(step: GraphStep, payload: Mapping[str, Any], ts: datetime | None) -
 
 def _completed(step: GraphStep, payload: Mapping[str, Any], ts: datetime | None) -> GraphStep:
     event, call = str(payload.get("event", "done")), payload.get("call")
-    said = str(call.get("summary", "")) if isinstance(call, Mapping) else ""
+    summed_up = str(call.get("summary", "")) if isinstance(call, Mapping) else ""
     step = _made_at_once(step, payload, ts)
-    return replace(step, state="Done", finished_at=ts, note=cut_end(said, MOST_NOTE) if event == "done" else event)
+    return replace(step, state="Done", finished_at=ts, note=cut_end(summed_up, MOST_NOTE) if event == "done" else event)
 
 
 def _failed(step: GraphStep, payload: Mapping[str, Any], ts: datetime | None) -> GraphStep:
@@ -439,7 +439,7 @@ def _failed(step: GraphStep, payload: Mapping[str, Any], ts: datetime | None) ->
 
 
 def _made_at_once(step: GraphStep, payload: Mapping[str, Any], ts: datetime | None) -> GraphStep:
-    """Return a step whose call was made without a task: the end says how long it took, unless a slow one had begun."""
+    """Return a step whose call had no task of its own: the end says how long it took, unless a slow one had begun."""
     call = payload.get("call")
     if not isinstance(call, Mapping):
         return step
@@ -454,7 +454,7 @@ def _skipped(step: GraphStep, payload: Mapping[str, Any], ts: datetime | None) -
 
 
 def _cut_off(step: GraphStep, ts: datetime | None) -> GraphStep:
-    """Of a run that has ended: nothing goes on."""
+    """Return a step of a run that has ended: nothing continues."""
     return replace(step, state="Stopped", finished_at=ts) if step.state == "Working" else step
 
 
@@ -463,7 +463,7 @@ def _is_last(view: GraphView, step_id: str) -> bool:
 
 
 def _final(step: GraphStep) -> GraphStep:
-    """A final state in which nothing is left to do; one that does something says so when it begins."""
+    """Return a final state without anything to do; others report when they begin."""
     return replace(step, state="Done", visits=1)
 
 

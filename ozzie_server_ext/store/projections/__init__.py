@@ -1,1 +1,1 @@
-"""Read models: tables, and the pure folds that fill them from facts. No clock and no chance in a fold."""
+"""Read models: tables, and the pure folds that fill them from facts, without clock or randomness."""

@@ -1,4 +1,4 @@
-"""The approvals: what was asked, and how it was answered."""
+"""The approvals: each request and its answer."""
 
 from ozzie_server_ext.domain.events import (
     ApprovalExpired,
@@ -13,44 +13,40 @@ from ozzie_server_ext.domain.events import (
 from ozzie_server_ext.protocol.codec import encode
 from ozzie_server_ext.protocol.jsontext import canonical_bytes
 from ozzie_server_ext.store.codec import time_text
-from ozzie_server_ext.store.tables import Column, Row, Rows, Table
+from ozzie_server_ext.store.tables import Row, Rows, Table, integer, text
 
 APPROVALS = Table(
     "approvals",
     (
-        Column("approval_id"),
-        Column("session_id", nullable=True),
-        Column("task_id", nullable=True),
-        Column("call_id"),
-        Column("status"),
-        Column("requested_at"),
-        Column("expires_at"),
-        Column("sentence"),
-        Column("tool_id"),
-        Column("name"),
-        Column("needs"),
-        Column("request"),
-        Column("extent"),
-        Column("by"),
-        Column("way"),
-        Column("comment"),
-        Column("why"),
-        Column("answered_at", nullable=True),
-        Column("position", "INTEGER"),
+        *text("approval_id"),
+        *text("session_id", "task_id", nullable=True),
+        *text(
+            "call_id",
+            "status",
+            "requested_at",
+            "expires_at",
+            "sentence",
+            "tool_id",
+            "name",
+            "needs",
+            "request",
+            "extent",
+            "by",
+            "way",
+            "comment",
+            "why",
+        ),
+        *text("answered_at", nullable=True),
+        *integer("position"),
     ),
     key=("approval_id",),
     indexes=(("session_id", "approval_id"), ("task_id",), ("status",)),
 )
-"""`status` is pending, granted, rejected, or expired; then `why` says whether its time was up, the call would do
-something else by now, or its task ended. A yes that is void has a `why` too. `request` is the whole
-`approval.requested` as JSON."""
+"""`status` is pending, granted, rejected or expired; then `why` says whether its time was up, the call changed or the
+task ended. A granted approval that became void has a `why` too. `request` is the `approval.requested` as JSON."""
 
-TASK_APPROVALS = Table(
-    "task_approvals",
-    (Column("task_id"), Column("approval_ids")),
-    key=("task_id",),
-)
-"""Those of each task that are pending, as a list of ids that are parted by spaces."""
+TASK_APPROVALS = Table("task_approvals", (*text("task_id", "approval_ids"),), key=("task_id",))
+"""The pending approvals of each task, as ids separated by spaces."""
 
 TABLES = (APPROVALS, TASK_APPROVALS)
 
@@ -66,7 +62,7 @@ HANDLES = (
 
 
 def apply(event: Event, rows: Rows) -> None:
-    """Fold one event. The first answer counts; there is none behind the end of the task."""
+    """Fold one event. The first answer counts; the end of the task expires pending approvals."""
     match event.body:
         case ApprovalRequested() as fact:
             rows.put(APPROVALS, _begin(event, fact))
@@ -85,35 +81,29 @@ def apply(event: Event, rows: Rows) -> None:
 
 
 def _begin(event: Event, fact: ApprovalRequested) -> Row:
-    return {
-        "approval_id": fact.approval_id,
-        "session_id": event.session_id,
-        "task_id": event.task_id,
-        "call_id": fact.call_id,
-        "status": "pending",
-        "requested_at": time_text(event.ts),
-        "expires_at": fact.expires_at,
-        "sentence": fact.sentence,
-        "tool_id": fact.tool_id,
-        "name": fact.name,
-        "needs": fact.needs.value,
-        "request": canonical_bytes(encode(fact)).decode(),
-        "extent": "",
-        "by": "",
-        "way": "",
-        "comment": "",
-        "why": "",
-        "answered_at": None,
-        "position": event.position,
-    }
+    return APPROVALS.row(
+        approval_id=fact.approval_id,
+        session_id=event.session_id,
+        task_id=event.task_id,
+        call_id=fact.call_id,
+        status="pending",
+        requested_at=time_text(event.ts),
+        expires_at=fact.expires_at,
+        sentence=fact.sentence,
+        tool_id=fact.tool_id,
+        name=fact.name,
+        needs=fact.needs.value,
+        request=canonical_bytes(encode(fact)).decode(),
+        position=event.position,
+    )
 
 
 def _end(event: Event, rows: Rows, approval_id: str, changes: Row) -> None:
     row = rows.get(APPROVALS, (approval_id,))
-    if row is None:  # its request was erased
+    if row is None:  # the request was erased
         return
     if row["status"] != "pending":
-        if row["status"] == "granted" and changes["status"] == "expired":  # a yes, which is void
+        if row["status"] == "granted" and changes["status"] == "expired":  # granted, but void
             rows.put(APPROVALS, {**row, "why": changes["why"]})
         return
     rows.put(APPROVALS, {**row, **changes, "answered_at": time_text(event.ts)})

@@ -1,4 +1,4 @@
-"""Which blobs the log needs: one row each, with how many facts name it whose content was not erased."""
+"""How many facts need each blob, not counting those whose content was erased."""
 
 from ozzie_server_ext.domain.artifacts import blob_of, is_own
 from ozzie_server_ext.domain.events import (
@@ -18,10 +18,10 @@ from ozzie_server_ext.domain.events import (
 )
 from ozzie_server_ext.domain.ids import BlobRef
 from ozzie_server_ext.store.projections.artifacts import ARTIFACTS
-from ozzie_server_ext.store.tables import Column, Rows, Table
+from ozzie_server_ext.store.tables import Rows, Table, integer, text
 
-BLOBS = Table("blobs", (Column("ref"), Column("needed", "INTEGER")), key=("ref",))
-"""`needed` counts the facts that name the blob. Of one with 0 the file may go, or is gone."""
+BLOBS = Table("blobs", (*text("ref"), *integer("needed")), key=("ref",))
+"""`needed` counts the facts that name the blob; at 0 its file may be removed, or is."""
 
 TABLES = (BLOBS,)
 
@@ -41,7 +41,7 @@ HANDLES = (
 
 
 def named_by(body: Fact) -> tuple[BlobRef, ...]:
-    """The blobs that a fact names, as often as it does. Each of them was put for it."""
+    """Return the blobs that a fact names, repeated as often as named. Each was put for it."""
     match body:
         case ArtifactCreated(storage_ref=ref):
             return (blob_of(ref),) if is_own(ref) else ()
@@ -63,7 +63,7 @@ def named_by(body: Fact) -> tuple[BlobRef, ...]:
 
 
 def apply(event: Event, rows: Rows) -> None:
-    """Fold one event. It has to come before the artifacts' fold: what was erased before is erased once."""
+    """Fold one event. Runs before the artifacts' fold, to count an erasure only once."""
     if isinstance(event.body, ArtifactErased):
         row = rows.get(ARTIFACTS, (event.body.artifact_id,))
         if row is not None and not row["erased_at"] and is_own(str(row["storage_ref"])):

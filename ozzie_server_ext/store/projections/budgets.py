@@ -1,4 +1,4 @@
-"""What each budget has used up, and what a person allowed in addition."""
+"""What each budget has used, and how much a person has raised it."""
 
 from typing import cast
 
@@ -7,23 +7,14 @@ from ozzie_server_ext.domain.events import BudgetRaised, Event, ModelCallComplet
 from ozzie_server_ext.domain.ids import CallId
 from ozzie_server_ext.store.projections.tasks import ancestors
 from ozzie_server_ext.store.projections.usage import MODEL_CALLS, has_ended
-from ozzie_server_ext.store.tables import Column, Row, Rows, Table, plus
+from ozzie_server_ext.store.tables import Row, Rows, Table, integer, plus, text
 
 BUDGETS = Table(
-    "budgets",
-    (
-        Column("scope"),
-        Column("key"),
-        Column("cost", "INTEGER"),
-        Column("tokens", "INTEGER"),
-        Column("raised_cost", "INTEGER"),
-        Column("raised_tokens", "INTEGER"),
-    ),
-    key=("scope", "key"),
+    "budgets", (*text("scope", "key"), *integer("cost", "tokens", "raised_cost", "raised_tokens")), key=("scope", "key")
 )
-"""One row for each task, session, project and day in which a model was called; a task has what it delegated, too.
-`cost` and `tokens` are what its calls were settled at, so a call without a known price adds nothing to `cost`, and one
-that was cut off the most that it may have taken. Money in 1e-9 USD."""
+"""One row for each task, session, project and day in which a model was called; a task includes what it delegated.
+`cost` and `tokens` are what calls were settled at: a call without a known price adds nothing to `cost`, an interrupted
+one the most it may have used. Money in 1e-9 USD."""
 
 TABLES = (BUDGETS,)
 
@@ -31,7 +22,7 @@ HANDLES = (ModelCallCompleted, ModelCallFailed, BudgetRaised)
 
 
 def apply(event: Event, rows: Rows) -> None:
-    """Fold one event. The row of the call that it ends is in `model_calls`, as it was before: a call ends once."""
+    """Fold one event. Runs before the usage fold, to see the call's row as it was: a call ends once."""
     if isinstance(event.body, ModelCallCompleted | ModelCallFailed) and has_ended(rows, event.body.call_id):
         return
     match event.body:
@@ -42,7 +33,7 @@ def apply(event: Event, rows: Rows) -> None:
             _count(event, rows, _call(rows, fact.call_id), fact.settled)
         case BudgetRaised(scope=scope, key=key, measure=measure, amount=amount):
             if measure == "time":
-                return  # a task's own, and told by its events
+                return  # a task's own limit, kept in its events
             row = _row(rows, Account(scope, key))
             column = f"raised_{measure}"
             rows.put(BUDGETS, {**row, column: plus(row[column], amount)})
@@ -51,7 +42,7 @@ def apply(event: Event, rows: Rows) -> None:
 
 
 def _call(rows: Rows, call_id: CallId) -> Row:
-    """Where its begin was erased, nothing of it is known."""
+    """Return the call's row, or a stand-in if its start was erased."""
     return rows.get(MODEL_CALLS, (call_id,)) or {"reserved_cost": None, "project": "", "day": ""}
 
 
@@ -71,5 +62,4 @@ def _count(event: Event, rows: Rows, call: Row, settled: Spending) -> None:
 
 
 def _row(rows: Rows, account: Account) -> Row:
-    found = rows.get(BUDGETS, tuple(account))
-    return found or {**dict.fromkeys(BUDGETS.names, 0), "scope": account.scope, "key": account.key}
+    return rows.get(BUDGETS, tuple(account)) or BUDGETS.row(scope=account.scope, key=account.key)

@@ -1,4 +1,4 @@
-"""Which files were made from content from outside: one row each, by its whole path."""
+"""Which files were made from outside content: one row each, by full path."""
 
 from pathlib import Path
 from typing import cast
@@ -9,15 +9,11 @@ from ozzie_server_ext.domain.json import Json
 from ozzie_server_ext.protocol.jsontext import loads
 from ozzie_server_ext.store.codec import strings_text
 from ozzie_server_ext.store.log import EventLog
-from ozzie_server_ext.store.tables import Column, Row, Rows, Table
+from ozzie_server_ext.store.tables import Row, Rows, Table, integer, text
 
-MARKS = Table(
-    "marks",
-    (Column("path"), Column("labels"), Column("sources"), Column("position", "INTEGER")),
-    key=("path",),
-)
-"""`labels` and `sources` are JSON lists, empty once a person has cleared them. Until then a mark stays, whoever writes
-to the file by hand."""
+MARKS = Table("marks", (*text("path", "labels", "sources"), *integer("position")), key=("path",))
+"""`labels` and `sources` are JSON lists, empty once a person has cleared them. Until then a mark stays, even if the
+file is edited by hand."""
 
 TABLES = (MARKS,)
 
@@ -25,8 +21,8 @@ HANDLES = (ToolCallStarted, ToolCallCompleted, LabelsCleared)
 
 
 def apply(event: Event, rows: Rows) -> None:
-    """Fold one event. What a call is about to write bears what the call is made from, beside what it bore: it may be
-    cut off in the middle, and who reads the file meanwhile is to know. What it brought itself comes with its end."""
+    """Fold one event. A file is marked when a call that writes it starts, as the call may be cut off midway and others
+    may read the file meanwhile; what the call itself brings in is added at its end."""
     match event.body:
         case ToolCallStarted(writes=paths) | ToolCallCompleted(wrote=paths) if event.labels:
             content = event.content
@@ -41,7 +37,7 @@ def apply(event: Event, rows: Rows) -> None:
 
 
 def content_of(row: Row) -> Content:
-    """What the file of that row was made from."""
+    """Return what the row's file was made from."""
     return Content(labels=_strings(row["labels"]), sources=_strings(row["sources"]))
 
 
@@ -50,17 +46,12 @@ def _strings(text: Json) -> tuple[str, ...]:
 
 
 def _mark(path: str, event: Event, labels: tuple[str, ...], sources: tuple[str, ...]) -> Row:
-    return {
-        "path": path,
-        "labels": strings_text(labels),
-        "sources": strings_text(sources),
-        "position": event.position,
-    }
+    labels_text, sources_text = strings_text(labels), strings_text(sources)
+    return MARKS.row(path=path, labels=labels_text, sources=sources_text, position=event.position)
 
 
 class FileMarks:
-    """The marks of one project's files, kept in memory as long as the log changes none. Paths are relative to its
-    folder."""
+    """The marks of one project's files, cached until the log changes one. Paths are relative to the project."""
 
     def __init__(self, log: EventLog, project: Path) -> None:
         self._log = log
@@ -70,17 +61,17 @@ class FileMarks:
         log.on_commit(self._follow)
 
     async def all(self) -> dict[str, Content]:
-        """What each marked file is made from, by their paths."""
+        """Return what each marked file is made from, by path."""
         while self._known is None:
             seen = self._changes
             rows = await self._log.rows("marks")
             found = {str(row["path"]): content_of(row) for row in rows if str(row["path"]).startswith(self._root)}
-            if seen == self._changes:  # else something was marked while it was read
+            if seen == self._changes:  # else something was marked meanwhile
                 self._known = {path.removeprefix(self._root): content for path, content in found.items() if content}
         return self._known
 
     async def below(self, path: str = "") -> Content:
-        """What a file is made from, or all files of a folder; of the whole project for none."""
+        """Return what a file, or all files of a folder, are made from; without a path, all files of the project."""
         marked = await self.all()
         if path in marked:
             return marked[path]

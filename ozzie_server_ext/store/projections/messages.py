@@ -1,30 +1,25 @@
-"""The messages of every session, in the order of their positions."""
+"""The messages of every session, in order of position."""
 
 from ozzie_server_ext.domain.events import Event, MessageCompleted, MessageReceived, MessageRejected
 from ozzie_server_ext.store.codec import strings_text, time_text
 from ozzie_server_ext.store.projections.tasks import is_delegated
-from ozzie_server_ext.store.tables import Column, Rows, Table
+from ozzie_server_ext.store.tables import Rows, Table, integer, text
 
 MESSAGES = Table(
     "messages",
     (
-        Column("message_id"),
-        Column("session_id", nullable=True),
-        Column("task_id", nullable=True),
-        Column("role"),
-        Column("text"),
-        Column("finish"),
-        Column("ts"),
-        Column("position", "INTEGER"),
-        Column("labels"),
-        Column("cell_id"),
+        *text("message_id"),
+        *text("session_id", "task_id", nullable=True),
+        *text("role", "text", "finish", "ts"),
+        *integer("position"),
+        *text("labels", "cell_id"),
     ),
     key=("message_id",),
     indexes=(("session_id", "position"), ("task_id",)),
 )
-"""`message_id` is a reply's `reply_id` where `role` is "assistant"; `finish` is empty where it is "user", and
-"rejected" of a reply that does not have the shape that was asked for; `labels` is a JSON list. `cell_id` is the
-notebook's cell that a user's message came from; empty where it came from none."""
+"""`message_id` is the `reply_id` of an assistant's message. `finish` is empty for a user's message, "rejected" for a
+reply that does not match the requested schema. `labels` is a JSON list. `cell_id` is the notebook cell that a user's
+message came from, or empty."""
 
 TABLES = (MESSAGES,)
 
@@ -32,7 +27,7 @@ HANDLES = (MessageReceived, MessageCompleted, MessageRejected)
 
 
 def apply(event: Event, rows: Rows) -> None:
-    """Fold one event. Of two with one id, the later stands. What is said within a delegated task is said to nobody."""
+    """Fold one event. A repeated id replaces the earlier message. Messages within a delegated task are left out."""
     if is_delegated(event.task_id, rows):
         return
     match event.body:
@@ -41,23 +36,21 @@ def apply(event: Event, rows: Rows) -> None:
         case MessageCompleted(reply_id=id_, text=text, finish=finish):
             role, cell_id = "assistant", ""
         case MessageRejected(reply_id=id_):
-            if (told := rows.get(MESSAGES, (id_,))) is not None:
-                rows.put(MESSAGES, {**told, "finish": "rejected"})
+            if (reply := rows.get(MESSAGES, (id_,))) is not None:
+                rows.put(MESSAGES, {**reply, "finish": "rejected"})
             return
         case _:
             return
-    rows.put(
-        MESSAGES,
-        {
-            "message_id": id_,
-            "session_id": event.session_id,
-            "task_id": event.task_id,
-            "role": role,
-            "text": text,
-            "finish": finish,
-            "ts": time_text(event.ts),
-            "position": event.position,
-            "labels": strings_text(event.labels),
-            "cell_id": cell_id,
-        },
+    row = MESSAGES.row(
+        message_id=id_,
+        session_id=event.session_id,
+        task_id=event.task_id,
+        role=role,
+        text=text,
+        finish=finish,
+        ts=time_text(event.ts),
+        position=event.position,
+        labels=strings_text(event.labels),
+        cell_id=cell_id,
     )
+    rows.put(MESSAGES, row)

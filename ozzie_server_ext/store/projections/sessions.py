@@ -1,4 +1,4 @@
-"""The sessions: one row each, and the key that finds one again."""
+"""The sessions: one row each, and a lookup by key."""
 
 from ozzie_server_ext.domain.errors import Conflict
 from ozzie_server_ext.domain.events import (
@@ -20,42 +20,38 @@ from ozzie_server_ext.domain.events import (
 from ozzie_server_ext.domain.ids import SessionId
 from ozzie_server_ext.store.codec import time_text
 from ozzie_server_ext.store.projections.tasks import is_delegated
-from ozzie_server_ext.store.tables import Column, Row, Rows, Table, plus, spent
+from ozzie_server_ext.store.tables import Row, Rows, Table, integer, plus, text, usage_changes
 
 SESSIONS = Table(
     "sessions",
     (
-        Column("session_id"),
-        Column("key"),
-        Column("title"),
-        Column("channel"),
-        Column("status"),
-        Column("created_at"),
-        Column("updated_at"),
-        Column("model"),
-        Column("chosen_model"),
-        Column("chosen_base_url"),
-        Column("message_count", "INTEGER"),
-        Column("input_tokens", "INTEGER"),
-        Column("output_tokens", "INTEGER"),
-        Column("cost", "INTEGER"),
-        Column("cost_known", "INTEGER"),
-        Column("last_position", "INTEGER"),
-        Column("parent"),
-        Column("forked_at", "INTEGER"),
+        *text(
+            "session_id",
+            "key",
+            "title",
+            "channel",
+            "status",
+            "created_at",
+            "updated_at",
+            "model",
+            "chosen_model",
+            "chosen_base_url",
+        ),
+        *integer("message_count", "input_tokens", "output_tokens", "cost", "cost_known", "last_position"),
+        *text("parent"),
+        *integer("forked_at"),
     ),
     key=("session_id",),
 )
-"""`status` is active, archived or closed. `key` is empty once another session has taken it.
-`model` is the one that was asked last for an answer, `chosen_model` what the user asked for (empty: the default).
-`cost` is in 1e-9 USD; `cost_known` is 0 once a call had no known price. A session that was forked has a `parent`, and
-begins with what that one was at the position `forked_at`."""
+"""`status` is active, archived or closed. `key` is empty once another session has taken it. `model` last answered,
+`chosen_model` is the user's choice (empty: the default). `cost` is in 1e-9 USD; `cost_known` is 0 once a call had no
+known price. A forked session has a `parent`, and begins with its history up to the position `forked_at`."""
 
 TITLE_LENGTH = 60
-"""In characters, of a title taken from a message."""
+"""Characters of a title taken from a message."""
 
-SESSION_KEYS = Table("session_keys", (Column("key"), Column("session_id")), key=("key",))
-"""`session_id` is empty where the key opens nothing any more."""
+SESSION_KEYS = Table("session_keys", (*text("key", "session_id"),), key=("key",))
+"""`session_id` is empty if the key opens no session any more."""
 
 TABLES = (SESSIONS, SESSION_KEYS)
 
@@ -77,10 +73,7 @@ HANDLES = (
 
 
 def apply(event: Event, rows: Rows) -> None:
-    """Fold one event.
-
-    Raises Conflict for a key or an id that another session has: of two that create a session, one wins.
-    """
+    """Fold one event. Raise Conflict for a key or id that another session has: of two that create one, one wins."""
     if event.session_id is None:
         return
     row = rows.get(SESSIONS, (event.session_id,))
@@ -105,7 +98,7 @@ def apply(event: Event, rows: Rows) -> None:
 
 
 def _hand_over(key: str, session_id: SessionId, rows: Rows) -> None:
-    """The session gets the key; the one that had it loses it."""
+    """Give the session the key; the session that had it loses it."""
     held = rows.get(SESSION_KEYS, (key,))
     if held is not None and held["session_id"] not in ("", session_id):
         holder = rows.get(SESSIONS, (held["session_id"],))
@@ -116,30 +109,21 @@ def _hand_over(key: str, session_id: SessionId, rows: Rows) -> None:
 
 def _begin(event: Event, fact: SessionCreated) -> Row:
     at = time_text(event.ts)
-    return {
-        "session_id": event.session_id,
-        "key": fact.key,
-        "title": fact.title,
-        "channel": fact.channel,
-        "status": "active",
-        "created_at": at,
-        "updated_at": at,
-        "model": "",
-        "chosen_model": "",
-        "chosen_base_url": "",
-        "message_count": 0,
-        "input_tokens": 0,
-        "output_tokens": 0,
-        "cost": 0,
-        "cost_known": 1,
-        "last_position": event.position,
-        "parent": "",
-        "forked_at": 0,
-    }
+    return SESSIONS.row(
+        session_id=event.session_id,
+        key=fact.key,
+        title=fact.title,
+        channel=fact.channel,
+        status="active",
+        created_at=at,
+        updated_at=at,
+        cost_known=1,
+        last_position=event.position,
+    )
 
 
 def _forked(fact: SessionForked, rows: Rows) -> Row:
-    """A fork is answered by what was chosen in its parent."""
+    """Return the changes of a fork, which inherits its parent's chosen model."""
     changes: Row = {"parent": fact.parent, "forked_at": fact.position}
     parent = rows.get(SESSIONS, (fact.parent,))
     if parent is not None:
@@ -170,7 +154,7 @@ def _changes(row: Row, event: Event) -> Row:
         case ModelCallStarted(model=model, purpose="answer"):
             return {"model": model}
         case ModelCallCompleted() as fact:
-            return spent(row, fact)
+            return usage_changes(row, fact)
         case ModelCallFailed() as fact:
             return {"cost_known": 0} if fact.cost_is_unknown else {}
         case _:
@@ -178,7 +162,7 @@ def _changes(row: Row, event: Event) -> Row:
 
 
 def _title_from(text: str) -> str:
-    """The first line that says anything, cut at a word where one ends in time."""
+    """Return the first non-empty line, cut at a word if one ends in time."""
     line = " ".join(next(iter(text.strip().splitlines()), "").split())
     if len(line) <= TITLE_LENGTH:
         return line

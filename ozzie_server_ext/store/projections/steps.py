@@ -1,4 +1,4 @@
-"""The steps of runs of skills, a row for each visit, and the places that a run can go on from."""
+"""The steps of skill runs, one row for each visit, and the checkpoints that a run can continue from."""
 
 from typing import cast, get_args
 
@@ -17,40 +17,27 @@ from ozzie_server_ext.domain.ids import TaskId
 from ozzie_server_ext.domain.steps import StepRecord, StepStatus
 from ozzie_server_ext.protocol.jsontext import canonical_bytes
 from ozzie_server_ext.store.codec import time_text
-from ozzie_server_ext.store.tables import Column, Row, Rows, Table
+from ozzie_server_ext.store.tables import Row, Rows, Table, integer, text
 
 STEPS = Table(
     "steps",
     (
-        Column("task_id"),
-        Column("step_id"),
-        Column("visit", "INTEGER"),
-        Column("attempt", "INTEGER"),
-        Column("status"),
-        Column("child_id", nullable=True),
-        Column("event"),
-        Column("leads_to"),
-        Column("message"),
-        Column("started_at", nullable=True),
-        Column("finished_at", nullable=True),
-        Column("ended_by", nullable=True),
+        *text("task_id", "step_id"),
+        *integer("visit", "attempt"),
+        *text("status"),
+        *text("child_id", nullable=True),
+        *text("event", "leads_to", "message"),
+        *text("started_at", "finished_at", "ended_by", nullable=True),
     ),
     key=("task_id", "step_id", "visit"),
     indexes=(("child_id",),),
 )
-"""`child_id` is the task that carries out the latest attempt; `started_at` is when the first one began; `ended_by` the
-event in which its output stands."""
+"""`child_id` is the task that carries out the latest attempt; `started_at` is the start of the first one; `ended_by` is
+the event that holds its output."""
 
 CHECKPOINTS = Table(
     "checkpoints",
-    (
-        Column("checkpoint_id"),
-        Column("task_id"),
-        Column("node_id"),
-        Column("state_json"),
-        Column("ts"),
-        Column("position", "INTEGER"),
-    ),
+    (*text("checkpoint_id", "task_id", "node_id", "state_json", "ts"), *integer("position")),
     key=("checkpoint_id",),
     indexes=(("task_id", "position"),),
 )
@@ -61,7 +48,7 @@ HANDLES = (*get_args(StepFact), CheckpointSaved)
 
 
 def apply(event: Event, rows: Rows) -> None:
-    """Fold one event. Raises IllegalStep for a fact that the step's state does not allow: so a step ends once."""
+    """Fold one event. Raise IllegalStep for a fact that the step's state does not allow: a step ends once."""
     fact = event.body
     if event.task_id is None:
         raise InputError(f"{fact.type} needs a task_id.")
@@ -77,7 +64,7 @@ def apply(event: Event, rows: Rows) -> None:
 
 
 def record_from(row: Row) -> StepRecord:
-    """The domain's view of a row of `steps`."""
+    """Return a row of `steps` as the domain's record."""
     child = row["child_id"]
     return StepRecord(
         step_id=cast(str, row["step_id"]),
@@ -93,28 +80,28 @@ def record_from(row: Row) -> StepRecord:
 
 def _row(event: Event, before: Row | None, record: StepRecord) -> Row:
     at = time_text(event.ts)
-    return {
-        "task_id": event.task_id,
-        "step_id": record.step_id,
-        "visit": record.visit,
-        "attempt": record.attempt,
-        "status": record.status.value,
-        "child_id": record.task,
-        "event": record.event,
-        "leads_to": record.to,
-        "message": record.message,
-        "started_at": (at if record.attempt else None) if before is None else before["started_at"],
-        "finished_at": at if record.is_settled else None,
-        "ended_by": event.event_id if record.is_settled else None,
-    }
+    return STEPS.row(
+        task_id=event.task_id,
+        step_id=record.step_id,
+        visit=record.visit,
+        attempt=record.attempt,
+        status=record.status.value,
+        child_id=record.task,
+        event=record.event,
+        leads_to=record.to,
+        message=record.message,
+        started_at=(at if record.attempt else None) if before is None else before["started_at"],
+        finished_at=at if record.is_settled else None,
+        ended_by=event.event_id if record.is_settled else None,
+    )
 
 
 def _checkpoint(event: Event, fact: CheckpointSaved) -> Row:
-    return {
-        "checkpoint_id": fact.checkpoint_id,
-        "task_id": event.task_id,
-        "node_id": fact.node_id,
-        "state_json": canonical_bytes(fact.state).decode(),
-        "ts": time_text(event.ts),
-        "position": event.position,
-    }
+    return CHECKPOINTS.row(
+        checkpoint_id=fact.checkpoint_id,
+        task_id=event.task_id,
+        node_id=fact.node_id,
+        state_json=canonical_bytes(fact.state).decode(),
+        ts=time_text(event.ts),
+        position=event.position,
+    )

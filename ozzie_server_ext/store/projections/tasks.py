@@ -1,4 +1,4 @@
-"""The tasks: where each stands, by the state machine of the domain, and what it has used."""
+"""The tasks: the state of each, by the domain's state machine, and what it has used."""
 
 from collections.abc import Iterator
 from functools import lru_cache
@@ -41,60 +41,35 @@ from ozzie_server_ext.domain.ids import SessionId, TaskId
 from ozzie_server_ext.domain.tasks import Task, TaskStatus, Unheard
 from ozzie_server_ext.protocol.jsontext import canonical_bytes
 from ozzie_server_ext.store.codec import time_text
-from ozzie_server_ext.store.tables import Column, Row, Rows, Table, plus, spent
+from ozzie_server_ext.store.tables import Row, Rows, Table, integer, plus, text, usage_changes
 
 TASKS = Table(
     "tasks",
     (
-        Column("task_id"),
-        Column("session_id", nullable=True),
-        Column("status"),
-        Column("title"),
-        Column("mode"),
-        Column("attempt", "INTEGER"),
-        Column("epoch"),
-        Column("reason"),
-        Column("stop_by"),
-        Column("pause_by"),
-        Column("created_at"),
-        Column("updated_at"),
-        Column("finished_at", nullable=True),
-        Column("message_id"),
-        Column("thread_id"),
-        Column("parent_id", nullable=True),
-        Column("step_id"),
-        Column("scope_id"),
-        Column("channel"),
-        Column("sender_id"),
-        Column("risk_level"),
-        Column("model"),
-        Column("attended", "INTEGER"),
-        Column("limits"),
-        Column("latest_event_id"),
-        Column("updates", "INTEGER"),
-        Column("heard", "INTEGER"),
-        Column("rounds", "INTEGER"),
-        Column("tool_calls", "INTEGER"),
-        Column("input_tokens", "INTEGER"),
-        Column("output_tokens", "INTEGER"),
-        Column("cost", "INTEGER"),
-        Column("cost_known", "INTEGER"),
-        Column("error_kind", nullable=True),
-        Column("error_code", nullable=True),
-        Column("error_message", nullable=True),
-        Column("error_hint", nullable=True),
+        *text("task_id"),
+        *text("session_id", nullable=True),
+        *text("status", "title", "mode"),
+        *integer("attempt"),
+        *text("epoch", "reason", "stop_by", "pause_by", "created_at", "updated_at"),
+        *text("finished_at", nullable=True),
+        *text("message_id", "thread_id"),
+        *text("parent_id", nullable=True),
+        *text("step_id", "scope_id", "channel", "sender_id", "risk_level", "model"),
+        *integer("attended"),
+        *text("limits", "latest_event_id"),
+        *integer("updates", "heard", "rounds", "tool_calls", "input_tokens", "output_tokens", "cost", "cost_known"),
+        *text("error_kind", "error_code", "error_message", "error_hint", nullable=True),
     ),
     key=("task_id",),
     indexes=(("session_id", "created_at"), ("status",), ("parent_id",)),
 )
-"""`parent_id` is the task that it was delegated by, and `step_id` the step of that which it carries out. `stop_by` is
-who asked for the task's end, and `pause_by` who for its pause, until that has come; `model` is what the caller chose,
-or who answers in its place by the choice of a budget, `limits` the JSON of `Limits`, `rounds` the highest round that a
-call named. `updates` counts what was said to it meanwhile, `heard` how much of that its model was asked with. The error
-columns have a value only while the task is FAILED."""
+"""`parent_id` is the task that delegated it, `step_id` the step that it carries out there. `stop_by` and `pause_by` say
+who requested its end or pause, until that comes. `model` is what the caller chose, or the substitute that a budget
+chose; `limits` is the JSON of `Limits`, `rounds` the highest round of a call. `updates` counts the messages added while
+it runs, `heard` those that its model has received. The error columns have a value only while the task is FAILED."""
 
 MOST_DEPTH = 32
-"""More tasks do not delegate to each other; it bounds the fold, whatever stands in a log."""
+"""Limit on the depth of delegation; bounds the fold, whatever a log holds."""
 
 TABLES = (TASKS,)
 
@@ -125,10 +100,8 @@ _NO_ERROR: Row = {"error_kind": None, "error_code": None, "error_message": None,
 
 
 def apply(event: Event, rows: Rows) -> None:
-    """Fold one event.
-
-    Raises IllegalTransition for a fact that the task's state does not allow, Unheard for an end that comes too early.
-    """
+    """Fold one event. Raise IllegalTransition for a fact that the task's state does not allow, Unheard for an end
+    before its model has received all updates."""
     fact = event.body
     if event.task_id is None:
         if isinstance(fact, TaskFact):
@@ -149,7 +122,7 @@ def apply(event: Event, rows: Rows) -> None:
 
 
 def ancestors(task_id: TaskId | None, rows: Rows) -> Iterator[Row]:
-    """The tasks that one was delegated by, the nearest first: what it uses, they use."""
+    """Yield the tasks that delegated this one, nearest first: its usage counts as theirs."""
     for _ in range(MOST_DEPTH):
         row = rows.get(TASKS, (task_id,))
         if row is None or row["parent_id"] is None:
@@ -167,7 +140,7 @@ def is_delegated(task_id: TaskId | None, rows: Rows) -> bool:
 
 
 def task_from(row: Row) -> Task:
-    """The domain's view of a row of `tasks`."""
+    """Return a row of `tasks` as the domain's task."""
     return Task(
         task_id=TaskId(cast(str, row["task_id"])),
         session_id=None if row["session_id"] is None else SessionId(cast(str, row["session_id"])),
@@ -186,55 +159,44 @@ def task_from(row: Row) -> Task:
 def _begin(event: Event, task_id: TaskId, fact: TaskCreated) -> Row:
     task = tasks.create(task_id, event.session_id, fact)
     at = time_text(event.ts)
+    return TASKS.row(
+        task_id=task_id,
+        session_id=task.session_id,
+        title=task.title,
+        mode=task.mode,
+        created_at=at,
+        updated_at=at,
+        message_id=fact.message_id,
+        thread_id=fact.thread_id,
+        parent_id=fact.parent,
+        step_id=fact.step,
+        scope_id=fact.scope_id,
+        channel=fact.channel,
+        sender_id=fact.sender_id,
+        risk_level=fact.risk_level,
+        model=fact.model,
+        attended=int(fact.attended),
+        limits=_limits_text(task.limits),
+        latest_event_id=event.event_id,
+        cost_known=1,
+        **_state(task),
+    )
+
+
+def _state(task: Task) -> Row:
     return {
-        "task_id": task_id,
-        "session_id": task.session_id,
         "status": task.status.value,
-        "title": task.title,
-        "mode": task.mode,
         "attempt": task.attempt,
         "epoch": task.epoch,
         "reason": task.reason,
         "stop_by": task.stop_by,
         "pause_by": task.pause_by,
-        "created_at": at,
-        "updated_at": at,
-        "finished_at": None,
-        "message_id": fact.message_id,
-        "thread_id": fact.thread_id,
-        "parent_id": fact.parent,
-        "step_id": fact.step,
-        "scope_id": fact.scope_id,
-        "channel": fact.channel,
-        "sender_id": fact.sender_id,
-        "risk_level": fact.risk_level,
-        "model": fact.model,
-        "attended": int(fact.attended),
-        "limits": _limits_text(task.limits),
-        "latest_event_id": event.event_id,
-        "updates": 0,
-        "heard": 0,
-        "rounds": 0,
-        "tool_calls": 0,
-        "input_tokens": 0,
-        "output_tokens": 0,
-        "cost": 0,
-        "cost_known": 1,
-        **_NO_ERROR,
     }
 
 
 def _transition(event: Event, row: Row, fact: TaskFact) -> Row:
     task = tasks.fold(task_from(row), fact)
-    changes: Row = {
-        "status": task.status.value,
-        "attempt": task.attempt,
-        "epoch": task.epoch,
-        "reason": task.reason,
-        "stop_by": task.stop_by,
-        "pause_by": task.pause_by,
-        "finished_at": None if task.is_open else time_text(event.ts),
-    }
+    changes = {**_state(task), "finished_at": None if task.is_open else time_text(event.ts)}
     match fact:
         case TaskSucceeded():
             if row["mode"] == "FREE" and cast(int, row["updates"]) > cast(int, row["heard"]):
@@ -257,11 +219,11 @@ def _transition(event: Event, row: Row, fact: TaskFact) -> Row:
 
 
 def _limits_text(limits: Limits) -> str:
-    """As JSON. What no skill bounds is written as it was before skills had budgets of their own."""
-    told = msgspec.to_builtins(limits)
+    """Return the limits as JSON; without a skill, as it was before skills had budgets of their own."""
+    fields = msgspec.to_builtins(limits)
     if not limits.skill:
-        del told["skill"], told["skill_bounds"]
-    return canonical_bytes(told).decode()
+        del fields["skill"], fields["skill_bounds"]
+    return canonical_bytes(fields).decode()
 
 
 def _use(event: Event, row: Row) -> Row:
@@ -271,7 +233,7 @@ def _use(event: Event, row: Row) -> Row:
         case TaskUpdated():
             return {"updates": plus(row["updates"], 1)}
         case ModelCallCompleted() as fact:
-            return spent(row, fact)
+            return usage_changes(row, fact)
         case ModelCallFailed() as fact:
             return {"cost_known": 0} if fact.cost_is_unknown else {}
         case TaskModelChosen(model=model):

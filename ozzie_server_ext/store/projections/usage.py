@@ -1,66 +1,47 @@
-"""What models used: one row per call, and the sums per session, model and day in UTC."""
+"""Model usage: one row per call, and sums per session, model and day in UTC."""
 
 from typing import cast
 
 from ozzie_server_ext.domain.events import Event, ModelCallCompleted, ModelCallFailed, ModelCallStarted
 from ozzie_server_ext.domain.ids import CallId
 from ozzie_server_ext.store.codec import time_text
-from ozzie_server_ext.store.tables import Column, Row, Rows, Table, plus
+from ozzie_server_ext.store.tables import Row, Rows, Table, integer, plus, real, text
 
 MODEL_CALLS = Table(
     "model_calls",
     (
-        Column("call_id"),
-        Column("session_id", nullable=True),
-        Column("task_id", nullable=True),
-        Column("reply_id"),
-        Column("round", "INTEGER"),
-        Column("alias"),
-        Column("provider"),
-        Column("model"),
-        Column("status"),
-        Column("finish"),
-        Column("error_code"),
-        Column("input_tokens", "INTEGER"),
-        Column("output_tokens", "INTEGER"),
-        Column("cached_tokens", "INTEGER"),
-        Column("cost", "INTEGER", nullable=True),
-        Column("reserved_cost", "INTEGER", nullable=True),
-        Column("reserved_tokens", "INTEGER"),
-        Column("project"),
-        Column("day"),
-        Column("latency_ms", "REAL", nullable=True),
-        Column("ttft_ms", "REAL", nullable=True),
-        Column("started_at"),
-        Column("ended_at", nullable=True),
+        *text("call_id"),
+        *text("session_id", "task_id", nullable=True),
+        *text("reply_id"),
+        *integer("round"),
+        *text("alias", "provider", "model", "status", "finish", "error_code"),
+        *integer("input_tokens", "output_tokens", "cached_tokens"),
+        *integer("cost", "reserved_cost", nullable=True),
+        *integer("reserved_tokens"),
+        *text("project", "day"),
+        *real("latency_ms", "ttft_ms", nullable=True),
+        *text("started_at"),
+        *text("ended_at", nullable=True),
     ),
     key=("call_id",),
     indexes=(("task_id",),),
 )
-"""`status` is started, completed or failed. `cost` has no value while the call runs and where the price is unknown.
-`project` and `day` are those of the budgets that the call counts against."""
+"""`status` is started, completed or failed. `cost` is NULL while the call runs and if the price is unknown. `project`
+and `day` name the budgets that the call counts against."""
 
 USAGE = Table(
     "usage",
     (
-        Column("session_id"),
-        Column("alias"),
-        Column("provider"),
-        Column("model"),
-        Column("day"),
-        Column("calls", "INTEGER"),
-        Column("failed_calls", "INTEGER"),
-        Column("unknown_price_calls", "INTEGER"),
-        Column("input_tokens", "INTEGER"),
-        Column("output_tokens", "INTEGER"),
-        Column("cached_tokens", "INTEGER"),
-        Column("cost", "INTEGER"),
+        *text("session_id", "alias", "provider", "model", "day"),
+        *integer(
+            "calls", "failed_calls", "unknown_price_calls", "input_tokens", "output_tokens", "cached_tokens", "cost"
+        ),
     ),
     key=("session_id", "alias", "provider", "model", "day"),
     indexes=(("day",),),
 )
-"""Counts calls on the day on which they ended; `calls` includes the failed ones; `session_id` is empty where a call
-had no session."""
+"""Calls count on the day on which they ended; `calls` includes failed ones; `session_id` is empty for calls without a
+session."""
 
 TABLES = (MODEL_CALLS, USAGE)
 
@@ -68,8 +49,7 @@ HANDLES = (ModelCallStarted, ModelCallCompleted, ModelCallFailed)
 
 
 def apply(event: Event, rows: Rows) -> None:
-    """Fold one event. The end of a call that never began counts under a model without a name, a second end of one that
-    has ended not at all."""
+    """Fold one event. The end of a call without a start counts under an empty model name; a second end is ignored."""
     if isinstance(event.body, ModelCallCompleted | ModelCallFailed) and has_ended(rows, event.body.call_id):
         return
     match event.body:
@@ -97,14 +77,14 @@ def apply(event: Event, rows: Rows) -> None:
                 "ended_at": time_text(event.ts),
             }
             rows.put(MODEL_CALLS, call)
-            # What may have been charged, and nobody said how much.
+            # It may have been charged, and nobody said how much.
             _count(rows, call, failed=1, unknown=int(fact.cost_is_unknown))
         case _:
             return
 
 
 def has_ended(rows: Rows, call_id: CallId) -> bool:
-    """Whether an end of the call is in the table."""
+    """Whether the call has ended."""
     row = rows.get(MODEL_CALLS, (call_id,))
     return row is not None and row["status"] != "started"
 
@@ -129,39 +109,19 @@ def _call(event: Event, rows: Rows, call_id: CallId) -> Row:
 
 
 def _unknown(event: Event, call_id: CallId) -> Row:
-    return {
-        "call_id": call_id,
-        "session_id": event.session_id,
-        "task_id": event.task_id,
-        "reply_id": "",
-        "round": 0,
-        "alias": "",
-        "provider": "",
-        "model": "",
-        "status": "started",
-        "finish": "",
-        "error_code": "",
-        "input_tokens": 0,
-        "output_tokens": 0,
-        "cached_tokens": 0,
-        "cost": None,
-        "reserved_cost": None,
-        "reserved_tokens": 0,
-        "project": "",
-        "day": "",
-        "latency_ms": None,
-        "ttft_ms": None,
-        "started_at": time_text(event.ts),
-        "ended_at": None,
-    }
+    return MODEL_CALLS.row(
+        call_id=call_id,
+        session_id=event.session_id,
+        task_id=event.task_id,
+        status="started",
+        started_at=time_text(event.ts),
+    )
 
 
 def _count(rows: Rows, call: Row, *, failed: int, unknown: int) -> None:
     day = cast(str, call["ended_at"])[:10]
     key = (call["session_id"] or "", call["alias"], call["provider"], call["model"], day)
-    row = rows.get(USAGE, key)
-    if row is None:
-        row = dict.fromkeys(USAGE.names, 0) | dict(zip(USAGE.key, key, strict=True))
+    row = rows.get(USAGE, key) or USAGE.row(**dict(zip(USAGE.key, key, strict=True)))
     rows.put(
         USAGE,
         {

@@ -1,26 +1,22 @@
-"""The child processes of the planes, as far as anybody recorded what became of them."""
+"""The child processes of the planes, as far as their end was recorded."""
 
 from ozzie_server_ext.domain.events import Event, WorkerLost, WorkerStarted
 from ozzie_server_ext.store.codec import time_text
-from ozzie_server_ext.store.tables import Column, Row, Rows, Table
+from ozzie_server_ext.store.tables import Rows, Table, integer, text
 
 WORKERS = Table(
     "workers",
     (
-        Column("plane"),
-        Column("pid", "INTEGER"),
-        Column("started"),
-        Column("boot"),
-        Column("status"),
-        Column("reason"),
-        Column("started_at"),
-        Column("ended_at", nullable=True),
+        *text("plane"),
+        *integer("pid"),
+        *text("started", "boot", "status", "reason", "started_at"),
+        *text("ended_at", nullable=True),
     ),
     key=("plane", "pid"),
     indexes=(("status",),),
 )
-"""`status` is running or lost; one that is said to run may have ended with its gateway. A number that is used again
-takes the place of the one before: that one can't run any more."""
+"""`status` is running or lost; one shown as running may have ended with its gateway. A reused pid replaces the earlier
+row: that process can't run any more."""
 
 TABLES = (WORKERS,)
 
@@ -28,19 +24,17 @@ HANDLES = (WorkerStarted, WorkerLost)
 
 
 def apply(event: Event, rows: Rows) -> None:
-    """Fold one event. The end of a worker whose start is not known leaves no row."""
+    """Fold one event. The end of an unknown worker leaves no row."""
     match event.body:
         case WorkerStarted() as fact:
-            row: Row = {
-                "plane": fact.plane,
-                "pid": fact.pid,
-                "started": fact.started,
-                "boot": fact.boot,
-                "status": "running",
-                "reason": "",
-                "started_at": time_text(event.ts),
-                "ended_at": None,
-            }
+            row = WORKERS.row(
+                plane=fact.plane,
+                pid=fact.pid,
+                started=fact.started,
+                boot=fact.boot,
+                status="running",
+                started_at=time_text(event.ts),
+            )
             rows.put(WORKERS, row)
         case WorkerLost(plane=plane, pid=pid, reason=reason):
             if (known := rows.get(WORKERS, (plane, pid))) is not None:

@@ -28,7 +28,7 @@ from ozzie_server_ext.domain.events import (
     ToolUse,
 )
 from ozzie_server_ext.domain.ids import CallId
-from ozzie_server_ext.models.driver import Finished, ModelEvent, ModelRequest, TextDelta, response_json
+from ozzie_server_ext.models.driver import ModelEvent, ModelRequest, TextDelta, finished
 from ozzie_server_ext.programs import gateway
 from ozzie_server_ext.protocol.jsontext import dumps
 from ozzie_server_ext.store import writer
@@ -130,8 +130,7 @@ class AskingModel:
         else:
             uses = (ToolUse(call_id=CallId(f"{request.call_id}_1"), name=tool, arguments=dumps({"path": path})),)
         finish = "tool_calls" if uses else "stop"
-        response = response_json(text=text, finish=finish, tool_uses=uses, usage=Usage(), cost=0)
-        yield Finished(finish=finish, tool_uses=uses, usage=Usage(), cost=0, response=response, ttft_ms=None)
+        yield finished(text=text, finish=finish, tool_uses=uses, usage=Usage(), cost=0, ttft_ms=None)
 
 
 def _tools() -> tuple[Tool, ...]:

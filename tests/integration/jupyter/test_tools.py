@@ -14,9 +14,10 @@ from ozzie_server_ext.domain.events import (
     ToolCallUncertain,
 )
 from ozzie_server_ext.domain.json import JsonObject
-from ozzie_server_ext.jupyter.kernels import Ended, InMemoryKernels, Ran
+from ozzie_server_ext.jupyter.kernels import Ended, Ran
 from ozzie_server_ext.models.scripted import Use
 from ozzie_server_ext.tasks.approvals import Answerer
+from tests.fakes.kernels import InMemoryKernels
 from tests.integration.jupyter.rig import NOTEBOOK, WAIT_S, KernelBench
 from tests.integration.jupyter.turns import ANA
 

@@ -93,7 +93,9 @@ def _replace(database: Path) -> None:
         pytest.param(
             *(_break_off, "is damaged: ", "Put a backup of the folder data in its place"), marks=pytest.mark.soak
         ),
-        pytest.param(*(_replace, "is another program's database.", "Name another OZZIE_PATH."), marks=pytest.mark.soak),
+        pytest.param(
+            *(_replace, "is another program's database.", "Set OZZIE_PATH to another folder."), marks=pytest.mark.soak
+        ),
     ],
 )
 def test_a_log_that_can_not_be_used_is_told_with_what_to_do_and_left_as_it_is(

@@ -212,7 +212,6 @@ async def test_what_is_no_token_is_said(rig: Rig, answer: TokenAnswer, said: str
 
     assert error.code == "provider.token_unavailable"
     assert str(error) == f'No token came from the token server of "main": "{said}".'
-    assert error.retryable
     assert again == "hello big wide world", "the next call asks anew"
     assert len(server.requests) == 2
 

@@ -203,7 +203,6 @@ async def test_a_refused_key_names_its_variable_and_never_the_key(rig: Rig) -> N
 async def test_a_busy_provider_says_how_long(rig: Rig) -> None:
     error, _ = await failure(rig, request("status-429"))
     assert error.after_s == 7.0
-    assert error.retryable
 
 
 async def test_a_provider_that_is_not_there_is_unreachable(rig: Rig) -> None:

@@ -80,7 +80,7 @@ async def test_a_call_is_sent_once_and_the_one_behind_it_goes_to_the_next_worker
     send_signal(rig, signal.SIGKILL)
     with pytest.raises(ModelError) as caught:
         await reading
-    assert (caught.value.code, caught.value.streamed, caught.value.retryable) == ("worker.lost", False, True)
+    assert (caught.value.code, caught.value.streamed) == ("worker.lost", False)
     assert text_of(await read(rig, request("echo"))) == "hello big wide world"
     assert len(rig.server.requests) == 2
 

@@ -9,8 +9,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from ozzie_server_ext.observability.clock import CountingIds, FakeClock
-from ozzie_server_ext.store.anchor import AnchorFiles, Record, read_anchor, read_key, read_record
-from ozzie_server_ext.store.anchoring import Anchoring, accept
+from ozzie_server_ext.store.anchor import AnchorFiles, Anchoring, Record, accept, read_anchor, read_key, read_record
 from ozzie_server_ext.store.checks import Verdict, verify_home
 from ozzie_server_ext.store.sqlite import SqliteEventLog
 from tests.replay.histories import renamed

@@ -16,8 +16,7 @@ from ozzie_server_ext.config.home import Home
 from ozzie_server_ext.domain.errors import OzzieError
 from ozzie_server_ext.domain.events import ConfigChanged
 from ozzie_server_ext.observability.clock import FakeClock
-from ozzie_server_ext.store.anchor import AnchorFiles
-from ozzie_server_ext.store.anchoring import Anchoring
+from ozzie_server_ext.store.anchor import AnchorFiles, Anchoring
 from ozzie_server_ext.store.blobs import FileBlobs
 from ozzie_server_ext.store.checks import Checked, DailyCheck, DeepVerdict, check_deeply
 from tests.integration.store.anchored import opened
@@ -269,7 +268,7 @@ async def test_once_a_day_a_process_of_its_own_checks_everything(kept: Kept) -> 
 async def test_a_check_that_can_not_be_completed_says_so(kept: Kept, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("ozzie_server_ext.store.checks._PROGRAM", "ozzie_server_ext.programs.nonesuch")
     found = await Watched(kept, FakeClock()).check()
-    assert "The check came to no end" in found.findings[0]
+    assert "The check did not finish" in found.findings[0]
     assert "ozzie events verify --deep" in found.findings[0]
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from ozzie_server_ext.observability.clock import SystemClock, UlidSource
-from ozzie_server_ext.store.anchoring import Anchoring
+from ozzie_server_ext.store.anchor import Anchoring
 from ozzie_server_ext.store.log import OwnerLost
 from ozzie_server_ext.store.sqlite import SqliteEventLog
 from ozzie_server_ext.store.writer import OwnerWatch

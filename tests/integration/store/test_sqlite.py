@@ -298,7 +298,7 @@ def test_when_the_disk_is_full_the_whole_batch_fails_and_the_log_goes_on(path: P
     assert sqlite_events.verify(connection).ok
     dump = sqlite_rows.dump(connection, TABLES)
     assert '"title":"after"' in dump
-    assert dump == writing.rebuild()
+    assert dump == writing.rebuild_and_dump()
     connection.close()
 
 

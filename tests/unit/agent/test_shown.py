@@ -107,7 +107,7 @@ async def test_the_next_of_a_chain_that_can_see_answers_instead_at_once(project:
     dear = replace(SEEING, provider="dear")
     chain = Chain((BLIND, SEEING), stronger=(dear,), wanted="blind")
     rig = TurnRig(project, [[Say("Red."), End()]], plan=replace(PLAN, chain=chain))
-    rig.parts.health.failed("blind", "provider.rate_limited", for_s=50.0, told=True)  # nobody waits for it
+    rig.parts.health.failed("blind", "provider.rate_limited", for_s=50.0, requested=True)  # nobody waits for it
     await ask(rig, "What is @a.png?", picture("a.png"))
 
     await rig.run()

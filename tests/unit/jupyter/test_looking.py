@@ -11,7 +11,7 @@ import pytest
 
 from ozzie_server_ext.domain.errors import InputError
 from ozzie_server_ext.jupyter.kernels import MIME, expression, told
-from ozzie_server_ext.jupyter.looking import tell
+from ozzie_server_ext.jupyter.looking import describe
 
 asked: list[str] = []
 
@@ -166,14 +166,14 @@ def test_the_traps_do_go_off() -> None:
 def test_nothing_of_the_users_is_asked_for_anything(kind: str) -> None:
     value = VALUES[kind]()
     asked.clear()
-    listed, one = tell({"x": value}, ""), tell({"x": value}, "x")
+    listed, one = describe({"x": value}, ""), describe({"x": value}, "x")
     assert asked == []
     assert listed["variables"][0]["name"] == "x"
     assert json.loads(json.dumps(one))["variable"]["type"]
 
 
 def test_what_is_not_asked_is_told_by_its_type_as_the_interpreter_has_it() -> None:
-    assert tell({"x": hostile()}, "x")["variable"] == {
+    assert describe({"x": hostile()}, "x")["variable"] == {
         "name": "x",
         "type": "Hostile",
         "note": "Only its type is told: to look further would run code of its own.",
@@ -213,18 +213,18 @@ def test_what_is_not_asked_is_told_by_its_type_as_the_interpreter_has_it() -> No
 )
 def test_what_is_huge_or_odd_is_told_in_little(value: object) -> None:
     for name in ("", "x"):
-        assert len(json.dumps(tell({"x": value}, name)).encode()) < 40_000
+        assert len(json.dumps(describe({"x": value}, name)).encode()) < 40_000
 
 
 def test_a_list_that_holds_itself_is_told() -> None:
     own: list[Any] = [1]
     own.append(own)
-    assert tell({"x": own}, "x")["variable"]["value"] == "[1, [1, […]]]"
+    assert describe({"x": own}, "x")["variable"]["value"] == "[1, [1, […]]]"
 
 
 def test_of_many_variables_some_are_told_and_the_others_counted() -> None:
-    told_of = tell({f"v{number:04}": number for number in range(1000)}, "")
-    assert (len(told_of["variables"]), told_of["left_out"]) == (200, 800)
+    described = describe({f"v{number:04}": number for number in range(1000)}, "")
+    assert (len(described["variables"]), described["left_out"]) == (200, 800)
 
 
 def test_a_frame_of_all_kinds_is_told_by_column() -> None:
@@ -241,7 +241,7 @@ def test_a_frame_of_all_kinds_is_told_by_column() -> None:
             7: [True, False],
         }
     )
-    variable = tell({"x": frame}, "x")["variable"]
+    variable = describe({"x": frame}, "x")["variable"]
     assert [(each["name"], each["dtype"], each["missing"]) for each in variable["columns"]] == [
         ("whole", "int64", 0),
         ("text", "string", 1),
@@ -268,7 +268,7 @@ def test_a_frame_of_all_kinds_is_told_by_column() -> None:
 
 def test_an_array_is_told_with_its_smallest_and_largest() -> None:
     value = np.array([[1.5, np.nan], [3.0, -2.0]])
-    assert tell({"x": value}, "x")["variable"] == {
+    assert describe({"x": value}, "x")["variable"] == {
         "name": "x",
         "type": "ndarray",
         "size": "2 × 2, float64",

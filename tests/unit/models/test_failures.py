@@ -5,7 +5,7 @@ from typing import get_args
 import pytest
 
 from ozzie_server_ext.models.driver import ModelChoice, ModelErrorCode
-from ozzie_server_ext.models.failures import RETRYABLE, ErrorContext, model_error
+from ozzie_server_ext.models.failures import ErrorContext, model_error
 
 CHOICE = ModelChoice(alias="main", provider="gpt4", driver="openai", model="gpt-4o", max_tokens=None)
 
@@ -18,7 +18,6 @@ def test_every_error_says_what_happened_and_what_to_do(code: ModelErrorCode) -> 
     assert "kept" in error.hint
     assert "{" not in str(error) + error.hint
     assert error.code == code
-    assert error.retryable is (code in RETRYABLE)
 
 
 def test_a_refused_key_names_the_variable_to_check() -> None:

@@ -255,7 +255,7 @@ def test_a_command_between_backticks_is_run(question: str, tool: str, args: Json
 
 
 def test_a_command_that_is_no_list_of_words_is_not_run() -> None:
-    assert "can't part this into words" in said(user("Run `echo 'a` on this machine"), tools=HANDS)
+    assert "can't split this into words" in said(user("Run `echo 'a` on this machine"), tools=HANDS)
 
 
 @pytest.mark.parametrize(

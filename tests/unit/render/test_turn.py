@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ozzie_server_ext.domain.events import EVENT_CLASSES
 from ozzie_server_ext.protocol.frames import NAMES
 from ozzie_server_ext.render.console import plain_text
 from ozzie_server_ext.render.static import static_bundle, turn_json, turn_markdown
@@ -83,7 +84,7 @@ def test_every_beginning_of_a_turn_can_be_shown(length: int):
 
 def test_frames_of_any_kind_leave_a_turn_that_can_be_shown():
     view = new_turn()
-    for name in NAMES:
+    for name in sorted({kind.type for kind in EVENT_CLASSES} | set(NAMES)):
         view = fold(view, name, {}, START)
         assert live_html(view)
         assert static_bundle(view)[0]["text/plain"]

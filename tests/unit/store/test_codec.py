@@ -51,7 +51,7 @@ def test_every_older_shape_reads_as_the_present_one(schema: int, raw: bytes) -> 
 
 
 def test_a_missing_step_is_named() -> None:
-    with pytest.raises(DamagedStore, match=r"version 1 of test\.moved"):
+    with pytest.raises(DamagedStore, match=r"Version 1 of test\.moved"):
         decode(b"{}", 1, BodyCodec((Moved,), {("test.moved", 2): _with_unit}))
 
 
