@@ -7,7 +7,7 @@ from typing import Literal
 from ozzie_server_ext.agent.questions import AGAIN, ALLOW, CHEAPER, DONE, LEAVE
 from ozzie_server_ext.agent.rounds import GO_ON
 from ozzie_server_ext.config.settings import CHEAP, MOST_AMOUNT
-from ozzie_server_ext.domain.approvals import answered
+from ozzie_server_ext.domain.approvals import parse_answer
 from ozzie_server_ext.domain.budget import Scope
 from ozzie_server_ext.domain.calls import CallRecord
 from ozzie_server_ext.domain.clock import Clock
@@ -97,7 +97,7 @@ class Answers:
         asked = await self.question(task_id)
         if asked is None or (prompt_id is not None and prompt_id != asked.prompt.prompt_id):
             raise await self._late(task_id)
-        chosen, text = answered(asked.prompt.options, option, text)
+        chosen, text = parse_answer(asked.prompt.options, option, text)
         if chosen.name == ALLOW and asked.breach is not None and asked.breach.scope not in scopes:
             raise PolicyError(
                 "This budget is not for its session alone: a kernel may not raise it.",

@@ -28,7 +28,7 @@ from ozzie_server_ext.domain.events import (
     content_of,
 )
 from ozzie_server_ext.domain.ids import SessionId, TaskId, task_stream
-from ozzie_server_ext.domain.tasks import Claim, TaskStatus, TurnHeld, Unheard
+from ozzie_server_ext.domain.tasks import Claim, TaskStatus, TurnHeld, UnreadUpdate
 from ozzie_server_ext.observability.logs import logger
 from ozzie_server_ext.store.log import ClaimLost, EventLog, OwnerLost
 from ozzie_server_ext.store.recorder import Recorder
@@ -229,7 +229,7 @@ class TaskDriver:
             end = await self._run(row, recorder)
             try:
                 return await self._patiently(recorder, partial(self._end, recorder, end))
-            except Unheard:  # its model is asked once more, with what was said in the last moment
+            except UnreadUpdate:  # its model is asked once more, with what was said in the last moment
                 continue
 
     async def _run(self, row: Row, recorder: Recorder) -> TaskSucceeded | TaskFailed:

@@ -11,10 +11,10 @@ from ozzie_server_ext.domain.messages import (
     MAX_PICTURE_BYTES,
     MAX_PICTURES,
     MAX_SHOWN_BYTES,
-    Named,
+    MentionedPictures,
     Picture,
     media_type_of,
-    named_pictures,
+    mentioned_pictures,
 )
 from ozzie_server_ext.domain.paths import path_parts
 from ozzie_server_ext.store.blobs import BlobStore
@@ -47,23 +47,23 @@ class PictureIntake:
         self._turn = asyncio.Lock()
         self._reading: asyncio.Future[bytes | None] | None = None
 
-    async def of(self, text: str) -> Named:
+    async def of(self, text: str) -> MentionedPictures:
         """The pictures that `text` names, kept by content address. One that is not there is no mistake: a message may
         name what is still to be made.
 
         Raises InputError for one that is there and can't be shown: a message is not answered without what its writer
         wants to have seen.
         """
-        named = list(named_pictures(text))
+        named = list(mentioned_pictures(text))
         if not named:
-            return Named()
+            return MentionedPictures()
         try:
             async with asyncio.timeout(WAIT_S), self._turn:
                 return await self._taken_in(named)
         except TimeoutError:
             raise _refused("The pictures can't be read: the disk does not answer.", "Try again in a moment") from None
 
-    async def _taken_in(self, named: list[str]) -> Named:
+    async def _taken_in(self, named: list[str]) -> MentionedPictures:
         found: list[Picture] = []
         content_of = CLEAN
         absent: list[str] = []
@@ -85,7 +85,7 @@ class PictureIntake:
             ref = await self._blobs.put(content)
             content_of = content_of | await self._marks("/".join(path_parts(path) or ()))
             found.append(Picture(path=path, ref=ref, media_type=media_type, size=len(content)))
-        return Named(tuple(found), tuple(absent[:MAX_PICTURES]), content_of)
+        return MentionedPictures(tuple(found), tuple(absent[:MAX_PICTURES]), content_of)
 
     async def _content(self, path: str) -> bytes | None:
         if self._reading is not None and not self._reading.done():

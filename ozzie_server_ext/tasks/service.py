@@ -26,7 +26,7 @@ from ozzie_server_ext.domain.events import (
 )
 from ozzie_server_ext.domain.ids import MessageId, SessionId, TaskId, is_ulid, task_stream
 from ozzie_server_ext.domain.json import Json, JsonObject
-from ozzie_server_ext.domain.messages import Named
+from ozzie_server_ext.domain.messages import MentionedPictures
 from ozzie_server_ext.domain.tasks import FINAL, HELD, OPEN, TaskStatus
 from ozzie_server_ext.protocol.codec import decode
 from ozzie_server_ext.protocol.jsontext import loads
@@ -116,7 +116,7 @@ class TaskService:
         log: EventLog,
         ids: IdSource,
         runner: Runner,
-        pictures: Callable[[str], Awaitable[Named]] | None = None,
+        pictures: Callable[[str], Awaitable[MentionedPictures]] | None = None,
     ) -> None:
         """`pictures` takes in those that a message names. It raises InputError for what can't be shown."""
         self._log = log
@@ -147,13 +147,13 @@ class TaskService:
         async with self._sending_again:
             return await self._taken(task_id, turn) or await self._begin(task_id, turn, limits, started, named)
 
-    async def _look_at(self, turn: NewTurn, started: SkillStarted | None) -> Named:
+    async def _look_at(self, turn: NewTurn, started: SkillStarted | None) -> MentionedPictures:
         """Check the schema, and take in the pictures that the message names. Raises InputError."""
         if started is not None:
-            return Named()
+            return MentionedPictures()
         if turn.answer_schema is not None:
             await expect_schema(turn.answer_schema)
-        return Named() if self._pictures is None else await self._pictures(turn.text)
+        return MentionedPictures() if self._pictures is None else await self._pictures(turn.text)
 
     async def _taken(self, task_id: TaskId, turn: NewTurn) -> Submitted | None:
         """Return what became of a message that was taken in before, or None. Raises Conflict."""
@@ -166,7 +166,7 @@ class TaskService:
         return Submitted(task_id=task_id, message_id=MessageId(task_id), position=events[0].position, ahead=0)
 
     async def _begin(
-        self, task_id: TaskId, turn: NewTurn, limits: Limits, started: SkillStarted | None, named: Named
+        self, task_id: TaskId, turn: NewTurn, limits: Limits, started: SkillStarted | None, named: MentionedPictures
     ) -> Submitted:
         """Record the message and its task in one append, and queue the task."""
         message_id, origin = turn.message_id or MessageId(self._ids.new()), turn.origin
