@@ -18,8 +18,8 @@ _OF = r"(?:RSA |EC |DSA |OPENSSH |ENCRYPTED |PGP )?PRIVATE KEY(?: BLOCK)?-----"
 _BEGIN = re.compile(f"-----BEGIN {_OF}")
 _END = re.compile(f"-----END {_OF}")
 
-# Behind a line: the end of a literal, an escaped line break, a comma. Before one: quotes, comments, numbers, file names.
-# Neither has many characters of the alphabet of keys.
+# Behind a line: the end of a literal, an escaped line break, a comma. Before one: quotes, comments, numbers, names of
+# files. Neither has many characters of the alphabet of keys.
 _JOIN = r"(?:\\{1,4}+[rnt]|[^\w+/\n-]){0,16}+(?:\n[^\n]{0,24}?){0,3}?"
 _HEADER = re.compile(
     _JOIN + r"(?:Proc-Type|DEK-Info|Version|Comment|Charset|Hash|MessageID):(?:[^\n\\\"']|\\(?![rn])){0,100}+"
@@ -326,7 +326,8 @@ def without_known(text: str, known: Sequence[str]) -> str:
 
 
 def redacted_lines(text: str) -> str:
-    """Like `redact_text`, but keep the number of lines, so that line numbers stay valid."""
+    """Like `redact_text`, but keep the number of lines: line numbers stay valid, and no page of the text has a part of
+    a secret."""
     return _without_shapes(_masked(text, private_keys(text), lines=True))
 
 

@@ -15,7 +15,7 @@ from typing import Any, Literal
 
 import msgspec
 
-from ozzie_server_ext.agent.provenance import Readings
+from ozzie_server_ext.agent.provenance import SessionReading
 from ozzie_server_ext.artifacts.store import ArtifactStore
 from ozzie_server_ext.domain.approvals import EXPIRES_S, AuthStrength
 from ozzie_server_ext.domain.calls import CallOutcome, CallRecord, fold_calls
@@ -235,7 +235,7 @@ class Gate:
             marks=FileMarks(log, project),
             web=web,
         )
-        self._readings, self._position = Readings(), 0
+        self._readings, self._position = SessionReading(), 0
         self._busy: set[TaskId] = set()
 
     def add(self, *tools: Tool) -> None:

@@ -4,8 +4,7 @@ from collections.abc import Collection, Iterable
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from ozzie_server_ext.agent.questions import AGAIN, ALLOW, CHEAPER, DONE, LEAVE
-from ozzie_server_ext.agent.rounds import GO_ON
+from ozzie_server_ext.agent.questions import AGAIN, ALLOW, CHEAPER, DONE, GO_ON, LEAVE
 from ozzie_server_ext.config.settings import CHEAP, MOST_AMOUNT
 from ozzie_server_ext.domain.approvals import parse_answer
 from ozzie_server_ext.domain.budget import Scope

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from typing import cast
 
 from ozzie_server_ext.agent.conversation import Conversation
-from ozzie_server_ext.agent.questions import TOO_LATE, end, sentence, too_late
+from ozzie_server_ext.agent.questions import TOO_LATE, describe, limit_exceeded, time_overrun
 from ozzie_server_ext.domain.budget import Account, Budget
 from ozzie_server_ext.domain.errors import Conflict, OzzieError, VersionConflict
 from ozzie_server_ext.domain.events import Draft, Event, EventBody, Limits, StepFailed, TaskRetried
@@ -232,10 +232,10 @@ class Retries:
             return left_s
         account = Account("task", task_id)
         budget = Budget(account=account, skill=limits.skill, skill_bounds=limits.skill_bounds)
-        breach = too_late(budget, limits.deadline_s)
+        breach = time_overrun(budget, limits.deadline_s)
         raise Conflict(
-            f"{sentence(breach)} Without more time, a retry could do nothing.",
-            hint=end(breach, alone=False).hint,
+            f"{describe(breach)} Without more time, a retry could do nothing.",
+            hint=limit_exceeded(breach, alone=False).hint,
             code=TOO_LATE,
         )
 

@@ -10,7 +10,7 @@ import asyncio
 from collections.abc import Callable, Mapping, Set
 from dataclasses import dataclass
 
-from ozzie_server_ext.agent.questions import doubt
+from ozzie_server_ext.agent.questions import uncertain_prompt
 from ozzie_server_ext.domain.calls import CallRecord
 from ozzie_server_ext.domain.clock import IdSource
 from ozzie_server_ext.domain.errors import Conflict, OzzieError
@@ -201,7 +201,7 @@ def _judge(
     if unknown or left.uncertain:
         end = not_again([*left.uncertain, *unknown])
         if prompt_id is not None and task.status is TaskStatus.RUNNING:
-            return _Verdict(facts=(*ends, *doubt(prompt_id, end.message)), runs=False)
+            return _Verdict(facts=(*ends, *uncertain_prompt(prompt_id, end.message)), runs=False)
         return _Verdict(facts=(*ends, end), runs=False)
     if given_up:
         return _Verdict(facts=(*ends, _given_up()), runs=False)

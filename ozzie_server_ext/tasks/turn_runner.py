@@ -247,5 +247,5 @@ class TurnRunner:
         recorder = msgspec.structs.replace(recorder, read=lambda: conversation.content)
         context = self._delegation.bound(context, row, recorder, brief, room)
         turn = Turn(self.parts, plan, conversation, recorder, context)
-        with self._delegation.resting.where(recorder.task_id, lambda: turn.rests):
+        with self._delegation.resting.where(recorder.task_id, lambda: turn.is_idle):
             return await turn.run()

@@ -7,7 +7,7 @@ from typing import Annotated, Any, cast
 
 from msgspec import Meta
 
-from ozzie_server_ext.agent.value import value_in
+from ozzie_server_ext.agent.structured_output import value_in
 from ozzie_server_ext.domain import ids
 from ozzie_server_ext.domain.events import Event, MessageReceived, PromptRequested, TaskCreated, TaskUpdated
 from ozzie_server_ext.domain.json import Json, JsonObject

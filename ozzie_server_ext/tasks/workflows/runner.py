@@ -9,7 +9,7 @@ import random
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
 
-from ozzie_server_ext.agent.questions import EXCEEDED, TOO_LATE, end, exceeded, too_late
+from ozzie_server_ext.agent.questions import EXCEEDED, TOO_LATE, budget_exceeded, limit_exceeded, time_overrun
 from ozzie_server_ext.agent.rounds import LimitExceeded, OutOfTime
 from ozzie_server_ext.domain.budget import Account, Budget
 from ozzie_server_ext.domain.content import Content
@@ -145,9 +145,9 @@ class GraphRunner:
             skill_bounds=limits.skill_bounds,
             is_part=row["parent_id"] is not None,
         )
-        breach = too_late(budget, limit_s)
-        await recorder.append(exceeded(breach, "stop"))
-        error = end(breach, alone=False)
+        breach = time_overrun(budget, limit_s)
+        await recorder.append(budget_exceeded(breach, "stop"))
+        error = limit_exceeded(breach, alone=False)
         error.hint = f"{error.hint} {await _what_then(self._parts.log, recorder.task_id)}"
         return error
 
