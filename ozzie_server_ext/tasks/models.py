@@ -57,7 +57,7 @@ class LastCall:
     finish: str = ""
 
 
-class LastCalls:
+class LastModelCalls:
     """Follows the ends of calls, of the log what is new since it was asked last. `cooling_s` tells for how many seconds
     a provider is asked only after others."""
 
@@ -264,7 +264,7 @@ class ModelService:
         sessions: Sessions,
         *,
         warm: Callable[[], None],
-        last_calls: LastCalls,
+        last_calls: LastModelCalls,
         config_file: Path,
         health: Health,
         secrets: Secrets | None = None,
@@ -469,7 +469,7 @@ class ModelDetails:
     """Puts together what is known of one model."""
 
     def __init__(
-        self, log: EventLog, clock: Clock, models: ModelService, knowledge: ModelKnowledge, last_calls: LastCalls
+        self, log: EventLog, clock: Clock, models: ModelService, knowledge: ModelKnowledge, last_calls: LastModelCalls
     ) -> None:
         self._log = log
         self._clock = clock

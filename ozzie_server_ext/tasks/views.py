@@ -18,7 +18,7 @@ from ozzie_server_ext.render.turnview import TurnView
 from ozzie_server_ext.store.blobs import BlobStore
 from ozzie_server_ext.store.log import EventLog
 from ozzie_server_ext.store.tables import Row
-from ozzie_server_ext.tasks.delegated import waiting_below
+from ozzie_server_ext.tasks.rows import waiting_below
 from ozzie_server_ext.tasks.workflows.executor import FailedAttempt, Succeeded
 from ozzie_server_ext.tasks.workflows.skill_log import load_run
 from ozzie_server_ext.tasks.workflows.step_ends import HeldStep, held_steps, may_be_held

@@ -50,8 +50,8 @@ from ozzie_server_ext.store.log import EventLog
 from ozzie_server_ext.store.tables import Row
 from ozzie_server_ext.tasks import failures
 from ozzie_server_ext.tasks.answers import ALL_SCOPES, OWN_SCOPES
-from ozzie_server_ext.tasks.delegated import above, run_of, waiting_below
 from ozzie_server_ext.tasks.failures import NEXT_STEPS, failed_steps
+from ozzie_server_ext.tasks.rows import above, run_of, waiting_below
 from ozzie_server_ext.tasks.signals import awaited
 from ozzie_server_ext.tools.broker import MOST_TEXT
 
@@ -308,7 +308,7 @@ async def tell_task(call: Call, asked: TaskEvent) -> TaskTold:
     """Tell a run of a skill of something that happened outside. What comes before a step waits for it is kept, and
     counts for one."""
     task_id, by = ids.TaskId(asked.task_id), call.principal.name
-    told = await call.ozzie.control.tells.tell(task_id, asked.event, asked.data, by=by, key=asked.key)
+    told = await call.ozzie.control.signals.send(task_id, asked.event, asked.data, by=by, key=asked.key)
     return TaskTold(task_id=asked.task_id, event=asked.event, heard=told)
 
 

@@ -20,7 +20,7 @@ PAID: dict[str, Any] = {"id": "payment", "wait": {"event": "paid"}}
 
 class Telling(Pausing):
     async def tell(self, task_id: TaskId, event: str = "paid", data: Json = None, key: str = "") -> bool:
-        return await self.ozzie.control.tells.tell(task_id, event, data, by="Ana", key=key)
+        return await self.ozzie.control.signals.send(task_id, event, data, by="Ana", key=key)
 
     async def waits(self, task_id: TaskId, *events: str) -> None:
         """Until steps of the run wait for these."""

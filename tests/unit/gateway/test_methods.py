@@ -33,7 +33,7 @@ from ozzie_server_ext.models.ledger import Ledger
 from ozzie_server_ext.observability.clock import FakeClock, UlidSource
 from ozzie_server_ext.store.memory import InMemoryEventLog
 from ozzie_server_ext.tasks.answers import Answers
-from ozzie_server_ext.tasks.budgets import TodaysUsage, standing_of
+from ozzie_server_ext.tasks.budgets import TodaysUsage, balance_of
 from ozzie_server_ext.tasks.service import NewTurn, Submitted, TaskService
 from ozzie_server_ext.tasks.sessions import Sessions
 
@@ -103,7 +103,7 @@ async def answer(principal: Principal, session_id: SessionId, scope: Scope, opti
     ids = UlidSource(clock)
     log = InMemoryEventLog(clock, ids)
     tasks, task_id = TaskService(log, ids, Idle()), TaskId(ids.new())
-    ozzie: Any = Asked(tasks, Answers(log, tasks, Ledger(lambda account: standing_of(log, account)), FakeClock()))
+    ozzie: Any = Asked(tasks, Answers(log, tasks, Ledger(lambda account: balance_of(log, account)), FakeClock()))
     bodies: list[EventBody] = [
         TaskCreated(title="t", mode="FREE", message_id=MessageId(ids.new()), limits=Limits()),
         TaskQueued(reason="created"),
