@@ -43,7 +43,7 @@ LOOKED_AT = 500
 
 _PAGE = 500
 _ENDS = frozenset({ModelCallCompleted.type, ModelCallFailed.type})
-_SAYS_NOTHING = frozenset({"cancelled", INTERRUPTED})
+_NOT_THE_MODELS = frozenset({"cancelled", INTERRUPTED})
 """Ends that say nothing about the model."""
 
 
@@ -101,7 +101,7 @@ class LastModelCalls:
         rows = {row["call_id"]: row for row in await self._log.rows("model_calls", where={"call_id": list(ids)})}
         for row in filter(None, map(rows.get, ids)):
             code = str(row["error_code"])
-            if code not in _SAYS_NOTHING:
+            if code not in _NOT_THE_MODELS:
                 ended = LastCall(ended_at=str(row["ended_at"]), code=code, finish=str(row["finish"]))
                 self._last[str(row["provider"]), str(row["model"])] = ended
 
