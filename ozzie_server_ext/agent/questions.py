@@ -114,7 +114,7 @@ def uncertain_prompt(prompt_id: PromptId, question: str) -> tuple[PromptRequeste
         prompt_id=prompt_id,
         kind="uncertain",
         question=question,
-        notes=("Find out whether it did, then say so here. Where it is tried again, you are asked as before.",),
+        notes=("Find out whether it did, then say so here. If it is tried again, you are asked as before.",),
         options=(
             PromptOption(name=DONE, label="It was done"),
             PromptOption(name=AGAIN, label="It was not: try again"),

@@ -69,7 +69,7 @@ def expect_bounded(schema: JsonObject) -> None:
         loads(canonical_bytes(schema), max_bytes=MAX_SCHEMA_BYTES, max_depth=MAX_SCHEMA_DEPTH)
     except InvalidJson as error:
         most = f"{MAX_SCHEMA_BYTES >> 10} kB and {MAX_SCHEMA_DEPTH} levels"
-        raise refused(f"The schema can't be taken; it may have {most}. {_cut(str(error))}.") from None
+        raise refused(f"The schema is too large; it may have {most}. {_cut(str(error))}.") from None
 
 
 def check_schema(schema: JsonObject) -> None:
@@ -79,7 +79,7 @@ def check_schema(schema: JsonObject) -> None:
         raise refused(f"The schema says that it is written in {_cut(str(draft))}; it has to be draft 2020-12.")
     for ref in _references(schema):
         if not ref.startswith("#"):
-            raise refused(f"The schema refers to {_cut(ref)}, and may refer to nothing but itself.")
+            raise refused(f"The schema refers to {_cut(ref)}; it may refer only to itself.")
     _validator(schema, mask=None)
 
 
@@ -272,7 +272,7 @@ async def expect_schema(schema: JsonObject) -> None:
     try:
         result = await _in_process({"schema": schema})
     except ErrandEnded:
-        raise refused("The schema takes too much time or memory to be looked at.") from None
+        raise refused("The schema takes too much time or memory to check.") from None
     if sentence := result.get("refused"):
         raise refused(str(sentence))
 
@@ -283,7 +283,7 @@ async def find_misfit(schema: JsonObject, text: str) -> str:
         result = await _in_process({"schema": schema, "text": text})
     except ErrandEnded:
         raise UnfitAnswer(
-            "Whether the answer fits the schema can't be found out: it takes too much time or memory.",
+            "The answer can't be checked by the schema: that takes too much time or memory.",
             hint="The answer is kept. Make the schema simpler.",
         ) from None
     return str(result["problem"])
@@ -297,7 +297,7 @@ async def _in_process(request: JsonObject) -> JsonObject:
     except ErrandFailed as error:
         _log.warning("nothing can be looked at by a schema: %s", error)
         raise Unavailable(
-            "The process that looks at JSON Schemas failed.",
-            hint="The log of Ozzie has the details. Try again once that is mended.",
+            "The process that checks JSON Schemas failed.",
+            hint="The log of Ozzie has the details. Fix that, then try again.",
             code="schema.unavailable",
         ) from None

@@ -103,7 +103,7 @@ class Answers:
         chosen, text = parse_answer(asked.prompt.options, option, text)
         if chosen.name == ALLOW and asked.breach is not None and asked.breach.scope not in scopes:
             raise PolicyError(
-                "This budget is not for its session alone: a kernel may not raise it.",
+                "A kernel may not raise this budget: other sessions share it.",
                 hint="Answer in the page, or with ozzie tasks answer.",
                 code="policy.budget",
             )
@@ -180,7 +180,7 @@ def _amount(option: PromptOption, given: int | None) -> int:
         raise InputError(f'"{option.name}" takes no amount.', code="answer.amount")
     most = MOST_MONEY if option.unit == "cost" else MOST_AMOUNT
     if not 0 < given <= most:
-        raise InputError("The amount is to be more than nothing, and not that much.", code="answer.amount")
+        raise InputError("The amount must be positive, and not that large.", code="answer.amount")
     return given
 
 

@@ -173,7 +173,7 @@ class Approvals:
             if found.status != "expired" or found.why != "time":
                 raise await self._refused(found, by, "renew", "answered", self._late(found, by.way))
             if pending or not await self._waits(found.task_id):
-                words = "Nothing was asked anew: its task waits for another answer, or has gone on."
+                words = "Not requested again: its task waits for another answer, or has gone on."
                 raise await self._refused(found, by, "renew", "answered", Conflict(words, code="approval.expired"))
             if await self._append(found, goes_on(by.name), version):
                 return
@@ -320,12 +320,12 @@ class Approvals:
                 words = f"Already answered: {visible_label(found.by)} {did} it at {at}. Your {what} did nothing."
                 return Conflict(words, code="approval.late")
             case "expired" if found.why == "time":
-                hint = "Have it asked anew with ozzie approvals renew, or with Ask again."
+                hint = "Request it again with ozzie approvals renew, or with Ask again."
                 return Conflict(f"Expired at {at}. Nothing was done.", hint=hint, code="approval.expired")
             case "expired":
                 return Conflict("It is not asked any more. Nothing was done.", code="approval.expired")
             case _:
-                return Conflict("It is waiting for an answer; there is nothing to ask anew.", code="approval.waiting")
+                return Conflict("It still waits for an answer: nothing is to be renewed.", code="approval.waiting")
 
 
 def _approval(row: Row) -> Approval:
@@ -411,36 +411,30 @@ class Expiry:
                 pass
 
 
+@dataclass(frozen=True, slots=True)
 class Cards:
     """Draws the cards of approvals. `context_of` returns the context of a task's calls."""
 
-    def __init__(
-        self,
-        log: EventLog,
-        approvals: Approvals,
-        registry: ToolRegistry,
-        context_of: Callable[[Row, Recorder], ToolContext],
-    ) -> None:
-        self._log = log
-        self._approvals = approvals
-        self._registry = registry
-        self._context_of = context_of
+    log: EventLog
+    approvals: Approvals
+    registry: ToolRegistry
+    context_of: Callable[[Row, Recorder], ToolContext]
 
     async def of(self, approval_id: str) -> Card:
         """Return everything that a person must read before answering. It is never recorded.
 
         Raises NotFound, and Conflict if the approval is not pending, or the call would now do something else.
         """
-        approval = await self._approvals.get(approval_id)
+        approval = await self.approvals.get(approval_id)
         asked = approval.asked
         if approval.status != "pending":
             raise Conflict("It waits for no answer, so there is nothing to read.", code="approval.ended")
-        tool = self._registry.find(asked.tool_id)
-        row = await find_task(self._log, approval.task_id)
-        events = await self._log.read_stream(task_stream(approval.task_id))
+        tool = self.registry.find(asked.tool_id)
+        row = await find_task(self.log, approval.task_id)
+        events = await self.log.read_stream(task_stream(approval.task_id))
         call = fold_calls(event.body for event in events).get(asked.call_id)
         if tool is None or call is None or call.requested is None or row is None:
             raise changed("The call, or its tool, is gone.")
-        recorder = Recorder(log=self._log, session_id=approval.session_id, task_id=approval.task_id)
-        context = msgspec.structs.replace(self._context_of(row, recorder), key=asked.key)
+        recorder = Recorder(log=self.log, session_id=approval.session_id, task_id=approval.task_id)
+        context = msgspec.structs.replace(self.context_of(row, recorder), key=asked.key)
         return await draw(tool, call.requested.args, asked, context)

@@ -335,22 +335,15 @@ class Card:
     sample: str = ""
 
 
+@dataclass(frozen=True, slots=True)
 class Inspection:
     """Describes the thing at a cursor."""
 
-    def __init__(
-        self,
-        sessions: Sessions,
-        models: ModelService,
-        details: ModelDetails,
-        tools: ToolRegistry,
-        files: ProjectFiles,
-    ) -> None:
-        self._sessions = sessions
-        self._models = models
-        self._details = details
-        self._tools = tools
-        self._files = files
+    sessions: Sessions
+    models: ModelService
+    details: ModelDetails
+    tools: ToolRegistry
+    files: ProjectFiles
 
     async def inspect(self, text: str, cursor: int, *, sees_all: bool) -> Card | None:
         """Return the card of the thing at the cursor; None if there is none, or on an error or a timeout. Sessions only
@@ -366,20 +359,20 @@ class Inspection:
         start = text.rfind("\n", 0, cursor) + 1
         line = text[start:].split("\n", 1)[0]
         if found := _MODEL.match(line):
-            return model_card(await self._details.glance(found[1]), await self._models.listing())
+            return model_card(await self.details.glance(found[1]), await self.models.listing())
         if found := _SESSION.fullmatch(line):
             return await self._session(found[1].rstrip()) if sees_all else None
         if mention := mention_at(text, cursor):
             return await self._file(mention)
-        tool = self._tools.find(_word(line, cursor - start))
+        tool = self.tools.find(_word(line, cursor - start))
         return tool_card(tool) if tool is not None else None
 
     async def _session(self, named: str) -> Card:
-        return session_card(await self._sessions.row(await self._sessions.find(named)))
+        return session_card(await self.sessions.row(await self.sessions.find(named)))
 
     async def _file(self, mention: Mention) -> Card:
         try:
-            return file_card(await self._files.facts(mention.path))
+            return file_card(await self.files.facts(mention.path))
         except InputError as error:
             return Card(kind="file", name=mention.path, about=str(error))
 

@@ -101,20 +101,20 @@ class Retries:
         status = TaskStatus(str(row["status"]))
         if status is TaskStatus.SUCCEEDED:
             raise Conflict(
-                "The task did what it was for, so there is nothing to try again.",
-                hint="To have it done once more, send its message again.",
+                "The task has succeeded, so there is nothing to retry.",
+                hint="To do it once more, send its message again.",
                 code="task.succeeded",
             )
         if status not in FINAL:
             raise Conflict(
-                "The task has not ended, so it can't be tried again.",
+                "The task has not ended, so it can't be retried.",
                 hint=f"Look at it with ozzie tasks show {row['task_id']}, or stop it first.",
                 code="task.open",
             )
         if row["parent_id"] is not None:
             top = await self._top(row)
             raise Conflict(
-                "The task is a part of another one, and is tried again with that.",
+                "The task is part of another one and is retried with it.",
                 hint=f"ozzie tasks retry {top}",
                 code="task.part",
             )
@@ -137,7 +137,7 @@ class Retries:
         left = unfinished(events)
         if left.unknown and not row["attended"]:
             raise Conflict(
-                f"{not_again(left.unknown).message} Nobody is there to be asked, so it is not tried again.",
+                f"{not_again(left.unknown).message} Nobody is there to ask, so it is not retried.",
                 hint="Find out whether it did, then ask for what is missing in a new message.",
                 code="task.uncertain",
             )
@@ -151,8 +151,8 @@ class Retries:
         is_answered = last is not None and bool(last.text) and not last.uses
         if used >= rounds and not is_answered and not (last and last.is_given):
             raise Conflict(
-                f"The task has used all of its {rounds} rounds, so that a retry could do nothing.",
-                hint="Send a new message: what was done is known there. agent.max_rounds says how many a turn has.",
+                f"The task has used all of its {rounds} rounds, so a retry would do nothing.",
+                hint="Send a new message; it knows what was done. agent.max_rounds sets the rounds of a turn.",
                 code="limit.rounds",
             )
         return _Part(row=row, version=last_event.version, bodies=(retried,), rounds_left=rounds - used)
@@ -221,7 +221,7 @@ class Retries:
         budget = Budget(account=account, skill=limits.skill, skill_bounds=limits.skill_bounds)
         breach = time_overrun(budget, limits.deadline_s)
         raise Conflict(
-            f"{describe(breach)} Without more time, a retry could do nothing.",
+            f"{describe(breach)} Without more time, a retry would do nothing.",
             hint=limit_exceeded(breach, alone=False).hint,
             code=TOO_LATE,
         )
@@ -270,7 +270,7 @@ def _expect_progress(loaded: LoadedRun) -> None:
     if isinstance(run.ended, Failed) or (skill.type == "fsm" and run.settled >= skill.max_moves):
         why = run.ended.message if isinstance(run.ended, Failed) else "It has made all of its moves."
         raise Conflict(
-            f"A retry could do nothing: the run came to an end of its own. {why}",
+            f"A retry would change nothing: the run has ended by itself. {why}",
             hint=f"Begin another one: ozzie skills run {skill.name}",
             code="task.ended",
         )

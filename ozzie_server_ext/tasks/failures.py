@@ -23,7 +23,7 @@ MAX_DETAIL_CHARS = 2000
 NEXT_STEPS: dict[str, str] = {
     "model": "Try it again, or choose another model with %model.",
     "parse": "Try it again, choose another model with %model, or ask for a simpler answer.",
-    "tool": "Look at what the tool was given and what it said, mend that, then try it again.",
+    "tool": "Check the tool's arguments and its error, fix that, then try it again.",
     "business": "Say it differently, or ask for less, then try it again.",
     "system": "Try it again. The folder logs/app has the details for a bug report.",
 }

@@ -3,6 +3,7 @@
 import asyncio
 import os
 from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
 from pathlib import Path
 
 from ozzie_server_ext.domain.content import CLEAN, Content
@@ -118,22 +119,15 @@ def _refused(sentence: str, advice: str) -> InputError:
     return InputError(sentence, hint=f"{advice}, {_NOT_MEANT}", code="message.picture")
 
 
+@dataclass(frozen=True, slots=True)
 class Intake:
     """Submits messages after refreshing configuration and secrets."""
 
-    def __init__(
-        self,
-        configuration: Configuration,
-        secrets: SecretChanges,
-        sessions: Sessions,
-        tasks: TaskService,
-        starts: SkillStarts,
-    ) -> None:
-        self._configuration = configuration
-        self._secrets = secrets
-        self._sessions = sessions
-        self._tasks = tasks
-        self._starts = starts
+    configuration: Configuration
+    secrets: SecretChanges
+    sessions: Sessions
+    tasks: TaskService
+    starts: SkillStarts
 
     async def submit(self, turn: NewTurn) -> Submitted:
         """Create a turn, or a run of `turn.skill`, under the current settings.
@@ -141,10 +135,10 @@ class Intake:
         Raises like `TaskService.submit` and, for a skill, `SkillStarts.typed`; NotFound or Conflict if the session does
         not exist or is closed.
         """
-        config = await self._configuration.refresh()
-        await self._secrets.refresh()
-        await self._sessions.expect_open(turn.session_id)
+        config = await self.configuration.refresh()
+        await self.secrets.refresh()
+        await self.sessions.expect_open(turn.session_id)
         if turn.skill is None:
-            return await self._tasks.submit(turn, limits_under(config.settings))
-        started = await self._starts.typed(turn.skill.name, turn.skill.words)
-        return await self._tasks.submit(turn, await self._starts.limits_of(turn.skill.name), started)
+            return await self.tasks.submit(turn, limits_under(config.settings))
+        started = await self.starts.typed(turn.skill.name, turn.skill.words)
+        return await self.tasks.submit(turn, await self.starts.limits_of(turn.skill.name), started)

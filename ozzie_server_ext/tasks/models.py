@@ -369,7 +369,7 @@ class ModelService:
                 return
         raise Unavailable(
             "The configuration was refused, so what a model may cost is not known.",
-            hint=f"{self._configuration.error} Mend it and run the cell again. Your message is kept.",
+            hint=f"{self._configuration.error} Fix it and run the cell again. Your message is kept.",
             code="config.refused",
         )
 

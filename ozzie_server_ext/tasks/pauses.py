@@ -208,7 +208,7 @@ class Pauses:
             else:
                 raise Conflict(
                     "The task is not paused.",
-                    hint=f"What it does says: ozzie tasks show {task_id}",
+                    hint=f"See what it does: ozzie tasks show {task_id}",
                     code="task.not_paused",
                 )
             if await self._append(row, version, *facts):

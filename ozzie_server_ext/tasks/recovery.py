@@ -194,7 +194,7 @@ def _judge(
         failed = TaskFailed(
             kind="system",
             code="task.interrupted",
-            message=f"This turn was interrupted by a restart {MAX_ATTEMPTS} times and was not taken up again.",
+            message=f"This turn was interrupted by a restart {MAX_ATTEMPTS} times and was not resumed.",
             hint="Run the cell again. Your message is kept.",
         )
         return [*ends, failed], False

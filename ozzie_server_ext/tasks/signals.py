@@ -118,8 +118,8 @@ class SignalIntake:
         """
         if len(canonical_bytes(data)) > MOST_DATA:
             raise InputError(
-                f"The data of an event has at most {MOST_DATA:,} bytes.",
-                hint="Put it into a file of the project, and tell its path.",
+                f"The data of a signal has at most {MOST_DATA:,} bytes.",
+                hint="Put it into a file of the project and send its path.",
                 code="event.too_large",
             )
         while True:
@@ -129,7 +129,7 @@ class SignalIntake:
                 return True
             expected = expected_signals(events)
             if not expected and row["mode"] != "GRAPH":
-                raise Conflict("The task is no run of a skill: nothing in it waits for an event.", code="task.no_run")
+                raise Conflict("The task is no run of a skill, so it takes no signals.", code="task.no_run")
             if row["status"] in FINAL:
                 raise Conflict(f"The run has ended already: {str(row['status']).lower()}.", code="task.ended")
             if event not in expected:
@@ -141,8 +141,8 @@ class SignalIntake:
             kept = len(pending_signals(events, event))
             if kept >= MOST_KEPT:
                 raise Conflict(
-                    f'{kept} events "{event}" have come that no step has waited for yet.',
-                    hint="Tell it of more once it has come so far.",
+                    f'{kept} events "{event}" wait already for a step to take them.',
+                    hint="Send more once the run has taken them.",
                     code="event.too_many",
                 )
             draft = Draft(
@@ -193,7 +193,7 @@ class SignalIntake:
             f'Did you mean "{near}"?' if near else "",
             f"It waits for {_quoted(now)}." if now else "",
             f"Later it waits for {_quoted(later)}." if later else "",
-            "" if expected else "It waits for no event any more.",
+            "" if expected else "It waits for no more signals.",
         ]
         return InputError(
             f'No step of this run waits for "{event[:100]}".', hint=" ".join(filter(None, hints)), code="event.unknown"
@@ -345,13 +345,13 @@ class UpdateIntake:
             if row["status"] in FINAL:
                 raise Conflict(
                     f"The task has ended already: {str(row['status']).lower()}.",
-                    hint="Send it as a new message: what was done is known in its session.",
+                    hint="Send it as a new message: its session knows what was done.",
                     code="task.ended",
                 )
             if not _reads(events):
                 raise Conflict(
-                    "The task makes one call that was given to it, and reads nothing more.",
-                    hint="Say it to the run that it is a part of.",
+                    "The task makes one given call, and reads nothing more.",
+                    hint="Send it to the run that it is part of.",
                     code="task.one_call",
                 )
             with contextlib.suppress(VersionConflict):  # the task has changed meanwhile: check again

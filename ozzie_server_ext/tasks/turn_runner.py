@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import partial
 
 import msgspec
@@ -180,71 +181,59 @@ class TurnDelegation:
         )
 
 
+@dataclass(slots=True)
 class TurnRunner:
     """Plans turns and runs them. All of them share `parts`."""
 
-    def __init__(
-        self,
-        parts: TurnParts,
-        configuration: Configuration,
-        *,
-        sessions: Sessions,
-        conversations: Conversations,
-        models: TurnModels,
-        budgets: TaskBudgets,
-        tools: TurnTools,
-        delegation: TurnDelegation,
-        pauses: PausePoints,
-    ) -> None:
-        self.parts = parts
-        self._configuration = configuration
-        self._sessions = sessions
-        self._conversations = conversations
-        self._models = models
-        self._budgets = budgets
-        self._tools = tools
-        self._delegation = delegation
-        self._pauses = pauses
+    parts: TurnParts
+    configuration: Configuration
+    sessions: Sessions
+    conversations: Conversations
+    models: TurnModels
+    budgets: TaskBudgets
+    tools: TurnTools
+    delegation: TurnDelegation
+    pauses: PausePoints
 
     async def run(self, row: Row, recorder: Recorder) -> int:
         """Continue a turn until its model has answered; return its number of rounds.
 
         Raises like `Turn.run`, and ModelError if no model is available.
         """
-        settings = self._configuration.current.settings
-        session = await self._sessions.get(recorder.session_id)
-        chain = await self._models.chain(session, row, recorder)
-        registry = self._models.registry
-        brief = await self._delegation.brief(row)
-        lineage = await self._budgets.lineage(row)
+        settings = self.configuration.current.settings
+        session = await self.sessions.get(recorder.session_id)
+        chain = await self.models.chain(session, row, recorder)
+        registry = self.models.registry
+        brief = await self.delegation.brief(row)
+        lineage = await self.budgets.lineage(row)
         room = Room(most=settings.skills.max_delegations, too_deep=len(lineage) > settings.skills.max_depth)
-        context = self._tools.context_of(row, recorder)
+        context = self.tools.context_of(row, recorder)
         may_delegate = room.most > 0 and not room.too_deep
         plan = TurnPlan(
             chain=chain,
             limits=limits_of(row),
             max_history=settings.sessions.max_history,
-            soul=self._configuration.soul,
+            soul=self.configuration.soul,
             custom_prompt=settings.agent.system_prompt,
             session_title=session.title,
-            config_version=self._configuration.version,
+            config_version=self.configuration.version,
             retry=registry.retry,
             rates_of=registry.limits,
             recovered=row["reason"] == "recovered",
-            allowance=partial(self._budgets.now, lineage, recorder.session_id),
-            priced=self._models.priced,
-            deadline=await self._budgets.deadline(lineage[0]),
-            cheaper=self._models.cheaper,
-            checker=partial(self._models.checker, chain),
+            allowance=partial(self.budgets.now, lineage, recorder.session_id),
+            priced=self.models.priced,
+            deadline=await self.budgets.deadline(lineage[0]),
+            cheaper=self.models.cheaper,
+            checker=partial(self.models.checker, chain),
             attended=bool(row["attended"]),
             brief=brief,
-            offers=await self._tools.offers(settings.tools, context.caller, brief, may_delegate=may_delegate),
-            pause=partial(self._pauses.point, recorder),
+            offers=await self.tools.offers(settings.tools, context.caller, brief, may_delegate=may_delegate),
+            pause=partial(self.pauses.point, recorder),
         )
         delegated = recorder.task_id if row["parent_id"] is not None else None
-        conversation = await self._conversations.get(recorder.session_id, delegated)
+        conversation = await self.conversations.get(recorder.session_id, delegated)
         recorder = msgspec.structs.replace(recorder, read=lambda: conversation.content)
-        context = self._delegation.bound(context, row, recorder, brief, room)
+        context = self.delegation.bound(context, row, recorder, brief, room)
         turn = Turn(self.parts, plan, conversation, recorder, context)
-        with self._delegation.idle.track(recorder.task_id, lambda: turn.is_idle):
+        with self.delegation.idle.track(recorder.task_id, lambda: turn.is_idle):
             return await turn.run()

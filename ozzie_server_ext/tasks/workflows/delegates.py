@@ -109,8 +109,7 @@ class SkillDelegates:
     async def _expect_room(self) -> None:
         if self._room.too_deep:
             raise PolicyError(
-                "This is too deep within other skills (skills.max_depth) to hand anything over to one more. Do it with "
-                "your own tools.",
+                "Skills are nested too deep to delegate to one more (skills.max_depth). Do it with your own tools.",
                 code="skill.too_deep",
             )
         rows = await self._parts.log.rows("tasks", where={"parent_id": self._recorder.task_id}, limit=self._room.most)

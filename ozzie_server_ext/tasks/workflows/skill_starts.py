@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from ozzie_server_ext.domain.budget import NANO_USD_PER_USD, Measure
@@ -20,26 +20,19 @@ from ozzie_server_ext.tasks.workflows.skill_log import know
 from ozzie_server_ext.tools.registry import ToolRegistry
 
 
+@dataclass(frozen=True, slots=True)
 class SkillStarts:
     """`limits` and `models` return those of the current configuration."""
 
-    def __init__(
-        self,
-        library: Library,
-        blobs: BlobStore,
-        tools: ToolRegistry,
-        models: Callable[[], ModelRegistry],
-        limits: Callable[[], Limits],
-    ) -> None:
-        self._library = library
-        self._blobs = blobs
-        self._tools = tools
-        self._models = models
-        self.limits = limits
+    library: Library
+    blobs: BlobStore
+    tools: ToolRegistry
+    models: Callable[[], ModelRegistry]
+    limits: Callable[[], Limits]
 
     async def typed(self, name: str, words: Sequence[str]) -> SkillStarted:
         """Like `of`, with an input as typed."""
-        shelf = await self._library.look()
+        shelf = await self.library.look()
         return await self.of(name, typed(shelf.get(name).skill, words))
 
     async def of(self, name: str, given: JsonObject, by: By = "name") -> SkillStarted:
@@ -50,7 +43,7 @@ class SkillStarts:
         """
         file = await self.file(name)
         given = fitted(file.skill, given)
-        text = await self._blobs.put(await asyncio.to_thread(file.path.read_bytes))
+        text = await self.blobs.put(await asyncio.to_thread(file.path.read_bytes))
         if text == f"sha256:{file.digest}":  # it has not changed since it was read
             know(text, file.skill)
         return SkillStarted(
@@ -65,9 +58,9 @@ class SkillStarts:
 
     async def file(self, name: str) -> SkillFile:
         """Return a skill after checking that everything it names exists. Raises like `of`."""
-        shelf = await self._library.look()
+        shelf = await self.library.look()
         file = shelf.get(name)
-        if error := file.error(of_tools(file.skill, self._tools)):
+        if error := file.error(of_tools(file.skill, self.tools)):
             raise error
         self._expect_known(file, shelf.get)
         if error := file.error(of_skills(file.skill, lambda inner: shelf.get(inner).skill)):
@@ -76,12 +69,12 @@ class SkillStarts:
 
     def mode_of(self, skill: Skill, by: By) -> Mode:
         """Return how the skill is run, and why."""
-        return mode_of(skill, self._tools.meta, by)
+        return mode_of(skill, self.tools.meta, by)
 
     async def limits_of(self, name: str, mode: Literal["FREE", "GRAPH"] = "GRAPH") -> Limits:
         """Return the limits of a run: the tighter of a task's and the file's. A task's time limit does not apply to a
         graph, but to the turns of its steps. Raises like `of`."""
-        budget = (await self._library.look()).get(name).skill.budget
+        budget = (await self.library.look()).get(name).skill.budget
         limits = self.limits()
         cost = None if budget.max_cost_usd is None else int(budget.max_cost_usd * NANO_USD_PER_USD)
         turn_s = limits.deadline_s if mode == "FREE" else None
@@ -102,13 +95,13 @@ class SkillStarts:
     def model_of(self, thinking: Skill | Work) -> str:
         """Return the chosen model's name, or empty. Raises NoCandidate."""
         if thinking.model_selector is not None:
-            return self._models().select(thinking.model_selector).expect()
+            return self.models().select(thinking.model_selector).expect()
         return thinking.model or ""
 
     def stronger(self, model: str) -> str:
         """Return the model to use after `model` failed: `models.upgrade` of the configuration, or the default if
         `model` was the cheap one."""
-        return self._models().stronger(model)
+        return self.models().stronger(model)
 
     def _expect_known(self, file: SkillFile, get: Callable[[str], SkillFile]) -> None:
         """Raise NotFound if a nested skill does not exist, InputError if skills run each other."""

@@ -224,7 +224,7 @@ class StepRunner:
                 async with asyncio.timeout(within_s):
                     signal = await signals.next(run, wait.event, self._taken_signals)
         except TimeoutError:
-            return _too_late(f'Nobody told it of "{wait.event}" within {min(limits):g} s.')
+            return _too_late(f'It got no signal "{wait.event}" within {min(limits):g} s.')
         return Succeeded(value=signal.data, content=signal.content, event=wait.event, told=signal.event_id)
 
     async def _delegate(self, attempt: Attempt) -> Outcome:

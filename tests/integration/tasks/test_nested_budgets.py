@@ -265,7 +265,7 @@ async def test_the_time_of_a_skill_that_a_person_runs_ends_it_and_a_retry_needs_
     assert await runs.rests(task_id) == "task.failed"
     (end,) = await runs.facts(task_id, TaskFailed)
     assert (end.code, end.message) == ("limit.deadline", 'The skill "inner" has worked for its 0.1 s.')
-    with pytest.raises(Conflict, match="a retry could do nothing"):
+    with pytest.raises(Conflict, match="a retry would do nothing"):
         await runs.ozzie.control.retries.retry(task_id, by="Ana")
     never.set()
     inner(runs, deadline_s=WAIT_S)

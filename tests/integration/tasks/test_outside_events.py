@@ -120,7 +120,7 @@ async def test_the_time_of_a_wait_goes_by(runs: Telling, restarts: bool) -> None
     assert await runs.rests(task_id) == "task.succeeded"
     (failed,) = await runs.facts(task_id, StepFailed)
     assert (failed.step_id, failed.code, failed.to) == ("payment", "step.timeout", "remind")
-    assert failed.message == 'Nobody told it of "paid" within 0.3 s.'
+    assert failed.message == 'It got no signal "paid" within 0.3 s.'
 
 
 async def test_a_run_within_the_run_hears_of_it(runs: Telling) -> None:

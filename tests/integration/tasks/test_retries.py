@@ -150,7 +150,7 @@ async def test_what_can_not_be_tried_again_is_refused_in_words(runs: Retrying) -
     assert refused.value.code == "task.open"
     go.set()
     await runs.ends(task_id)
-    with pytest.raises(Conflict, match="did what it was for") as refused:
+    with pytest.raises(Conflict, match="has succeeded") as refused:
         await runs.retry(task_id)
     assert (refused.value.code, bool(refused.value.hint)) == ("task.succeeded", True)
 

@@ -144,7 +144,7 @@ async def test_a_kernel_may_answer_what_its_own_session_asks(scope: Scope, optio
 
 @pytest.mark.parametrize("scope", ["project", "day"])
 async def test_a_kernel_may_not_raise_what_other_sessions_share_but_it_may_stop(scope: Scope) -> None:
-    with pytest.raises(PolicyError, match="not for its session alone"):
+    with pytest.raises(PolicyError, match="other sessions share it"):
         await answer(KERNEL, OWN, scope, "allow")
     assert await answer(KERNEL, OWN, scope, "stop") == "CANCELLED"
     assert await answer(USER, OWN, scope, "allow") == "QUEUED"
