@@ -141,7 +141,7 @@ class SignalIntake:
             kept = len(pending_signals(events, event))
             if kept >= MOST_KEPT:
                 raise Conflict(
-                    f'{kept} events "{event}" wait already for a step to take them.',
+                    f'{kept} signals "{event}" wait already for a step to take them.',
                     hint="Send more once the run has taken them.",
                     code="event.too_many",
                 )
@@ -350,7 +350,7 @@ class UpdateIntake:
                 )
             if not _reads(events):
                 raise Conflict(
-                    "The task makes one given call, and reads nothing more.",
+                    "The task makes one call and reads nothing more.",
                     hint="Send it to the run that it is part of.",
                     code="task.one_call",
                 )

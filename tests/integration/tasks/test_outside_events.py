@@ -219,7 +219,7 @@ async def test_only_so_many_are_kept(runs: Telling) -> None:
     await runs.waits(task_id, "go")
     told: Sequence[bool] = [await runs.tell(task_id) for _ in range(MOST_KEPT)]
     assert not any(told)
-    with pytest.raises(Conflict, match="no step has waited for"):
+    with pytest.raises(Conflict, match="wait already for a step to take them"):
         await runs.tell(task_id)
     await runs.tell(task_id, "go")
     assert await runs.rests(task_id) == "task.succeeded"

@@ -57,7 +57,7 @@ def test_a_schema_is_taken(schema: JsonObject) -> None:
             "The schema says that it is written in http://json-schema.org/draft-07/schema; it has to be draft 2020-12.",
         ),
         ({"$schema": 7}, "The schema says that it is written in 7;"),
-        ({"$ref": "http://127.0.0.1:9/x"}, "The schema refers to http://127.0.0.1:9/x, and may refer to nothing but"),
+        ({"$ref": "http://127.0.0.1:9/x"}, "The schema refers to http://127.0.0.1:9/x; it may refer only to"),
         ({"items": {"$ref": "other.json"}}, "The schema refers to other.json; it may refer only to itself."),
         ({"unknown": {"$ref": "http://127.0.0.1:9/x"}, "$ref": "#/unknown"}, "The schema "),
         ({"anyOf": [{"$ref": "file:///etc/passwd"}]}, "The schema refers to file:///etc/passwd"),
