@@ -1,4 +1,4 @@
-"""Builds every object of the gateway once, starts what runs, and stops it in the opposite order."""
+"""Builds every object of the gateway once, starts the running ones, and stops them in the opposite order."""
 
 import time
 from collections.abc import Callable
@@ -41,22 +41,22 @@ from ozzie_server_ext.store.troubles import Troubles
 from ozzie_server_ext.store.writer import OwnerWatch
 from ozzie_server_ext.tasks.answers import Answers
 from ozzie_server_ext.tasks.approvals import Approvals, Cards, Expiry
-from ozzie_server_ext.tasks.budgets import TaskBudgets, TodaysUsage, limits_under, standing_of
+from ozzie_server_ext.tasks.budgets import TaskBudgets, TodaysUsage, balance_of, limits_under
 from ozzie_server_ext.tasks.completion import Completion, Inspection, ProjectFiles
-from ozzie_server_ext.tasks.concurrency import Resting, TaskPlaces
+from ozzie_server_ext.tasks.concurrency import IdleTasks, TaskSlots
 from ozzie_server_ext.tasks.configuration import Configuration, SecretChanges
-from ozzie_server_ext.tasks.control import TaskControl
+from ozzie_server_ext.tasks.control import Retries, TaskControl
 from ozzie_server_ext.tasks.driver import TaskDriver
 from ozzie_server_ext.tasks.intake import Intake, PictureIntake
 from ozzie_server_ext.tasks.labels import Labels
-from ozzie_server_ext.tasks.models import LastCalls, ModelDetails, ModelKnowledge, ModelService
-from ozzie_server_ext.tasks.pauses import PausePoints
+from ozzie_server_ext.tasks.models import LastModelCalls, ModelDetails, ModelKnowledge, ModelService
+from ozzie_server_ext.tasks.pauses import PausePoints, Pauses
 from ozzie_server_ext.tasks.reconciliation import Reconciler
 from ozzie_server_ext.tasks.recovery import WorkerRecord, recover
 from ozzie_server_ext.tasks.rules import RulesInForce
 from ozzie_server_ext.tasks.service import TaskService
 from ozzie_server_ext.tasks.sessions import EarlierRuns, Notebooks, Sessions
-from ozzie_server_ext.tasks.signals import OutsideEvents, Updates
+from ozzie_server_ext.tasks.signals import SignalIntake, SignalWaits, UpdateIntake
 from ozzie_server_ext.tasks.times import TaskTimes
 from ozzie_server_ext.tasks.turn_runner import (
     Progress,
@@ -72,7 +72,7 @@ from ozzie_server_ext.tasks.workflows.delegation import Delegation
 from ozzie_server_ext.tasks.workflows.quick_calls import QuickCalls, RecentRules
 from ozzie_server_ext.tasks.workflows.runner import SkillRuns
 from ozzie_server_ext.tasks.workflows.skill_starts import SkillStarts
-from ozzie_server_ext.tasks.workflows.step_runner import Ends, StepNews, StepParts
+from ozzie_server_ext.tasks.workflows.step_runner import StepParts, StepProgress, TaskEnds
 from ozzie_server_ext.tools.base import ToolContext
 from ozzie_server_ext.tools.broker import ToolBroker
 from ozzie_server_ext.tools.builtin import builtin_tools
@@ -91,8 +91,8 @@ HOST_PLANE = "host command"
 
 
 class Ozzie:
-    """The gateway without HTTP. `project` is the root of the user's project folder, `jupyter` what tools reach of the
-    server around it."""
+    """The gateway without HTTP. `project` is the root of the user's project folder, `jupyter` the access of tools to
+    the surrounding Jupyter server."""
 
     def __init__(self, home: Home, project: Path, jupyter: Jupyter) -> None:
         self.home = home
@@ -107,13 +107,13 @@ class Ozzie:
         self.troubles = Troubles()
         self._closing = AsyncExitStack()
         self.on_replaced: Callable[[OzzieError], None] = lambda error: None
-        """Told, once, that another gateway has taken over: whoever hosts this one stops it."""
+        """Called once when another gateway has taken over, so that the host stops this one."""
 
     @classmethod
     async def start(cls, home: Home, project: Path, jupyter: Jupyter | None = None) -> "Ozzie":
-        """Open the store, take up what was unfinished, and be ready. The caller holds the owner's lock.
+        """Open the store, recover unfinished tasks, and be ready. The caller holds the owner's lock.
 
-        Raises OzzieError where the store can't be used; nothing is left behind then.
+        Raises OzzieError if the store can't be used, after stopping everything that was started.
         """
         home.expect_apart(project)
         ozzie = cls(home, project, jupyter or Jupyter())
@@ -125,7 +125,7 @@ class Ozzie:
         return ozzie
 
     async def _open(self) -> None:
-        """Build from the bottom up. Each builder says how to let go of what it started; `stop` does that backwards."""
+        """Build from the bottom up. Each builder registers how to stop its objects; `stop` does that backwards."""
         await self._build_store()
         await self._build_settings()
         await self._build_models()
@@ -133,7 +133,7 @@ class Ozzie:
         await self._build_turns()
         self._build_tasks()
         self._build_views()
-        await self._go_on()
+        await self._resume()
 
     async def _build_store(self) -> None:
         """Build the log and its feed, blobs and artifacts."""
@@ -144,15 +144,15 @@ class Ozzie:
         self.feed = Feed(self.log)
         self.anchoring = Anchoring(self.log, AnchorFiles.of(self.home, anchor_key_file()))
         self._closing.push_async_callback(self._close_log)
-        await self.anchoring.start()  # Ozzie runs without an anchor too, and says so
+        await self.anchoring.start()  # without an anchor, Ozzie runs and reports it
         self.blobs = FileBlobs(self.home.blobs, self.troubles)
-        self.artifacts = ArtifactStore(self.log, self.blobs, self.ids)  # before anything is put
+        self.artifacts = ArtifactStore(self.log, self.blobs, self.ids)  # before any blob is put
         self.eraser = Eraser(self.log, self.blobs, self.artifacts)
         self._sweep = Sweep(self.artifacts, self.eraser, self.clock, self._kept)
         self._closing.push_async_callback(self._sweep.ended)
 
     async def _build_settings(self) -> None:
-        """Read what people set: the configuration, skills, and rules, which name tools."""
+        """Read the configuration, skills, and rules, which name tools."""
         self.configuration = Configuration(self.home, self.project, self.log, self.blobs)
         await self.configuration.refresh()
         self.tools = ToolRegistry(builtin_tools())
@@ -163,7 +163,7 @@ class Ozzie:
         await self.rules.refresh()
 
     async def _build_models(self) -> None:
-        """Build the drivers of models, their keys and what is known of them. Workers start when they are needed."""
+        """Build the drivers of models, their keys and capabilities. Workers start when they are needed."""
         self._worker_record = WorkerRecord(self.log, MODEL_PLANE)
         self.workers = Pool(self._worker, limit=lambda: self.config.settings.models.workers or usual_limit())
         self._closing.push_async_callback(self._stop_workers)
@@ -182,9 +182,9 @@ class Ozzie:
 
         self.secrets = SecretChanges(vault, self.log, forget)
         await self.secrets.refresh(patiently=True)
-        self._ledger = Ledger(lambda account: standing_of(self.log, account))
+        self._ledger = Ledger(lambda account: balance_of(self.log, account))
         self.sessions = Sessions(self.log, self.ids)
-        self._last_calls = LastCalls(self.log, self.clock, cooling_s=self._health.cooling_s)
+        self._last_calls = LastModelCalls(self.log, self.clock, cooling_s=self._health.cooling_s)
         self.models = ModelService(
             self.configuration,
             self.sessions,
@@ -199,7 +199,7 @@ class Ozzie:
         )
 
     def _build_tools(self) -> None:
-        """Build the gate to the tools, and what they work with."""
+        """Build the gate to the tools, and their context."""
         self.approvals = Approvals(self.log, self.clock)
         self._permissions = Permissions(
             self.artifacts,
@@ -232,7 +232,7 @@ class Ozzie:
         """Build the runner of turns."""
         self._conversations = Conversations(self.log)
         self._progress = Progress(self.feed.publish)
-        self.times, self._resting = TaskTimes(self.log, self.clock), Resting()
+        self.times, self._idle = TaskTimes(self.log, self.clock), IdleTasks()
         self._pauses = PausePoints(self.log)
         await self._pauses.load()
         parts = TurnParts(
@@ -259,29 +259,29 @@ class Ozzie:
             budgets=TaskBudgets(self.log, self.times, lambda: self.config.settings.budgets, self.project, self.clock),
             tools=self._turn_tools,
             delegation=TurnDelegation(
-                self.log, self._resting, lambda row, recorder, room: self.runs.delegates(row, recorder, room)
+                self.log, self._idle, lambda row, recorder, room: self.runs.delegates(row, recorder, room)
             ),
             pauses=self._pauses,
         )
 
     def _build_tasks(self) -> None:
-        """Build what takes tasks in, drives them, and changes those that go on."""
+        """Build the intake, the driver and the control of tasks."""
         self._reconciler = Reconciler(
             self.tools.may_be_repeated,
             lambda tool_id, effect: self._broker.happened(tool_id, effect, self._tool_context),
             self.tools.takes_key,
         )
         self.runs = SkillRuns(self._runner.run)
-        places = TaskPlaces(self.log, lambda: self.config.settings, self._progress.place)
+        slots = TaskSlots(self.log, lambda: self.config.settings, self._progress.position)
         self.driver = TaskDriver(
             self.log,
             self.ids,
             self.runs.run,
             self._progress.step,
-            self._progress.place,
+            self._progress.position,
             self._reconciler,
-            places.of,
-            rests=self._resting.rests,
+            slots.slot,
+            is_idle=self._idle.is_idle,
         )
         self._closing.push_async_callback(self.driver.stop)
         pictures = PictureIntake(self.project, self.blobs, self._marks.below)
@@ -293,13 +293,18 @@ class Ozzie:
             lambda: self.models.registry,
             lambda: limits_under(self.config.settings),
         )
+        self.control = TaskControl(
+            Pauses(self.log, self.tasks),
+            SignalIntake(self.log, self.tasks),
+            UpdateIntake(self.log, self.tasks),
+            Retries(self.log, self.blobs, self.tasks, self.sessions, self.driver, starts, self.times),
+        )
         self.runs.connect(self._step_parts(starts), self.driver, self.tasks)
         self.submit = Intake(self.configuration, self.secrets, self.sessions, self.tasks, starts).submit
-        self.control = TaskControl(self.log, self.blobs, self.tasks, self.sessions, self.driver, starts, self.times)
         self.answers = Answers(self.log, self.tasks, self._ledger, self.clock)
 
     def _build_views(self) -> None:
-        """Build what clients read."""
+        """Build the views for clients."""
         self.notebooks = Notebooks(self.sessions)
         self.labels = Labels(self.log, self.sessions, self._conversations, self.project, self._marks)
         self.earlier = EarlierRuns(self.log, self.tools)
@@ -310,19 +315,19 @@ class Ozzie:
         self.completion = Completion(self.sessions, self.models, files)
         self.inspection = Inspection(self.sessions, self.models, self.details, self.tools, files)
 
-    async def _go_on(self) -> None:
-        """Take up what was unfinished, then start what runs beside the tasks."""
-        await self.control.updates.hand_on_the_rest()
-        taken = await recover(
+    async def _resume(self) -> None:
+        """Recover unfinished tasks, then start the background work."""
+        await self.control.updates.forward_missed()
+        count = await recover(
             self.log, self.driver, ids=self.ids, reconciler=self._reconciler, publish=self.feed.publish
         )
-        log.info("started with %d unfinished tasks", taken)
+        log.info("started with %d unfinished tasks", count)
         watchdog = Watchdog(self.log, self.tasks, self.clock, lambda: self.config.settings, self.models.cheaper)
         watchdog.start(self.feed)
         self._closing.callback(watchdog.stop)
-        for beside in (Expiry(self.log, self.approvals), self._sweep):
-            beside.start()
-            self._closing.callback(beside.stop)
+        for background in (Expiry(self.log, self.approvals), self._sweep):
+            background.start()
+            self._closing.callback(background.stop)
         self.daily_check = DailyCheck(self.home, anchor_key_file(), self.clock)
         await self.daily_check.start()
         self._closing.push_async_callback(self.daily_check.stop)
@@ -331,7 +336,7 @@ class Ozzie:
         self._closing.callback(watch.stop)
 
     async def stop(self) -> None:
-        """Let go of everything, in the opposite order. Running tasks stay in the log and go on at the next start."""
+        """Stop everything in the opposite order. Running tasks stay in the log and go on at the next start."""
         await self._closing.aclose()
 
     def _gate(self, rulings: Rulings) -> ToolBroker:
@@ -346,16 +351,16 @@ class Ozzie:
             blobs=self.blobs,
             ids=self.ids,
             delegation=Delegation(self.log, self.driver),
-            ends=Ends(self.log),
+            ends=TaskEnds(self.log),
             starts=starts,
-            news=StepNews(self.log, self._progress.step),
+            progress=StepProgress(self.log, self._progress.step),
             pauses=self._pauses,
-            resting=self._resting,
-            outside=OutsideEvents(self.log, self.clock),
+            idle=self._idle,
+            signals=SignalWaits(self.log, self.clock),
             quick=QuickCalls(self._gate(RecentRules(self.rules, self.clock)), self.tools.meta),
             times=self.times,
             context_of=self._turn_tools.context_of,
-            updates=Updates(self.log, self.tasks),
+            updates=self.control.updates,
         )
 
     def _worker(self, number: int) -> Supervisor:
@@ -391,12 +396,12 @@ class Ozzie:
         return self.driver.busy
 
     async def _kept(self) -> ArtifactsSettings | None:
-        """How long artifacts are kept; None as long as a configuration is refused: what is erased stays so."""
+        """Return how long artifacts are kept; None while the configuration is invalid, because erasing is final."""
         config = await self.configuration.refresh()
         return None if self.config_error else config.settings.artifacts
 
     def _access(self, choice: ModelChoice) -> ProviderAccess:
-        """By the settings of the moment of a call, whatever they were when its turn began."""
+        """Return the access to a provider by the settings at the time of the call, not of the turn's start."""
         access = self.models.access(choice)
         self._known_secrets.note(access)
         return access

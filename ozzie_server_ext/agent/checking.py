@@ -1,7 +1,7 @@
-"""A second model's look at a call that a rule has checked: one question, one word for an answer (ADR 29).
+"""Checks of tool calls by a second model, where a rule allows that (ADR 29).
 
-It gets the user's message and what a person would be shown, as data, and nothing else of the conversation. Whatever it
-answers but a plain yes is none.
+The model gets the user's message and the text that a person would be shown, as data, and nothing else of the
+conversation. Every answer but a plain yes counts as no.
 """
 
 import asyncio
@@ -9,9 +9,8 @@ import hashlib
 from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias, cast
 
-from ozzie_server_ext.agent.conversation import Conversation
-from ozzie_server_ext.agent.model_call import Answer, Calling
-from ozzie_server_ext.agent.plan import TurnParts, TurnPlan
+from ozzie_server_ext.agent.model_call import Answer, ModelCaller
+from ozzie_server_ext.agent.plan import TurnContext
 from ozzie_server_ext.agent.requests import injected_tools, toolset_version
 from ozzie_server_ext.domain.approvals import AuthStrength
 from ozzie_server_ext.domain.errors import InputError, OzzieError
@@ -25,18 +24,17 @@ from ozzie_server_ext.observability.logs import logger
 from ozzie_server_ext.protocol.jsontext import dumps, loads_object, repair_text
 from ozzie_server_ext.render.text import cut_end, visible_label
 from ozzie_server_ext.store.log import ClaimLost, OwnerLost
-from ozzie_server_ext.store.recorder import Recorder
 
 log = logger(__name__)
 
 MOST_DOUBTS = 3
-"""How many calls of a task a second model may not say yes to; from then on persons are asked. Who asks for the same
-with other words again and again would find a yes in the end."""
+"""After so many checks of a task without a yes, persons are asked instead. Otherwise a model that rephrases a request
+again and again would get its yes in the end."""
 MOST_LOOKED_AT = 16_000
-"""Characters, of what a call would do. Of a longer one nobody has seen all, so no model says yes to it."""
+"""Characters of the description of a call. A longer one is not checked: no person would see all of it either."""
 MOST_OF_MESSAGE = 4000
 LONGEST_ANSWER = 2000
-"""Tokens: one that reasons needs some for that."""
+"""Tokens, including those for reasoning."""
 _MOST_ANSWER_BYTES = 4000
 _MOST_REASON = 200
 
@@ -58,8 +56,8 @@ Verdict: TypeAlias = Literal["yes", "no", "unsure", "failed", "before"]
 
 @dataclass(frozen=True, slots=True)
 class Opinion:
-    """What a second model, called `by`, said. `failed`: it said nothing, and `reason` is why; `before`: it was asked
-    for the very same call already, and `reason` is what was said of that."""
+    """The verdict of a second model, `by`. `failed`: it gave none, and `reason` says why; `before`: the same call was
+    checked already, and `reason` is the sentence about that check."""
 
     verdict: Verdict
     reason: str
@@ -67,7 +65,7 @@ class Opinion:
 
     @property
     def sentence(self) -> str:
-        """For people: why it did not say yes."""
+        """A sentence for people: why it did not say yes."""
         match self.verdict:
             case "no":
                 return f'A second model advises against it: "{self.reason}"'
@@ -83,8 +81,8 @@ CHANGING = Opinion("failed", "what the call would do changes all the time")
 
 
 def unattended(facts: tuple[EventBody, ...], wanted: ApprovalRequested, opinion: Opinion) -> tuple[EventBody, ...]:
-    """What is recorded of a call that is not made, as nobody is there but a second model that did not say yes. What
-    `facts` would have asked for stands there only where it was looked at."""
+    """Return what to record for a call that is not made: no person is there, and the second model did not say yes. The
+    approval that `facts` request is included only if the model has checked it."""
     if opinion.verdict not in ("no", "unsure"):
         message = f"Not done: nobody was there to ask ({wanted.name}). {opinion.sentence}"
         return (*facts[:-1], _failed(wanted, "policy.unattended", message))
@@ -103,43 +101,35 @@ def _failed(wanted: ApprovalRequested, code: str, message: str) -> ToolCallFaile
     return ToolCallFailed(call_id=wanted.call_id, code=code, message=message, duration_ms=0.0)
 
 
-class Checking:
-    """Asks for the calls of one turn."""
+class CallChecker:
+    """Checks the calls of one turn."""
 
-    def __init__(
-        self,
-        parts: TurnParts,
-        plan: TurnPlan,
-        conversation: Conversation,
-        recorder: Recorder,
-        calling: Calling,
-    ) -> None:
-        self._parts = parts
-        self._plan = plan
-        self._conversation = conversation
-        self._recorder = recorder
-        self._calling = calling
+    def __init__(self, turn: TurnContext, caller: ModelCaller) -> None:
+        self._turn = turn
+        self._caller = caller
         self._doubts: dict[str, str] = {}
 
-    async def of(self, asked: ApprovalRequested, number: int) -> Opinion:
-        """What it says of the call that `asked` would ask a person for, in round `number`. Whatever goes wrong is an
-        opinion too; raises only where the task is somebody else's by now, and what a cancellation raises."""
-        doubts = {**self._doubts, **self._conversation.doubts(self._recorder.task_id)}
-        if asked.binds in doubts:
-            return Opinion("before", doubts[asked.binds])
+    async def check(self, approval: ApprovalRequested, number: int) -> Opinion:
+        """Return the opinion on a call that needs `approval`, in round `number`. Failures are opinions, too.
+
+        Raises OwnerLost or ClaimLost if another attempt has the task now, and what a cancellation raises.
+        """
+        doubts = {**self._doubts, **self._turn.conversation.doubts(self._turn.task_id)}
+        if approval.binds in doubts:
+            return Opinion("before", doubts[approval.binds])
         if len(doubts) >= MOST_DOUBTS:
             return Opinion("failed", f"to {MOST_DOUBTS} calls of this task it has not said yes")
-        opinion = await self._asked(asked, number)
+        opinion = await self._in_time(approval, number)
         if opinion.verdict != "yes":
-            self._doubts[asked.binds] = opinion.sentence
+            self._doubts[approval.binds] = opinion.sentence
         return opinion
 
-    async def _asked(self, asked: ApprovalRequested, number: int) -> Opinion:
-        if asked.whole is not None or len(asked.proof) > MOST_LOOKED_AT:
+    async def _in_time(self, approval: ApprovalRequested, number: int) -> Opinion:
+        if approval.whole is not None or len(approval.proof) > MOST_LOOKED_AT:
             return Opinion("failed", "what the call would do is too long for it")
         try:
-            async with asyncio.timeout(self._plan.check_s):
-                return await self._ask(asked, number)
+            async with asyncio.timeout(self._turn.plan.check_s):
+                return await self._ask(approval, number)
         except TimeoutError:
             return Opinion("failed", "it did not answer in time")
         except BudgetBreach:
@@ -147,65 +137,55 @@ class Checking:
         except (OwnerLost, ClaimLost):
             raise
         except OzzieError as error:
-            log.warning("a call was not checked: %s", error, extra={"task_id": self._recorder.task_id})
+            log.warning("a call was not checked: %s", error, extra={"task_id": self._turn.task_id})
             return Opinion("failed", "its provider did not answer it")
 
-    async def _ask(self, asked: ApprovalRequested, number: int) -> Opinion:
-        chain = await self._plan.checker()
+    async def _ask(self, approval: ApprovalRequested, number: int) -> Opinion:
+        chain = await self._turn.plan.checker()
         if chain is None:
             return Opinion("failed", "there is none here")
-        allowance = self._plan.allowance()
-        choice = await self._calling.priced(_bounded(chain.first), allowance)
-        request = self._request(choice, asked)
+        allowance = self._turn.plan.allowance()
+        longest = min(chain.first.longest_answer or LONGEST_ANSWER, LONGEST_ANSWER)
+        choice = await self._caller.priced(replace(chain.first, max_tokens=longest), allowance)
+        request = self._request(choice, approval)
         version = hashlib.sha256(INSTRUCTIONS.encode()).hexdigest()[:16]
-        began = self._calling.began(
+        started = self._caller.started(
             request, allowance, number=number, prompt=version, tools=toolset_version(injected_tools(()))
         )
-        self._calling.publish("task.progress", {"step": f"a second model looks at {asked.name}"})
-        answer = await self._calling.make(request, replace(began, purpose="check"), allowance)
+        self._turn.publish("task.progress", {"step": f"a second model looks at {approval.name}"})
+        answer = await self._caller.make(request, replace(started, purpose="check"), allowance)
         return replace(self._read(answer), by=f"{choice.said} (model)")
 
-    def _request(self, choice: ModelChoice, asked: ApprovalRequested) -> ModelRequest:
-        said = repair_text(self._conversation.message(self._recorder.task_id))
-        message = redact_text(said, self._parts.known_secrets())
-        told: JsonObject = {
-            "message": cut_end(message, MOST_OF_MESSAGE),
-            "tool": asked.name,
-            "side_effect": asked.side_effect.value,
-            "risk": asked.risk_level.value,
-            "question": asked.sentence,
-            "shown": asked.proof,
-            "rule": asked.reason,
+    def _request(self, choice: ModelChoice, approval: ApprovalRequested) -> ModelRequest:
+        message = repair_text(self._turn.conversation.message(self._turn.task_id))
+        data: JsonObject = {
+            "message": cut_end(redact_text(message, self._turn.parts.known_secrets()), MOST_OF_MESSAGE),
+            "tool": approval.name,
+            "side_effect": approval.side_effect.value,
+            "risk": approval.risk_level.value,
+            "question": approval.sentence,
+            "shown": approval.proof,
+            "rule": approval.reason,
         }
-        return ModelRequest(
-            call_id=CallId(self._parts.ids.new()),
-            choice=choice,
-            messages=(
-                ChatMessage(role="system", content=INSTRUCTIONS),
-                ChatMessage(role="user", content=dumps(told)),
-            ),
-        )
+        system = ChatMessage(role="system", content=INSTRUCTIONS)
+        user = ChatMessage(role="user", content=dumps(data))
+        return ModelRequest(call_id=CallId(self._turn.parts.ids.new()), choice=choice, messages=(system, user))
 
     def _read(self, answer: Answer) -> Opinion:
-        found = answer.finished
-        if found.finish != "stop" or found.tool_uses:
+        if answer.finished.finish != "stop" or answer.finished.tool_uses:
             return Opinion("unsure", "")
-        opinion = opinion_of(answer.text)
-        reason = redact_text(opinion.reason, self._parts.known_secrets())
+        opinion = _parse(answer.text)
+        reason = redact_text(opinion.reason, self._turn.parts.known_secrets())
         return replace(opinion, reason=cut_end(visible_label(reason).replace('"', "'"), _MOST_REASON))
 
 
-def opinion_of(text: str) -> Opinion:
-    """What an answer says, to the letter: anything but the one object that was asked for is unsure."""
+def _parse(text: str) -> Opinion:
+    """Parse an answer strictly: anything but the requested object is unsure."""
     try:
-        said = loads_object(text, max_bytes=_MOST_ANSWER_BYTES)
+        data = loads_object(text, max_bytes=_MOST_ANSWER_BYTES)
     except InputError:
         return Opinion("unsure", "")
-    verdict, reason = said.get("verdict"), said.get("reason")
-    if said.keys() != {"verdict", "reason"} or verdict not in ("yes", "no", "unsure") or not isinstance(reason, str):
+    verdict, reason = data.get("verdict"), data.get("reason")
+    if data.keys() != {"verdict", "reason"} or verdict not in ("yes", "no", "unsure") or not isinstance(reason, str):
         return Opinion("unsure", "")
     return Opinion(cast(Verdict, verdict), reason.strip())
-
-
-def _bounded(choice: ModelChoice) -> ModelChoice:
-    return replace(choice, max_tokens=min(choice.longest_answer or LONGEST_ANSWER, LONGEST_ANSWER))

@@ -1,16 +1,17 @@
-"""What was said in a session, folded from its events: the next request to a model, and what a turn still owes.
+"""A session's conversation, folded from its events: the messages for the next model request, and the open tool calls.
 
-A turn has no other memory than this. So it goes on after a crash from exactly what the log says was done.
+A turn has no other memory, so it resumes after a crash exactly where the log ends.
 """
 
 from collections import Counter, OrderedDict
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import Generic, TypeAlias, TypeVar
+from typing import TypeAlias
 from weakref import WeakValueDictionary
 
-from ozzie_server_ext.agent.provenance import Readings
-from ozzie_server_ext.agent.rounds import GO_ON, MAX_CALLS_A_ROUND, Outcomes, Round
+from ozzie_server_ext.agent.provenance import SessionReading
+from ozzie_server_ext.agent.questions import GO_ON
+from ozzie_server_ext.agent.rounds import MAX_CALLS_A_ROUND, Outcomes, Round
 from ozzie_server_ext.agent.structured_output import complaint
 from ozzie_server_ext.agent.toolsets import Toolsets
 from ozzie_server_ext.domain.approvals import AuthStrength
@@ -62,14 +63,14 @@ UNSEEN = "belongs to this message; you can't see it"
 
 
 def with_notes(text: str, paths: Sequence[str], what: str) -> str:
-    """A message's text, with a line for each picture that is not beside it: a model that is not told takes it for
-    seen, or guesses."""
+    """Return a message's text with a line for each picture that is not shown: otherwise a model takes it for seen, or
+    guesses."""
     return "\n\n".join([text, "\n".join(f"[The picture {path} {what}.]" for path in paths)]) if paths else text
 
 
 def with_latest_pictures(messages: Sequence[ChatMessage], *, sees: bool) -> tuple[ChatMessage, ...]:
-    """The messages with the latest pictures, up to the first that does not fit any more; each content once."""
-    room, places = MAX_SHOWN_BYTES, MAX_PICTURES if sees else 0
+    """Return the messages with the latest pictures, each content once, as many as fit."""
+    room, count = MAX_SHOWN_BYTES, MAX_PICTURES if sees else 0
     shown: set[BlobRef] = set()
     found: list[ChatMessage] = []
     for message in reversed(messages):
@@ -78,12 +79,12 @@ def with_latest_pictures(messages: Sequence[ChatMessage], *, sees: bool) -> tupl
         for picture in reversed(message.pictures):
             if picture.ref in shown:
                 notes.append((picture.path, AGAIN))
-            elif places and picture.size <= room:
-                room, places = room - picture.size, places - 1
+            elif count and picture.size <= room:
+                room, count = room - picture.size, count - 1
                 shown.add(picture.ref)
                 kept.append(picture)
             else:
-                places = 0
+                count = 0
                 notes.append((picture.path, BEFORE if sees else UNSEEN))
         for path, what in reversed(notes):
             message = replace(message, content=with_notes(message.content, [path], what))
@@ -91,42 +92,48 @@ def with_latest_pictures(messages: Sequence[ChatMessage], *, sees: bool) -> tupl
     return tuple(reversed(found))
 
 
-T = TypeVar("T")
+@dataclass(frozen=True, slots=True)
+class _UserMessage:
+    """A message of the user's. `is_update`: it came while its turn was running."""
+
+    task_id: TaskId | None
+    text: str
+    pictures: tuple[Picture, ...] = ()
+    is_update: bool = False
 
 
-class Updates(Generic[T]):
-    """The fold, of as many tasks as there are."""
+class _Updates:
+    """The updates of all tasks: those that a model request has included, and those still pending."""
 
     def __init__(self) -> None:
-        self._pending: dict[TaskId | None, list[T]] = {}
-        self._heard: Counter[TaskId | None] = Counter()
+        self._pending: dict[TaskId | None, list[_UserMessage]] = {}
+        self._included: Counter[TaskId | None] = Counter()
 
-    def add(self, task_id: TaskId | None, said: T) -> None:
-        self._pending.setdefault(task_id, []).append(said)
+    def add(self, message: _UserMessage) -> None:
+        self._pending.setdefault(message.task_id, []).append(message)
 
-    def heard(self, task_id: TaskId | None, count: int) -> list[T]:
-        """What of it has its place now that the model was asked with the first `count`."""
+    def take(self, task_id: TaskId | None, count: int) -> list[_UserMessage]:
+        """Return the updates that a request with the first `count` of them includes for the first time."""
         pending = self._pending.get(task_id, [])
-        fresh = pending[: max(count - self._heard[task_id], 0)]
+        fresh = pending[: max(count - self._included[task_id], 0)]
         del pending[: len(fresh)]
-        self._heard[task_id] += len(fresh)
+        self._included[task_id] += len(fresh)
         return fresh
 
-    def pending(self, task_id: TaskId | None) -> tuple[T, ...]:
-        """What the model of the task has not been asked with."""
+    def pending(self, task_id: TaskId | None) -> tuple[_UserMessage, ...]:
         return tuple(self._pending.get(task_id, ()))
 
     def count(self, task_id: TaskId | None) -> int:
-        return self._heard[task_id] + len(self._pending.get(task_id, ()))
+        return self._included[task_id] + len(self._pending.get(task_id, ()))
 
 
-def say_more(found: list[ChatMessage], words: str) -> None:
-    """The user's words, within their last message where no answer stands between: some refuse two in a row."""
-    last = found[-1] if found else None
+def _append_user_text(messages: list[ChatMessage], text: str) -> None:
+    """Append to the last message if it is the user's, since some providers refuse two in a row; else add a message."""
+    last = messages[-1] if messages else None
     if last is not None and last.role == "user":
-        found[-1] = replace(last, content=f"{last.content}\n\n{words}")
+        messages[-1] = replace(last, content=f"{last.content}\n\n{text}")
     else:
-        found.append(ChatMessage(role="user", content=words))
+        messages.append(ChatMessage(role="user", content=text))
 
 
 EVENT_TYPES = frozenset(
@@ -158,41 +165,29 @@ EVENT_TYPES = frozenset(
         ToolsetInjected.type,
     }
 )
-"""The events that the fold looks at; all others may be left out.
+"""The events that the fold needs.
 
-`tool.call.cancelled` gives a call no outcome. A turn that a gateway's end cut off makes it again; where a person
-stopped the turn, the model is told so in the place of a result. Neither does `tool.call.uncertain` of what is made
-again with its key: where it is not, the model is told that it may have happened. A rejected call failed, as its own
-event says.
+`tool.call.cancelled` gives a call no outcome: after a gateway's end the call is made again, and after a person's stop
+the model reads that instead of a result. `tool.call.uncertain` of a call to be repeated with its key gives none either;
+if it is not repeated, the model reads that it may have happened. A rejected call has its own `tool.call.failed`.
 """
 
 
-@dataclass(frozen=True, slots=True)
-class _Said:
-    """A message of the user's; `is_more` of one that came while its turn went on."""
-
-    task_id: TaskId | None
-    text: str
-    pictures: tuple[Picture, ...] = ()
-    is_more: bool = False
-
-
 GIVEN = CallId("given")
-"""What stands for a model's own id of a call that no model asked for."""
+"""Instead of a model's own id, for a call without a model."""
 
 
 class Conversation:
-    """The fold. Feed it a session's events in order with `apply`; those whose content was erased are not among them,
-    and what is left is told as if nothing else had been said. What was delegated has a conversation of its own, which
-    is fed with the events of that task alone, and is no part of the session's."""
+    """The fold of a session's events, in order. Events whose content was erased are missing, and the conversation goes
+    on without them. A delegated task has its own conversation, folded from its own events, outside the session's."""
 
     def __init__(self, events: Iterable[Event] = (), *, of: TaskId | None = None) -> None:
-        """`of` is the delegated task whose conversation it is."""
+        """`of` is the delegated task, or None for the session's conversation."""
         self.position = 0
         self._of = of
         self._delegated: set[TaskId] = set()
-        self._entries: list[_Said | Round] = []
-        self._received: dict[TaskId | None, _Said] = {}
+        self._entries: list[_UserMessage | Round] = []
+        self._received: dict[TaskId | None, _UserMessage] = {}
         self._pictures: dict[TaskId | None, tuple[Picture, ...]] = {}
         self._schemas: dict[TaskId | None, JsonObject] = {}
         self._turns = 0
@@ -201,46 +196,46 @@ class Conversation:
         self._replies: dict[CallId, ReplyId] = {}
         self._beginless: dict[TaskId | None, Round] = {}
         self._outcomes = Outcomes()
-        self._asked: dict[ApprovalId, tuple[Round, str]] = {}
+        self._approvals: dict[ApprovalId, tuple[Round, str]] = {}
         self._asks: Counter[TaskId | None] = Counter()
         self._checks: set[CallId] = set()
         self._doubts: dict[TaskId | None, dict[str, str]] = {}
-        self._updates: Updates[_Said] = Updates()
+        self._updates = _Updates()
         self.degraded: set[TaskId | None] = set()
         self._retried: set[TaskId | None] = set()
-        self._readings = Readings()
+        self._reading = SessionReading()
         self.toolsets = Toolsets()
         for event in events:
             self.apply(event)
 
     def apply(self, event: Event) -> None:
-        """Take in one event; those that were taken in already are passed over."""
+        """Apply one event, unless it was applied before."""
         if event.position <= self.position:
             return
         self.position = event.position
-        if self._is_elsewhere(event):
+        if self._is_delegated(event):
             return
-        self._readings.apply(event)
+        self._reading.apply(event)
         self._outcomes.apply(event.body, self.last_round(event.task_id))
         self.toolsets.apply(event)
         match event.body:
             case MessageReceived(text=text, pictures=pictures, absent=absent):
-                self._received[event.task_id] = _Said(event.task_id, with_notes(text, absent, ABSENT), pictures)
+                self._received[event.task_id] = _UserMessage(event.task_id, with_notes(text, absent, ABSENT), pictures)
                 if pictures:
                     self._pictures[event.task_id] = pictures
             case TaskUpdated(text=text):
-                self._updates.add(event.task_id, _Said(event.task_id, text, is_more=True))
+                self._updates.add(_UserMessage(event.task_id, text, is_update=True))
             case ModelCallStarted(call_id=call_id, purpose="check"):
                 self._checks.add(call_id)
             case ModelCallStarted(call_id=call_id, reply_id=reply_id, round=number, updates=updates):
                 self._begin_turn(event.task_id)
-                self._entries += self._updates.heard(event.task_id, updates)
+                self._entries += self._updates.take(event.task_id, updates)
                 self._replies[call_id] = reply_id
-                self._rounds[reply_id] = Round(event.task_id, number, reply_id, reading=self._readings.now)
+                self._rounds[reply_id] = Round(event.task_id, number, reply_id, reading=self._reading.now)
                 self._beginless.pop(event.task_id, None)
             case ModelCallCompleted(call_id=call_id, tool_uses=uses, finish=finish) if call_id not in self._checks:
                 finished = self._entry(self._replies.get(call_id), event.task_id)
-                # The last call of an answer that was cut may be half a call.
+                # The last call of a truncated answer may be incomplete.
                 finished.uses = () if finish == "length" else uses
                 finished.finish = finish
                 finished.whole = True
@@ -250,42 +245,40 @@ class Conversation:
             case MessageRejected(reply_id=reply_id, problem=problem):
                 self._entry(reply_id, event.task_id).problem = problem
             case TaskCreated(call=call) if call is not None:
-                self._give(event.task_id, call)
+                self._add_given_call(event.task_id, call)
             case TaskCreated(answer_schema=schema) if schema is not None:
                 self._schemas[event.task_id] = schema
-            case ApprovalRequested(call_id=call_id, approval_id=approval_id) as asked if found := self._outcomes.find(
-                call_id
-            ):
-                asking, use_id = found
-                asking.earlier[use_id] = Earlier(asked=asked)
-                self._asked[approval_id] = asking, use_id
-                if asked.needs is not AuthStrength.MODEL:  # else no person was
+            case ApprovalRequested() as approval if found := self._outcomes.find(approval.call_id):
+                round_, use_id = found
+                round_.earlier[use_id] = Earlier(asked=approval)
+                self._approvals[approval.approval_id] = round_, use_id
+                if approval.needs is not AuthStrength.MODEL:  # otherwise no person was asked
                     self._asks[event.task_id] += 1
-                if asked.checked:
-                    self._doubts.setdefault(event.task_id, {})[asked.binds] = asked.checked
+                if approval.checked:
+                    self._doubts.setdefault(event.task_id, {})[approval.binds] = approval.checked
             case ApprovalGranted(approval_id=approval_id, way=way):
-                self._answered(approval_id, Grant(way=way, at=event.ts))
+                self._close_approval(approval_id, Grant(way=way, at=event.ts))
             case ApprovalExpired(approval_id=approval_id):
-                self._answered(approval_id, None)
+                self._close_approval(approval_id, None)
             case PromptRequested(kind="question"):
                 self._asks[event.task_id] += 1
             case PromptAnswered(option=option) if option == GO_ON:
                 self._asks.pop(event.task_id, None)
             case TaskQueued(reason="recovered" | "answered" | "resumed"):
-                # What was half said when the gateway went, or time was up, is said anew; with its task, what a person
-                # stopped stays.
-                self._entries = [entry for entry in self._entries if not _is_half(entry, event.task_id)]
-                self._drop_short(event.task_id)
+                # Answers cut off by the gateway's end or a time limit are requested again; those that a person stopped
+                # stay.
+                self._drop(event.task_id, lambda entry: not entry.whole)
+                self._drop_truncated(event.task_id)
             case TaskRetried():
-                # It is a new beginning: what ended it counts no more, and neither does a yes from before its end.
+                # The answer that ended the task no longer counts, nor does an approval from before.
                 self._drop(event.task_id, _is_refused)
-                self._forget_answers(event.task_id)
+                self._forget_approvals(event.task_id)
                 self._retried.add(event.task_id)
             case TaskStarted() if event.task_id in self._retried:
                 self._retried.discard(event.task_id)
-                self._begin_again(event.task_id)
+                self._move_to_end(event.task_id)
             case TaskModelChosen(reason=reason):
-                self._drop_short(event.task_id)
+                self._drop_truncated(event.task_id)
                 if reason == TaskStalled.type:
                     self.degraded.add(event.task_id)
             case _:
@@ -293,115 +286,118 @@ class Conversation:
 
     @property
     def content(self) -> Content:
-        """Where from outside that came that stands in it."""
-        return self._readings.now.content
+        """The provenance of everything in the conversation."""
+        return self._reading.now.content
 
     def goes_on(self, task_id: TaskId | None) -> bool:
-        """Whether there were turns before the one of this task."""
+        """Whether there were turns before this task's."""
         return self._turns > (task_id not in self._received)
 
     def last_round(self, task_id: TaskId | None) -> Round | None:
-        """The latest answer of the model within a task that came whole."""
+        """Return the task's latest complete answer of the model."""
         return self._last.get(task_id)
 
     def pictures(self, task_id: TaskId | None) -> tuple[Picture, ...]:
-        """Those of the message that the task answers."""
+        """Return the pictures of the task's message."""
         return self._pictures.get(task_id, ())
 
     def schema(self, task_id: TaskId | None) -> JsonObject | None:
-        """What the answer of the task has to fit."""
+        """Return the schema that the task's answer must fit."""
         return self._schemas.get(task_id)
 
     def rejected(self, task_id: TaskId | None) -> int:
-        """How many answers of the task did not fit it."""
-        rounds = (entry for entry in self._entries if isinstance(entry, Round))
-        return sum(1 for entry in rounds if entry.task_id == task_id and entry.problem)
+        """Return how many answers of the task did not fit the schema."""
+        return sum(1 for each in self._rounds_of(task_id) if each.problem)
 
     def updates(self, task_id: TaskId | None) -> int:
-        """How often more was said to the task, all of which stands in its `messages`."""
+        """Return the number of updates of the task, which are all in its `messages`."""
         return self._updates.count(task_id)
 
-    def has_news(self, task_id: TaskId | None) -> bool:
-        """Whether something of that has no answer behind it."""
+    def has_new_updates(self, task_id: TaskId | None) -> bool:
+        """Whether an update has no answer after it."""
         own = (entry for entry in reversed(self._entries) if entry.task_id == task_id)
-        last = next((entry for entry in own if isinstance(entry, _Said) or entry.whole), None)
-        return bool(self._updates.pending(task_id)) or (isinstance(last, _Said) and last.is_more)
+        last = next((entry for entry in own if isinstance(entry, _UserMessage) or entry.whole), None)
+        return bool(self._updates.pending(task_id)) or (isinstance(last, _UserMessage) and last.is_update)
 
     def asks(self, task_id: TaskId | None) -> int:
-        """How often a person was asked something for the task, since they were told that it asks a lot."""
+        """Return how often the task has asked a person since they last allowed it to ask more."""
         return self._asks[task_id]
 
     def doubts(self, task_id: TaskId | None) -> dict[str, str]:
-        """Why a second model did not say yes to calls of the task, by what each was bound to."""
+        """Return why a second model did not say yes to the task's calls, by `ApprovalRequested.binds`."""
         return self._doubts.get(task_id, {})
 
     def message(self, task_id: TaskId | None) -> str:
-        """What the user said that the task answers; empty where that was erased."""
-        said = [*self._received.values(), *(entry for entry in self._entries if isinstance(entry, _Said))]
-        return next((each.text for each in said if each.task_id == task_id), "")
+        """Return the text of the task's message; empty if it was erased."""
+        messages = [*self._received.values(), *(entry for entry in self._entries if isinstance(entry, _UserMessage))]
+        return next((each.text for each in messages if each.task_id == task_id), "")
 
     def used_tools(self, task_id: TaskId | None) -> bool:
-        """Whether the model asked for any within the task."""
-        return any(each.uses for each in self._entries if isinstance(each, Round) and each.task_id == task_id)
+        """Whether the model has requested any tool calls in the task."""
+        return any(each.uses for each in self._rounds_of(task_id))
 
     def messages(self, max_history: int, task_id: TaskId | None = None) -> tuple[ChatMessage, ...]:
-        """The conversation as the model of this task reads it: at most `max_history` messages, beginning with one of
-        the user's. Messages of other tasks that have not begun are left out."""
+        """Return the conversation as the model of this task reads it: at most `max_history` messages, beginning with
+        the user's. Messages of other tasks that have not started are left out."""
         found: list[ChatMessage] = []
-        begins: list[int] = []  # where the user says something, which a complaint is not
+        begins: list[int] = []  # the indices of the user's messages, without complaints about answers
         own = [self._received[task_id]] if task_id in self._received else []
         for entry in [*self._entries, *own, *self._updates.pending(task_id)]:
-            if isinstance(entry, _Said) and entry.is_more:
-                say_more(found, entry.text)
-            elif isinstance(entry, _Said):
+            if isinstance(entry, _UserMessage) and entry.is_update:
+                _append_user_text(found, entry.text)
+            elif isinstance(entry, _UserMessage):
                 begins.append(len(found))
-                found.append(self._message(entry, task_id))
+                found.append(self._chat_message(entry, task_id))
             elif not entry.problem:
                 found.extend(entry.messages())
-            elif entry.task_id == task_id:  # it came anew, and was of no interest but to its own turn
+            elif entry.task_id == task_id:  # rejected answers matter to their own turn only
                 found.extend(entry.messages())
-                say_more(found, complaint(entry.problem))
-        # Where one turn alone is longer than the window, all of that turn is kept.
+                _append_user_text(found, complaint(entry.problem))
+        # A turn that is longer than the window is kept whole.
         whole = [begin for begin in begins if begin >= len(found) - max_history]
         return tuple(found[min(whole) if whole else max(begins, default=0) :])
 
-    def _message(self, said: _Said, task_id: TaskId | None) -> ChatMessage:
-        """With its pictures, unless nobody has answered it: one that a provider refuses would end all turns to come."""
-        if said.task_id == task_id or said.task_id in self._last:
-            return ChatMessage(role="user", content=said.text, pictures=said.pictures)
-        names = [picture.path for picture in said.pictures]
-        return ChatMessage(role="user", content=with_notes(said.text, names, NOT_SHOWN))
+    def _chat_message(self, message: _UserMessage, task_id: TaskId | None) -> ChatMessage:
+        """Return a message for the model, without pictures if no model has answered it: a picture that providers refuse
+        would end all later turns."""
+        if message.task_id == task_id or message.task_id in self._last:
+            return ChatMessage(role="user", content=message.text, pictures=message.pictures)
+        names = [picture.path for picture in message.pictures]
+        return ChatMessage(role="user", content=with_notes(message.text, names, NOT_SHOWN))
 
-    def _is_elsewhere(self, event: Event) -> bool:
-        """Whether the event is part of what was delegated from here. Its beginning is the first that tells."""
+    def _rounds_of(self, task_id: TaskId | None) -> list[Round]:
+        return [entry for entry in self._entries if isinstance(entry, Round) and entry.task_id == task_id]
+
+    def _is_delegated(self, event: Event) -> bool:
+        """Whether the event belongs to a task delegated from here, which its first event tells."""
         if self._of is None and isinstance(event.body, TaskCreated) and event.body.parent is not None:
-            assert event.task_id is not None, "a task that began has an id"
+            assert event.task_id is not None, "a created task has an id"
             self._delegated.add(event.task_id)
         return event.task_id in self._delegated
 
-    def _give(self, task_id: TaskId | None, call: GivenCall) -> None:
-        """A round that no model was asked for. The arguments may be made from anything that was read before, in other
-        conversations: no address in them counts as given by anybody."""
+    def _add_given_call(self, task_id: TaskId | None, call: GivenCall) -> None:
+        """Add a round without a model. Its arguments may be made from anything in other conversations, so no address in
+        them counts as given by a person."""
         use = ToolUse(call_id=GIVEN, name=call.tool, arguments=dumps(call.args))
-        reading = replace(self._readings.now, has_read=True, has_own=True)
+        reading = replace(self._reading.now, has_read=True, has_own=True)
         given = Round(task_id, 1, uses=(use,), whole=True, placed=True, is_given=True, reading=reading)
         self._entries.append(given)
         self._last[task_id] = given
 
     def _begin_turn(self, task_id: TaskId | None) -> None:
-        """A message stands where its turn begins: one that waits is no part of the turn before it, and one that was
-        stopped while it waited is no part of any."""
+        """Place the message where its turn starts: a waiting message is not part of the turn before, and one that was
+        cancelled while waiting is in no turn."""
         if task_id in self._received:
             self._entries.append(self._received.pop(task_id))
             self._turns += 1
 
-    def _begin_again(self, task_id: TaskId | None) -> None:
-        """What was said in a task that is tried again stands behind what others said meanwhile: it goes on now."""
+    def _move_to_end(self, task_id: TaskId | None) -> None:
+        """Move the entries of a retried task behind those of other tasks, since it goes on now."""
         own = [entry for entry in self._entries if entry.task_id == task_id]
         self._entries = [entry for entry in self._entries if entry.task_id != task_id] + own
 
     def _entry(self, reply_id: ReplyId | None, task_id: TaskId | None) -> Round:
-        """The answer of that reply, in its place."""
+        """Return the round of a reply, after placing it if it has no place yet."""
         found = self._rounds.get(reply_id) if reply_id else None
         found = found or self._without_begin(reply_id, task_id)
         if not found.placed:
@@ -411,11 +407,12 @@ class Conversation:
         return found
 
     def _without_begin(self, reply_id: ReplyId | None, task_id: TaskId | None) -> Round:
-        """An answer whose begin was erased is put together from its end, which names no reply, and the text behind."""
+        """Return the round of an answer whose start was erased: joined from its end, which names no reply, and its
+        text, which follows."""
         found = self._beginless.pop(task_id, None) if reply_id else None
         if found is None:
             last = self._last.get(task_id)
-            found = Round(task_id, last.number + 1 if last else 1, guessed=True, reading=self._readings.now)
+            found = Round(task_id, last.number + 1 if last else 1, guessed=True, reading=self._reading.now)
         if reply_id:
             found.reply_id = reply_id
             self._rounds[reply_id] = found
@@ -423,35 +420,35 @@ class Conversation:
             self._beginless[task_id] = found
         return found
 
-    def _drop_short(self, task_id: TaskId | None) -> None:
-        """An answer that a budget bounded, and that broke off for it, comes anew once there is room, or from a cheaper
-        model. One whose gateway ended before that could be said is not told from it: it is asked for once more."""
+    def _drop_truncated(self, task_id: TaskId | None) -> None:
+        """Drop an answer that a budget cut off, since it is requested again with more room or from a cheaper model. It
+        can't be told from one that reached its own limit just before the gateway ended; that is requested again,
+        too."""
         last = self._last.get(task_id)
         if last is not None and last.finish == "length":
             self._drop(task_id, lambda entry: entry is last)
 
     def _drop(self, task_id: TaskId | None, unwanted: Callable[[Round], object]) -> None:
-        """Forget rounds of the task. What is behind them comes after the round that is the last then."""
+        """Remove rounds of the task."""
         self._entries = [
             entry
             for entry in self._entries
             if not (isinstance(entry, Round) and entry.task_id == task_id and unwanted(entry))
         ]
-        rounds = [entry for entry in self._entries if isinstance(entry, Round) and entry.task_id == task_id]
-        whole = [entry for entry in rounds if entry.whole]
+        whole = [each for each in self._rounds_of(task_id) if each.whole]
         if whole:
             self._last[task_id] = whole[-1]
         else:
             self._last.pop(task_id, None)
 
-    def _answered(self, approval_id: ApprovalId, grant: Grant | None) -> None:
-        if approval_id in self._asked:
-            asking, use_id = self._asked[approval_id]
-            earlier = asking.earlier.get(use_id)
+    def _close_approval(self, approval_id: ApprovalId, grant: Grant | None) -> None:
+        if approval_id in self._approvals:
+            round_, use_id = self._approvals[approval_id]
+            earlier = round_.earlier.get(use_id)
             if earlier is not None and earlier.asked.approval_id == approval_id:
-                asking.earlier[use_id] = replace(earlier, grant=grant, is_open=False)
+                round_.earlier[use_id] = replace(earlier, grant=grant, is_open=False)
 
-    def _forget_answers(self, task_id: TaskId | None) -> None:
+    def _forget_approvals(self, task_id: TaskId | None) -> None:
         last = self._last.get(task_id)
         if last is not None:
             void = {use_id: replace(each, grant=None, is_open=False) for use_id, each in last.earlier.items()}
@@ -459,15 +456,10 @@ class Conversation:
 
 
 def _is_refused(entry: Round) -> bool:
-    """Whether the answer is none that a retry goes on from: half of one, or one that ended its turn in words."""
+    """Whether a retry can't continue from the answer: it is incomplete, or it ended its turn with an error."""
     is_cut = not entry.whole or entry.finish in ("length", "content_filter")
     is_refused = bool(entry.problem) or len(entry.uses) > MAX_CALLS_A_ROUND
     return is_cut or is_refused or not (entry.text or entry.uses)
-
-
-def _is_half(entry: _Said | Round, task_id: TaskId | None) -> bool:
-    """Whether the entry is an answer in this task that did not come whole."""
-    return isinstance(entry, Round) and entry.task_id == task_id and not entry.whole
 
 
 Thread: TypeAlias = SessionId | TaskId
@@ -477,24 +469,23 @@ _PAGE = 1000
 
 
 class Conversations:
-    """A cache and nothing more: any of it can be folded again from the log."""
+    """A cache of conversations, which can all be folded again from the log."""
 
     def __init__(self, log: EventLog) -> None:
         self._log = log
         self._kept: OrderedDict[Thread, Conversation] = OrderedDict()
-        # A turn in progress holds its conversation longer than the cache may: it has to go on growing.
+        # A running turn may hold its conversation longer than the cache, and needs the new events.
         self._in_use: WeakValueDictionary[Thread, Conversation] = WeakValueDictionary()
         self._arriving: dict[Thread, list[Event]] = {}
         log.on_commit(self._follow)
 
     async def get(self, session_id: SessionId, delegated: TaskId | None = None) -> Conversation:
-        """The session's conversation, or that of a task that was delegated in it, which goes on growing as facts are
-        committed."""
+        """Return the conversation of a session, or of a task delegated in it. It grows as events are committed."""
         thread = delegated or session_id
         found = self._in_use.get(thread)
         if found is None:
             loaded = await self._load(thread, session_id, delegated)
-            # Somebody else may have loaded it meanwhile: then that one is the one that grows.
+            # Another caller may have loaded it meanwhile; then theirs is used.
             found = self._in_use.setdefault(thread, loaded)
         self._kept[thread] = found
         self._kept.move_to_end(thread)
@@ -503,7 +494,7 @@ class Conversations:
         return found
 
     async def _load(self, thread: Thread, session_id: SessionId, delegated: TaskId | None) -> Conversation:
-        # What is committed during the reading is kept aside and applied last: no gap, and `apply` drops doubles.
+        # Events committed during the reading are applied last: no gap, and `apply` skips duplicates.
         arriving = self._arriving.setdefault(thread, [])
         conversation = Conversation(of=delegated)
         lineage = [(session_id, None)] if delegated else await self._lineage(session_id)
@@ -521,8 +512,8 @@ class Conversations:
         return conversation
 
     async def _lineage(self, session_id: SessionId) -> list[tuple[SessionId, int | None]]:
-        """The sessions that this one was forked from, the first of all before the others, and at last itself; each
-        with the position before which it was left, None for itself."""
+        """Return the ancestors of a forked session, the oldest first, and itself. Each has the position before which it
+        was forked, None for itself."""
         found: list[tuple[SessionId, int | None]] = []
         end: int | None = None
         while session_id:

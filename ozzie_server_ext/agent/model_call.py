@@ -1,16 +1,15 @@
-"""The calls of models within a turn: reserved, streamed, recorded, and repeated along the chain."""
+"""The model calls of a turn: budgeted, streamed, recorded, and repeated along the chain of models."""
 
 import asyncio
 import json
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, replace
-from typing import Literal, NoReturn
+from typing import NoReturn
 
-from ozzie_server_ext.agent.conversation import Conversation
-from ozzie_server_ext.agent.plan import Allowance, TurnParts, TurnPlan
-from ozzie_server_ext.agent.questions import end, exceeded, question
-from ozzie_server_ext.agent.requests import Requests, TurnToolbox, injected_tools, need_of, toolset_version
+from ozzie_server_ext.agent.plan import Allowance, TurnContext
+from ozzie_server_ext.agent.questions import budget_exceeded, budget_prompt, limit_exceeded
+from ozzie_server_ext.agent.requests import RequestBuilder, TurnToolbox, injected_tools, need_of, toolset_version
 from ozzie_server_ext.agent.rounds import Round
 from ozzie_server_ext.domain.errors import OzzieError, Unavailable
 from ozzie_server_ext.domain.events import (
@@ -23,10 +22,9 @@ from ozzie_server_ext.domain.events import (
     ModelCallStarted,
     TaskModelChosen,
     ToolsetInjected,
-    Transient,
 )
-from ozzie_server_ext.domain.ids import BlobRef, CallId, PromptId, ReplyId
-from ozzie_server_ext.domain.json import Json
+from ozzie_server_ext.domain.ids import BlobRef, PromptId, ReplyId
+from ozzie_server_ext.domain.json import Json, JsonObject
 from ozzie_server_ext.domain.redaction import StreamMask, without_known
 from ozzie_server_ext.domain.tasks import TurnHeld
 from ozzie_server_ext.models.chain import EMPTY, Attempt, Attempts, Chain, may_be_billed
@@ -35,22 +33,23 @@ from ozzie_server_ext.models.failures import model_error
 from ozzie_server_ext.models.ledger import BudgetBreach, BudgetOverrun, Reserved
 from ozzie_server_ext.models.rates import RateSlot
 from ozzie_server_ext.protocol.jsontext import canonical_bytes
-from ozzie_server_ext.store.recorder import Recorder
 from ozzie_server_ext.store.shielded import uncut
 
 MAX_ANSWER_CHARS = 1_000_000
 
 
 class IncompleteAnswer(OzzieError):
-    """The model ended its answer before it was whole."""
+    """The model's answer is incomplete."""
 
     code = "provider.incomplete"
 
 
 class Reply:
-    """The text of one answer while it comes, in pieces: joining at each of them would cost the square of its length.
-    `has_begun` is set by whoever hears anything of it. `known` are keys that a model may have read somewhere and quote:
-    they are masked before anybody sees or stores them."""
+    """The text of one answer while it streams. It is kept in pieces: joining at each would take quadratic time.
+
+    `has_begun`: anything of the answer has come. `known` are keys that the model may have read and quote: they are
+    masked before anybody sees or stores them.
+    """
 
     def __init__(self, reply_id: ReplyId, known: Sequence[str] = ()) -> None:
         self.reply_id = reply_id
@@ -60,12 +59,11 @@ class Reply:
         self._mask = StreamMask(known)
 
     def add(self, piece: str) -> str:
-        """Take in what came; returns what of the answer can be shown by now. The beginning of a known key is held back
-        until more of it comes, or something else."""
+        """Add a piece and return the text that can be shown now. A possible beginning of a known key is held back."""
         return self._keep(self._mask.feed(piece))
 
     def close(self) -> str:
-        """Return what was held back, once nothing more comes."""
+        """Return the held-back text at the end of the stream."""
         return self._keep(self._mask.end())
 
     def _keep(self, text: str) -> str:
@@ -79,7 +77,7 @@ class Reply:
         return "".join(self._pieces)
 
     def ended(self, finish: Finish) -> tuple[MessageCompleted, ...]:
-        """The fact that keeps the text; none where nothing was said."""
+        """Return the event that records the text; none if it is empty."""
         if not self._pieces:
             return ()
         return (MessageCompleted(reply_id=self.reply_id, text=self.text, finish=finish),)
@@ -94,7 +92,7 @@ def empty_answer(alias: str) -> IncompleteAnswer:
 
 
 def check_whole(answer: Round, alias: str) -> None:
-    """An answer that was recorded and yet is no whole one ends the turn, in words. Raises IncompleteAnswer."""
+    """Raise IncompleteAnswer if a recorded answer is incomplete, which ends the turn."""
     if answer.finish == "length":
         raise IncompleteAnswer(
             f'"{alias}" reached the length limit of one answer. What came is kept.',
@@ -111,31 +109,27 @@ def check_whole(answer: Round, alias: str) -> None:
         raise empty_answer(alias)
 
 
-Before = Callable[[ModelCallStarted], Iterable[EventBody]]
-"""What is recorded together with a call's begin, before it."""
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
-    """What came of a call, and what it had reserved."""
+    """The result of a call, and its reservation."""
 
     finished: Finished
     text: str
     reserved: Reserved
 
 
-class Calling:
-    """Makes the calls of one turn."""
+class ModelCaller:
+    """Makes the model calls of one turn."""
 
-    def __init__(self, parts: TurnParts, plan: TurnPlan, recorder: Recorder) -> None:
-        self._parts = parts
-        self._plan = plan
-        self._recorder = recorder
+    def __init__(self, turn: TurnContext) -> None:
+        self._turn = turn
+        self._parts = turn.parts
+        self._recorder = turn.recorder
 
-    def began(
+    def started(
         self, request: ModelRequest, allowance: Allowance, *, number: int, prompt: str, tools: str
     ) -> ModelCallStarted:
-        """The begin of a call, without what it reserves."""
+        """Return the event that starts a call, without its request and reservation."""
         choice = request.choice
         return ModelCallStarted(
             call_id=request.call_id,
@@ -145,7 +139,7 @@ class Calling:
             provider=choice.provider,
             model=choice.model,
             request_blob=BlobRef(""),
-            config=self._plan.config_version,
+            config=self._turn.plan.config_version,
             prompt=prompt,
             tools=tools,
             project=allowance.project,
@@ -158,32 +152,34 @@ class Calling:
         started: ModelCallStarted,
         allowance: Allowance,
         *,
-        before: Before = lambda started: (),
+        before: Callable[[ModelCallStarted], Iterable[EventBody]] = lambda started: (),
     ) -> Answer:
-        """Make the call that `started` begins, once there is room for it. What an answer to the user says is shown as
-        it comes and recorded as a message; of a check, only the call is.
+        """Make the call of `started` once budgets and rate limits have room for it; `before` returns events to record
+        just before it. An answer to the user is streamed and recorded as a message; of a check, only the call is
+        recorded.
 
-        Raises BudgetBreach where a budget has no room for it, what the model raises, or what a cancellation raises;
-        what had come is recorded then, too.
+        Raises BudgetBreach if a budget has no room, what the model raises, or what a cancellation raises; the partial
+        answer is recorded first.
         """
         choice = request.choice
         document = canonical_bytes(request.to_json())
         need = need_of(request, document)
 
-        def for_room() -> None:
-            self.publish("task.progress", {"step": "other turns hold the rest of the budget: waiting for them"})
+        def on_budget_wait() -> None:
+            self._turn.publish("task.progress", {"step": "other turns hold the rest of the budget: waiting for them"})
 
-        def for_place() -> None:
-            self.publish("task.progress", {"step": f'"{choice.said}" takes no more at once: waiting for a place'})
+        def on_rate_wait() -> None:
+            step = f'"{choice.said}" takes no more at once: waiting for a place'
+            self._turn.publish("task.progress", {"step": step})
 
-        rates = self._plan.rates_of(choice)
+        rates = self._turn.plan.rates_of(choice)
         while True:
             async with (
-                self._parts.ledger.reserve(allowance.budgets, need, waiting=for_room) as reserved,
-                self._parts.rates.place(choice.provider, rates, need.read, waiting=for_place) as place,
+                self._parts.ledger.reserve(allowance.budgets, need, waiting=on_budget_wait) as reserved,
+                self._parts.rates.place(choice.provider, rates, need.read, waiting=on_rate_wait) as slot,
             ):
-                if not reserved.still_fits:  # it may have been long until there was a place
-                    place.leave()
+                if not reserved.still_fits:  # the wait for a slot may have been long
+                    slot.leave()
                     continue
                 if reserved.written is not None:
                     request = replace(request, choice=replace(choice, max_tokens=reserved.written))
@@ -197,29 +193,22 @@ class Calling:
                 await self._begin(started, before(started))
                 reserved.begun()
                 reply = Reply(started.reply_id, self._parts.known_secrets())
-                call = _Call(request, reply, place, reserved, started.purpose == "answer")
+                call = _Call(request, reply, slot, reserved, started.purpose == "answer")
                 finished = await self._call(call)
             return Answer(finished=finished, text=call.reply.text, reserved=reserved)
 
     async def priced(self, choice: ModelChoice, allowance: Allowance) -> ModelChoice:
-        """The choice with its prices, where a budget is of money: that nobody could be asked for them is not the same
-        as that nobody knows them. Raises ModelError."""
+        """Return the choice with its prices if a budget needs them. Raises ModelError if they can't be looked up, which
+        differs from unknown prices."""
         if choice.prices is not None or all(budget.cost is None for budget in allowance.budgets):
             return choice
         try:
-            return await self._plan.priced(choice)
+            return await self._turn.plan.priced(choice)
         except Unavailable as error:
             raise model_error("worker.unavailable", choice, detail=str(error)) from error
 
-    def publish(self, kind: Literal["task.progress", "reply.delta"], payload: dict[str, Json]) -> None:
-        """Tell whoever watches the turn."""
-        transient = Transient(
-            type=kind, session_id=self._recorder.session_id, task_id=self._recorder.task_id, payload=payload
-        )
-        self._parts.feed.publish(transient)
-
     async def _begin(self, started: ModelCallStarted, before: Iterable[EventBody]) -> None:
-        """Record the begin of a call; where the turn is cancelled meanwhile, also that nobody was asked."""
+        """Record the start of a call. If the turn is cancelled meanwhile, record that it was not sent."""
         try:
             await uncut(self._recorder.append(*before, started))
         except asyncio.CancelledError:
@@ -230,12 +219,12 @@ class Calling:
             raise
 
     async def _call(self, call: "_Call") -> Finished:
-        """The answer, recorded whole; what had come of one that is not."""
+        """Return the complete answer and record it; on a failure, record the partial one."""
         parts, reserved, reply = self._parts, call.reserved, call.reply
         began = parts.clock.monotonic()
 
         async def broken(finish: Finish | None, code: str, message: str, *, is_billed: bool) -> None:
-            """Without a `finish`, nothing was answered: the whole answer comes anew."""
+            """Record a failure. Without a `finish`, no message is recorded, since the call will be repeated."""
             reply.close()
             partial = await parts.blobs.put(canonical_bytes({"text": reply.text})) if reply.text else None
             failed = ModelCallFailed(
@@ -247,7 +236,7 @@ class Calling:
                 settled_cost=reserved.cost if is_billed else 0,
                 settled_tokens=reserved.tokens if is_billed else 0,
             )
-            await self._recorder.append(failed, *(call.said(finish) if finish else ()))
+            await self._recorder.append(failed, *(call.message(finish) if finish else ()))
             reserved.settle(failed.settled)
 
         try:
@@ -263,18 +252,26 @@ class Calling:
             is_billed = reply.has_begun or may_be_billed(error)
             await uncut(broken("failed", error.code, str(error), is_billed=is_billed))
             raise
-        call.place.settle(answer.usage.input_tokens + answer.usage.output_tokens)
-        await uncut(self._complete(call, answer, began))
+        call.slot.settle(answer.usage.input_tokens + answer.usage.output_tokens)
+        await uncut(self._complete(call, answer, began))  # it is paid for, even if the turn is cancelled now
         return answer
 
     async def _complete(self, call: "_Call", answer: Finished, began: float) -> None:
-        """Record the whole answer: it was given, and is paid for, whatever becomes of the turn meanwhile."""
-        completed = await self._completed(call.request.call_id, answer, began)
-        await self._recorder.append(completed, *call.said(answer.finish))
+        completed = ModelCallCompleted(
+            call_id=call.request.call_id,
+            response_blob=await self._parts.blobs.put(self._without_keys(answer.response)),
+            finish=answer.finish,
+            tool_uses=answer.tool_uses,
+            usage=answer.usage,
+            cost=answer.cost,
+            latency_ms=self._since(began),
+            ttft_ms=answer.ttft_ms,
+        )
+        await self._recorder.append(completed, *call.message(answer.finish))
         call.reserved.settle(completed.settled(call.reserved.cost))
 
     async def _read(self, call: "_Call") -> Finished:
-        """The answer to its end, its text gathered in the reply."""
+        """Stream the answer to its end, adding its text to the reply."""
         name, reply = call.request.choice.said, call.reply
         answer: Finished | None = None
         async with aclosing(self._parts.models.generate(call.request)) as stream:
@@ -285,7 +282,7 @@ class Calling:
                     continue
                 if isinstance(event, Reasoning):
                     if call.is_shown:
-                        self.publish("task.progress", {"step": "reasoning"})
+                        self._turn.publish("task.progress", {"step": "reasoning"})
                     continue
                 self._show(call, reply.length, reply.add(event.text))
                 if reply.length > MAX_ANSWER_CHARS:
@@ -299,35 +296,18 @@ class Calling:
         self._show(call, reply.length, reply.close())
         return answer
 
-    async def _completed(self, call_id: CallId, answer: Finished, began: float) -> ModelCallCompleted:
-        return ModelCallCompleted(
-            call_id=call_id,
-            response_blob=await self._parts.blobs.put(self._kept(answer.response)),
-            finish=answer.finish,
-            tool_uses=answer.tool_uses,
-            usage=answer.usage,
-            cost=answer.cost,
-            latency_ms=self._since(began),
-            ttft_ms=answer.ttft_ms,
-        )
-
-    def _kept(self, response: Json) -> bytes:
-        """The answer as it is kept, without known keys. A call of a tool keeps its arguments in its own event."""
+    def _without_keys(self, response: Json) -> bytes:
+        """Return a response for storage, without known keys. Arguments of tool calls are stored in their own events."""
         known = sorted(self._parts.known_secrets(), key=len, reverse=True)
-        # In JSON, a key without quotes, backslashes or controls stands as it is.
+        # Keys appear in JSON as they are, or escaped if they have quotes, backslashes or control characters.
         text = canonical_bytes(response).decode()
         return without_known(text, [*known, *(json.dumps(secret)[1:-1] for secret in known)]).encode()
 
     def _show(self, call: "_Call", offset: int, content: str) -> None:
-        if not (content and call.is_shown):
-            return
-        delta: dict[str, Json] = {
-            "reply_id": call.reply.reply_id,
-            "offset": offset,
-            "phase": "delta",
-            "content": content,
-        }
-        self.publish("reply.delta", delta)
+        if content and call.is_shown:
+            reply_id = call.reply.reply_id
+            delta: JsonObject = {"reply_id": reply_id, "offset": offset, "phase": "delta", "content": content}
+            self._turn.publish("reply.delta", delta)
 
     def _since(self, began: float) -> float:
         return round((self._parts.clock.monotonic() - began) * 1000, 3)
@@ -335,60 +315,51 @@ class Calling:
 
 @dataclass(frozen=True, slots=True)
 class _Call:
-    """A call that was let through. `is_shown`: what it says is for the user."""
+    """A call in progress. `is_shown`: its text is for the user."""
 
     request: ModelRequest
     reply: Reply
-    place: RateSlot
+    slot: RateSlot
     reserved: Reserved
     is_shown: bool
 
-    def said(self, finish: Finish) -> tuple[EventBody, ...]:
+    def message(self, finish: Finish) -> tuple[EventBody, ...]:
         return self.reply.ended(finish) if self.is_shown else ()
 
 
 WARN_SHARE = 0.8
-"""Of a budget."""
+"""The used share of a budget from which a turn shows it."""
 
 
-class Asking:
-    """Asks for one turn. Each attempt is a call of its own in the log, so that costs and failures are told apart."""
+class RoundRunner:
+    """Gets the model's answers, one per round of a turn. Each attempt is a separate call in the log, with its own cost
+    and failure."""
 
-    def __init__(
-        self,
-        parts: TurnParts,
-        plan: TurnPlan,
-        conversation: Conversation,
-        recorder: Recorder,
-        calling: Calling,
-        toolbox: TurnToolbox,
-    ) -> None:
-        self._parts = parts
-        self._plan = plan
-        self._conversation = conversation
-        self._recorder = recorder
-        self._calling = calling
-        last = conversation.toolsets.last(recorder.task_id)
+    def __init__(self, turn: TurnContext, caller: ModelCaller, toolbox: TurnToolbox) -> None:
+        self._turn = turn
+        self._caller = caller
+        last = turn.conversation.toolsets.last(turn.task_id)
         self._offered = toolset_version(last) if last else ""
-        self._choice = plan.chain.first
+        self._chain = turn.plan.chain
+        self._choice = self._chain.first
         self._is_degraded = False
-        self._requests = Requests(parts, plan, conversation, toolbox, recorder.task_id)
+        self._requests = RequestBuilder(turn, toolbox)
 
-    async def ask(self, number: int, why: str = "") -> None:
-        """Have round `number` answered. When this returns, the answer is recorded, whole or not. `why` is said of it
-        until its first word comes.
+    async def run(self, number: int, why: str = "") -> None:
+        """Get the answer of round `number`. It is recorded when this returns, complete or not. `why` is shown until the
+        answer begins.
 
-        Raises ModelError or IncompleteAnswer, after whose failure nobody else could be asked, BudgetBreach where a
-        budget has no room for it, or what a cancellation raises; what had come is recorded then, too.
+        Raises ModelError or IncompleteAnswer if no model of the chain answers, BudgetBreach if a budget has no room, or
+        what a cancellation raises; the partial answer is recorded first.
         """
         await self._follow_watchdog()
         if why:
-            self._calling.publish("task.progress", {"step": why})
+            self._turn.publish("task.progress", {"step": why})
         attempts = self._attempts()
         attempt: Attempt | None = attempts.first()
         while attempt is not None:
             if attempt.why:
-                self._calling.publish("task.progress", {"step": attempt.why})
+                self._turn.publish("task.progress", {"step": attempt.why})
             if attempt.wait_s:
                 await asyncio.sleep(attempt.wait_s)
             try:
@@ -399,7 +370,7 @@ class Asking:
                 attempts = self._attempts()
                 attempt = attempts.first()
             except OzzieError as error:
-                if _is_refused(error) and self._requests.let_go(self._choice):
+                if _is_refused(error) and self._requests.drop_schema(self._choice):
                     attempt = attempts.anew(f'"{self._choice.said}" takes no such schema: asking without')
                     continue
                 attempt = attempts.after(error)
@@ -407,111 +378,101 @@ class Asking:
                     raise attempts.outcome(error) from None
             else:
                 attempts.answered()
-                attempt = self._instead_of_nothing(attempts, attempt)
+                last = self._turn.conversation.last_round(self._turn.task_id)
+                is_empty = last is not None and not last.text and not last.uses and last.finish == "stop"
+                attempt = attempts.after(empty_answer(attempt.choice.said)) if is_empty else None
 
     async def _follow_watchdog(self) -> None:
-        """A turn that got nowhere goes on with the cheaper chain, where there is one."""
-        if self._recorder.task_id in self._conversation.degraded and not self._is_degraded:
+        """Change to the cheaper chain, if there is one, after the watchdog found that the turn makes no progress."""
+        if self._turn.task_id in self._turn.conversation.degraded and not self._is_degraded:
             self._is_degraded = True
-            cheaper = await self._plan.cheaper()
-            self._plan = replace(self._plan, chain=cheaper or self._plan.chain)
+            self._chain = await self._turn.plan.cheaper() or self._chain
 
     @property
     def alias(self) -> str:
-        """Who is to answer now."""
-        return self._plan.chain.first.alias
+        """The alias of the model that answers now."""
+        return self._chain.first.alias
 
     async def end(self, breach: BudgetOverrun) -> NoReturn:
-        """End the run of a turn whose budget has no room for what comes next: with a question where that is wanted and
-        somebody is there, else in words. Raises TurnHeld, LimitExceeded."""
+        """End the run of a turn whose budget has no room for the next step: ask a person if that is configured and one
+        is there, otherwise fail. Raises TurnHeld or LimitExceeded."""
         wants_to_ask = breach.budget.on_breach != "stop" and not breach.ends_a_part
-        if not (wants_to_ask and self._plan.attended):
-            await self._recorder.append(exceeded(breach, "stop"))
-            raise end(breach, alone=wants_to_ask)
+        if not (wants_to_ask and self._turn.plan.attended):
+            await self._turn.recorder.append(budget_exceeded(breach, "stop"))
+            raise limit_exceeded(breach, alone=wants_to_ask)
         choice = self._choice
         cheaper = await self._cheaper(breach, choice)
         alias = cheaper.first.alias if cheaper else ""
-        asked = question(breach, PromptId(self._parts.ids.new()), said=choice.said, cheaper=alias)
-        await self._recorder.append(exceeded(breach, "ask"), *asked)
+        prompt = budget_prompt(breach, PromptId(self._turn.parts.ids.new()), said=choice.said, cheaper=alias)
+        await self._turn.recorder.append(budget_exceeded(breach, "ask"), *prompt)
         raise TurnHeld
 
     async def _degrade(self, breach: BudgetOverrun, choice: ModelChoice) -> bool:
-        """Whether the turn goes on with the cheaper chain from here."""
+        """Change to the cheaper chain if possible; return whether it was."""
         cheaper = await self._cheaper(breach, choice) if breach.budget.on_breach == "degrade" else None
         if cheaper is None:
             return False
-        why = exceeded(breach, "degrade")
-        await self._recorder.append(why, TaskModelChosen(model=cheaper.first.alias, reason=why.type))
-        self._plan = replace(self._plan, chain=cheaper)
+        why = budget_exceeded(breach, "degrade")
+        await self._turn.recorder.append(why, TaskModelChosen(model=cheaper.first.alias, reason=why.type))
+        self._chain = cheaper
         return True
 
     async def _cheaper(self, breach: BudgetOverrun, choice: ModelChoice) -> Chain | None:
-        """The chain that is asked instead of `choice`, where there is one and the budgets have room for it."""
-        cheaper = None if breach.measure == "time" else await self._plan.cheaper()
-        if cheaper is not None and self._shows:
+        """Return the chain to use instead of `choice`, if there is one and the budgets have room for it."""
+        cheaper = None if breach.measure == "time" else await self._turn.plan.cheaper()
+        if cheaper is not None and self._has_pictures:
             cheaper = cheaper.seeing()
         if cheaper is None or choice.provider in {each.provider for each in cheaper.choices}:
             return None
-        allowance = self._plan.allowance()
+        allowance = self._turn.plan.allowance()
         try:
-            first = await self._calling.priced(cheaper.first, allowance)
+            first = await self._caller.priced(cheaper.first, allowance)
         except ModelError:
             return None
         request = self._requests.request(first, self._requests.prompt(first))
         need = need_of(request, canonical_bytes(request.to_json()))
-        return cheaper if await self._parts.ledger.fits(allowance.budgets, need) else None
+        return cheaper if await self._turn.parts.ledger.fits(allowance.budgets, need) else None
 
     @property
-    def _shows(self) -> bool:
-        """Whether the message that is answered has pictures: nobody answers it unseen."""
-        return bool(self._conversation.pictures(self._recorder.task_id))
+    def _has_pictures(self) -> bool:
+        """Whether the message has pictures. Only models that can see them may answer it."""
+        return bool(self._turn.conversation.pictures(self._turn.task_id))
 
     def _attempts(self) -> Attempts:
-        """Raises ModelError where nobody of the chain can see what the message shows."""
-        chain = self._plan.chain.seeing() if self._shows else self._plan.chain
+        """Raises ModelError if the message has pictures that no model of the chain can see."""
+        chain = self._chain.seeing() if self._has_pictures else self._chain
         if chain is None:
-            raise model_error("provider.sees_nothing", self._plan.chain.first)
-        return Attempts(chain, self._plan.retry, self._parts.health)
-
-    def _instead_of_nothing(self, attempts: Attempts, attempt: Attempt) -> Attempt | None:
-        """Whom to ask where the answer has nothing in it. It is a whole answer all the same, and recorded as one."""
-        last = self._conversation.last_round(self._recorder.task_id)
-        if last is None or last.text or last.uses or last.finish != "stop":
-            return None
-        return attempts.after(empty_answer(attempt.choice.said))
+            raise model_error("provider.sees_nothing", self._chain.first)
+        return Attempts(chain, self._turn.plan.retry, self._turn.parts.health)
 
     async def _attempt(self, number: int, attempt: Attempt) -> None:
-        allowance = self._plan.allowance()
-        choice = self._choice = await self._calling.priced(attempt.choice, allowance)
+        allowance = self._turn.plan.allowance()
+        choice = self._choice = await self._caller.priced(attempt.choice, allowance)
         prompt = self._requests.prompt(choice)
         request = self._requests.request(choice, prompt)
-        updates = self._conversation.updates(self._recorder.task_id)
+        updates = self._turn.conversation.updates(self._turn.task_id)
         injected = injected_tools(self._requests.tools(choice))
-        began = self._calling.began(
+        started = self._caller.started(
             request, allowance, number=number, prompt=prompt.version, tools=toolset_version(injected)
         )
 
-        def offered(started: ModelCallStarted) -> list[ToolsetInjected]:
-            """Told once, and again where there are more, or where somebody is asked who takes other ones, or none."""
+        def new_toolset(started: ModelCallStarted) -> list[ToolsetInjected]:
+            """Record the offered tools if they differ from the last call's."""
             is_new = started.tools != self._offered
             self._offered = started.tools
             return [injected] if is_new else []
 
-        began = replace(began, attempt=attempt.number, instead_of=attempt.instead_of, updates=updates)
-        answer = await self._calling.make(request, began, allowance, before=offered)
+        started = replace(started, attempt=attempt.number, instead_of=attempt.instead_of, updates=updates)
+        answer = await self._caller.make(request, started, allowance, before=new_toolset)
         finished, reserved = answer.finished, answer.reserved
-        self._warn(reserved.share)
+        if reserved.share >= WARN_SHARE:
+            self._turn.publish("task.progress", {"budget": round(reserved.share * 100)})
         if finished.finish == "length" and reserved.breach is not None:
             written = finished.usage.output_tokens
-            if not written or written >= (reserved.written or 0):  # else its model broke off by itself
+            if not written or written >= (reserved.written or 0):  # otherwise the model's own limit ended it
                 raise BudgetBreach(reserved.breach)
-
-    def _warn(self, share: float) -> None:
-        """A word in the state line where a budget is nearly used up."""
-        if share >= WARN_SHARE:
-            self._calling.publish("task.progress", {"budget": round(share * 100)})
 
 
 def _is_refused(error: OzzieError) -> bool:
-    """Whether nothing of an answer came, and the same request, put differently, may be taken."""
+    """Whether the provider refused the request before any answer, so that another form of it may be accepted."""
     return isinstance(error, ModelError) and error.code == "provider.bad_request" and not error.streamed

@@ -1,18 +1,23 @@
-"""What a turn is given before it begins: its plan, and the parts that it works with."""
+"""The plan of a turn, made before it begins, and the objects that it works with."""
 
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
+from typing import Literal
 
+from ozzie_server_ext.agent.conversation import Conversation
 from ozzie_server_ext.domain.budget import Budget
 from ozzie_server_ext.domain.clock import Clock, IdSource
-from ozzie_server_ext.domain.events import Brief, Limits
+from ozzie_server_ext.domain.events import Brief, Limits, Transient
+from ozzie_server_ext.domain.ids import TaskId
+from ozzie_server_ext.domain.json import JsonObject
 from ozzie_server_ext.models.chain import Chain, Health, RetryPolicy
 from ozzie_server_ext.models.driver import ModelChoice, ModelDriver
 from ozzie_server_ext.models.ledger import Ledger
 from ozzie_server_ext.models.rates import RateLimits, Rates
 from ozzie_server_ext.store.blobs import BlobStore
 from ozzie_server_ext.store.feed import Feed
+from ozzie_server_ext.store.recorder import Recorder
 from ozzie_server_ext.tools.broker import ToolBroker
 from ozzie_server_ext.tools.index import ToolIndex
 from ozzie_server_ext.tools.offering import Offers
@@ -21,25 +26,17 @@ from ozzie_server_ext.tools.registry import ToolRegistry
 CHECK_S = 30.0
 
 
-async def _nobody() -> None:
+async def _none() -> None:
     return None
 
 
-async def _goes_on() -> None:
-    """What is not to be held."""
-
-
-def _stays() -> bool:
-    return False
-
-
-async def _as_it_is(choice: ModelChoice) -> ModelChoice:
+async def _unpriced(choice: ModelChoice) -> ModelChoice:
     return choice
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Allowance:
-    """What a turn may use up, as things are now, and the project's folder and the day that its calls count for."""
+    """The current budgets of a turn, and the project's folder and the day that its calls count for."""
 
     budgets: tuple[Budget, ...] = ()
     project: str = ""
@@ -48,8 +45,8 @@ class Allowance:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Deadline:
-    """For how many seconds a turn may work; `budget` is the task's, which says what then. What is `within` raises
-    OutOfTime once that is over, with what was worked before counted."""
+    """How many seconds a turn may work. The context manager `within()` raises OutOfTime when that time is over; earlier
+    work counts. `budget` is the task's and says what follows."""
 
     limit_s: float
     budget: Budget
@@ -58,13 +55,16 @@ class Deadline:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TurnPlan:
-    """What is settled before a turn begins: who answers, within which limits, and the versions that shaped it.
+    """Which models answer a turn, its limits, and the versions of prompt and configuration.
 
-    `cheaper` tells who answers where a budget has no room for the chain any more; `attended`, whether anybody is there
-    to be asked. `brief` is what a delegated turn works by. `checker` tells who looks at calls that a rule has checked,
-    None for nobody, and `check_s` how many seconds that may take. `offers` says which tools are offered. `priced` finds
-    the prices of a model, and raises Unavailable where nobody can be asked for them. `pause` raises TurnHeld before
-    the turn does anything, where somebody wants it held.
+    - `allowance`: returns the current budgets.
+    - `priced`: finds the prices of a model. Raises Unavailable if they can't be looked up.
+    - `cheaper`: the chain to use if a budget has no room for `chain`, or None.
+    - `attended`: whether a person can be asked.
+    - `brief`: the instructions of a delegated turn.
+    - `checker`: the chain that checks tool calls, or None; `check_s` is its time limit.
+    - `offers`: which tools are offered.
+    - `pause`: raises TurnHeld if a pause was requested.
     """
 
     chain: Chain
@@ -78,21 +78,21 @@ class TurnPlan:
     rates_of: Callable[[ModelChoice], RateLimits] = lambda choice: RateLimits()
     recovered: bool = False
     allowance: Callable[[], Allowance] = Allowance
-    priced: Callable[[ModelChoice], Awaitable[ModelChoice]] = _as_it_is
+    priced: Callable[[ModelChoice], Awaitable[ModelChoice]] = _unpriced
     deadline: Deadline | None = None
-    cheaper: Callable[[], Awaitable[Chain | None]] = _nobody
+    cheaper: Callable[[], Awaitable[Chain | None]] = _none
     attended: bool = True
     brief: Brief = field(default_factory=Brief)
-    checker: Callable[[], Awaitable[Chain | None]] = _nobody
+    checker: Callable[[], Awaitable[Chain | None]] = _none
     check_s: float = CHECK_S
     offers: Offers = field(default_factory=Offers)
-    pause: Callable[[], Awaitable[None]] = _goes_on
+    pause: Callable[[], Awaitable[None]] = _none
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TurnParts:
-    """What every turn works with. `known_secrets`: see `Telling`. `leaving` tells whether a turn that is cancelled now
-    goes on at the next start, because the gateway stops."""
+    """The objects that all turns share. `known_secrets` returns texts to remove from whatever is recorded. `leaving`:
+    the gateway stops, so a turn that is cancelled now goes on at the next start."""
 
     models: ModelDriver
     health: Health
@@ -106,4 +106,23 @@ class TurnParts:
     clock: Clock
     ids: IdSource
     known_secrets: Callable[[], Sequence[str]] = tuple
-    leaving: Callable[[], bool] = _stays
+    leaving: Callable[[], bool] = lambda: False
+
+
+@dataclass(frozen=True, slots=True)
+class TurnContext:
+    """One run of one turn: its plan and conversation, the recorder of its task, and the shared parts."""
+
+    parts: TurnParts
+    plan: TurnPlan
+    conversation: Conversation
+    recorder: Recorder
+
+    @property
+    def task_id(self) -> TaskId:
+        return self.recorder.task_id
+
+    def publish(self, kind: Literal["task.progress", "reply.delta"], payload: JsonObject) -> None:
+        """Send a live message to the turn's followers."""
+        session_id = self.recorder.session_id
+        self.parts.feed.publish(Transient(type=kind, session_id=session_id, task_id=self.task_id, payload=payload))

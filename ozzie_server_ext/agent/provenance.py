@@ -1,4 +1,4 @@
-"""What a session has read, folded from its events: whence, and which addresses came with it (ADR 31)."""
+"""Provenance of a session, folded from its events: what it has read, and which addresses are known (ADR 31)."""
 
 import re
 from collections.abc import Iterable, Iterator
@@ -25,34 +25,31 @@ from ozzie_server_ext.domain.messages import DELEGATED
 from ozzie_server_ext.policy.decision import MAX_ADDRESS, Reading, plain_address
 
 MOST_LINKED = 20_000
-"""As many addresses of pages are remembered; who reads on is asked for those behind them."""
+"""The number of links that are remembered. Later ones need an approval."""
 
 _TYPED = re.compile(r"\bhttps?://[^\s<>\"'`]+", re.IGNORECASE)
 _BARE = re.compile(
     r"(?<![\w@/.:-])(?:[\w-]{1,63}\.){1,8}[a-z]{2,24}(?::[0-9]{1,5})?(?:/[^\s<>\"'`]*)?(?![\w@])", re.IGNORECASE
 )
-"""As people write one: without a protocol. That may be a file's name as well; but with the very address that somebody
-typed, nothing can be carried away."""
+"""An address without a protocol, as people type it. It may be a file's name, which does no harm: an address that
+somebody typed can't leak anything."""
 _CLOSING = ".,;:!?)]}*_。，、"
-"""What ends a sentence, a bracket or a word in bold, and is seldom the end of an address: with and without it, both are
-taken."""
+"""Ends of sentences, brackets or bold words, seldom of addresses. The address is taken with and without them."""
 _MOST_CLOSING = 6
 _MOST_TYPED = 200
-"""In one message."""
+"""Addresses per message."""
 _WEB = f"{Label.WEB}:"
 
 
-class Readings:
-    """The fold. What a person says has no label, so their words are their own; a message that bears one came in by a
-    channel, from another task or from a schedule, and gives no address. Nor does one that was handed over:
-    what a person gave for it stands in its brief."""
+class SessionReading:
+    """The fold. Addresses that a person types are known addresses. Messages with labels (from a channel, a schedule or
+    another task) and delegated messages give none; a delegated task has those of a person in its brief."""
 
     def __init__(self) -> None:
         self.now = Reading()
-        self._asked: dict[CallId, str] = {}
+        self._requested: dict[CallId, str] = {}
 
     def apply(self, event: Event) -> None:
-        """Take in one event."""
         now = self.now
         if event.labels:
             now = replace(now, content=now.content | event.content)
@@ -60,24 +57,24 @@ class Readings:
             case TaskCreated(brief=Brief(given=given)):
                 now = replace(now, typed=now.typed | frozenset(given))
             case MessageReceived(text=text, pictures=pictures, origin=origin):
-                is_handed = origin.channel == DELEGATED
-                seen = bool(pictures) or is_handed  # it may be made from anything that was read there
+                is_delegated = origin.channel == DELEGATED
+                seen = bool(pictures) or is_delegated  # a delegated message may quote anything read in its session
                 now = replace(now, followed=0, has_read=now.has_read or seen, has_own=now.has_own or seen)
-                now = now if event.labels or is_handed else _typing(now, text)
+                now = now if event.labels or is_delegated else _with_typed(now, text)
             case PromptAnswered(text=text) | TaskUpdated(text=text):
-                now = _typing(now, text)
+                now = _with_typed(now, text)
             case ToolCallRequested(call_id=call_id, args={"url": str(url)}) if address := plain_address(url):
-                self._asked[call_id] = address
-            case ToolCallStarted(call_id=call_id) if address := self._asked.pop(call_id, None):
-                # It is asked for now. To ask for it once more carries nothing further.
+                self._requested[call_id] = address
+            case ToolCallStarted(call_id=call_id) if address := self._requested.pop(call_id, None):
+                # Requesting the same address again leaks nothing more.
                 followed = now.followed + (address not in now.typed)
                 now = replace(now, followed=followed, typed=now.typed | {address})
             case ToolCallCompleted(links=links, brought=brought):
-                now = _told(replace(now, linked=_linked(now.linked, links)), brought)
+                now = _with_result(replace(now, linked=_linked(now.linked, links)), brought)
             case ToolCallFailed(brought=brought) | ToolCallUncertain(brought=brought):
-                now = _told(now, brought)  # what a tool says in failing may quote what it read
+                now = _with_result(now, brought)  # the message of a failure may quote what the tool read
             case ToolCallCancelled():
-                now = _told(now, ())
+                now = _with_result(now, ())
             case LabelsCleared():
                 now = replace(now, content=CLEAN)
             case _:
@@ -86,17 +83,17 @@ class Readings:
 
 
 def addresses_in(text: str) -> frozenset[str]:
-    """Those that somebody gives who says that, as `plain_address` writes them."""
+    """Return the addresses in a text, normalised by `plain_address`."""
     return frozenset(filter(None, map(plain_address, (*_typed(text), *_bare(text)))))
 
 
-def _told(now: Reading, brought: tuple[str, ...]) -> Reading:
-    """A tool told the model something, from these sources; from none, it is of the project or of the user's."""
+def _with_result(now: Reading, brought: tuple[str, ...]) -> Reading:
+    """Add a tool's result from these sources; without sources, it is from the project or the user."""
     own = now.has_own or not brought or any(not source.startswith(_WEB) for source in brought)
     return replace(now, has_read=True, has_own=own)
 
 
-def _typing(now: Reading, text: str) -> Reading:
+def _with_typed(now: Reading, text: str) -> Reading:
     found = addresses_in(text)
     return replace(now, typed=now.typed | found) if found else now
 
@@ -107,9 +104,8 @@ def _linked(known: frozenset[str], links: Iterable[str]) -> frozenset[str]:
 
 
 def _typed(text: str) -> Iterator[str]:
-    """The addresses in what a person wrote."""
     for match, _ in zip(_TYPED.finditer(text), range(_MOST_TYPED), strict=False):
-        for part in match[0].split("]("):  # as in Markdown
+        for part in match[0].split("]("):  # a Markdown link
             yield from _ends(part)
 
 
@@ -119,7 +115,7 @@ def _bare(text: str) -> Iterator[str]:
 
 
 def _ends(found: str) -> Iterator[str]:
-    """All that may be meant, from the longest."""
+    """Yield the possible addresses, the longest first."""
     found = found[: MAX_ADDRESS + 1]
     yield found
     for _ in range(_MOST_CLOSING):

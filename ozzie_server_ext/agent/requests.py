@@ -1,4 +1,4 @@
-"""What a round sends to a model: the conversation, the system prompt, the tools, and the shape of the answer."""
+"""The request of a round to a model: the conversation, the system prompt, the tools, and the answer's schema."""
 
 import hashlib
 from collections.abc import Sequence
@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from ozzie_server_ext.agent.conversation import Conversation, with_latest_pictures
-from ozzie_server_ext.agent.plan import TurnParts, TurnPlan
-from ozzie_server_ext.agent.structured_output import Holding, bare, holding
+from ozzie_server_ext.agent.plan import TurnContext
+from ozzie_server_ext.agent.structured_output import Enforcement, enforcement, without_metadata
 from ozzie_server_ext.domain.budget import UNKNOWN_OUTPUT, Need, tokens_in
 from ozzie_server_ext.domain.content import Content
 from ozzie_server_ext.domain.events import InjectedTool, ToolsetInjected
@@ -53,7 +53,7 @@ class Layer:
 
 @dataclass(frozen=True, slots=True)
 class Prompt:
-    """The layers that have something to say, top to bottom."""
+    """The non-empty layers, top to bottom."""
 
     layers: tuple[Layer, ...]
 
@@ -69,8 +69,8 @@ class Prompt:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SessionContext:
-    """What the session layer tells. `goes_on`: earlier turns stand above; `recovered`: this very turn was cut off by a
-    restart and goes on now. Nothing here changes from turn to turn, or providers could not cache the prompt."""
+    """The content of the session layer. `goes_on`: there were earlier turns; `recovered`: a restart interrupted this
+    turn. Nothing else may change from turn to turn, or providers could not cache the prompt."""
 
     title: str
     goes_on: bool
@@ -88,8 +88,8 @@ def compose(
     instruction: str = "",
     schema: JsonObject | None = None,
 ) -> Prompt:
-    """Persona → custom → tools → skills → session → the task's instruction → the answer's shape; an empty layer is left
-    out. `finds_more`: others than these `tools` and `skills` are there, and one of them finds those."""
+    """Return the prompt: persona → custom → tools → skills → session → the task's instruction → the answer's schema.
+    `finds_more`: there are more tools than these, and one of them searches for them."""
     layers = (
         Layer("persona", soul.strip() or PERSONA),
         Layer("custom", custom.strip()),
@@ -127,7 +127,7 @@ def _session(session: SessionContext) -> str:
 
 
 class TurnToolbox:
-    """Has no memory of its own: everything is found anew from the conversation, so it is the same behind a restart."""
+    """The tools of a turn. It keeps no state but finds everything in the conversation, so a restart changes nothing."""
 
     def __init__(self, index: ToolIndex, offers: Offers, conversation: Conversation, task_id: TaskId | None) -> None:
         self._index = index
@@ -139,24 +139,24 @@ class TurnToolbox:
 
     @property
     def tools(self) -> tuple[Tool, ...]:
-        """What the model is offered in the next request."""
+        """The tools to offer in the next request."""
         if self._position != self._conversation.position:
             self._tools = offered(self._index, self._offers, self._so_far())
             self._position = self._conversation.position
         return self._tools
 
     @property
-    def told(self) -> Content:
-        """Whose words the model reads with that."""
+    def content(self) -> Content:
+        """The provenance of their names and descriptions."""
         return Content.of_all(tool.meta.told_by for tool in self.tools)
 
     @property
     def is_partial(self) -> bool:
-        """Whether there are others, which the model can find."""
+        """Whether there are more tools, which the model can search for."""
         return any(tool.meta.tool_id == FIND_ID for tool in self.tools)
 
     def find(self, query: str, limit: int) -> tuple[Tool, ...]:
-        """Of the tools that it is not offered yet, those that fit; of a pinned set, nothing is left out."""
+        """Return tools that match `query` and are not offered yet; none if the set is pinned."""
         if self._offers.pinned is not None:
             return ()
         known = {FIND_ID, *(tool.meta.tool_id for tool in self.tools)}
@@ -176,53 +176,45 @@ class TurnToolbox:
 
 
 _NEVER_HELD = frozenset({"deepseek"})
-"""Drivers whose providers refuse a schema, whatever is said of the model."""
+"""Drivers whose providers refuse a schema, whatever the model's settings say."""
 _HELD_TO_CLOSED = frozenset({"anthropic"})
-"""Drivers whose providers are given none but closed schemas: litellm closes all others, and changes what they mean."""
+"""Drivers whose providers get closed schemas only: litellm closes all others, which changes their meaning."""
 
 
-class Requests:
-    """Those of one turn, each made from what its conversation has grown to."""
+class RequestBuilder:
+    """Builds the requests of one turn from the current state of its conversation."""
 
-    def __init__(
-        self,
-        parts: TurnParts,
-        plan: TurnPlan,
-        conversation: Conversation,
-        toolbox: TurnToolbox,
-        task_id: TaskId | None,
-    ) -> None:
+    def __init__(self, turn: TurnContext, toolbox: TurnToolbox) -> None:
+        self._turn = turn
         self._toolbox = toolbox
-        self._ids = parts.ids
-        self._plan = plan
-        self._conversation = conversation
-        self._task_id = task_id
-        self._let_go: set[str] = set()
+        self._conversation = turn.conversation
+        self._task_id = turn.task_id
+        self._without_schema: set[str] = set()
 
     def request(self, choice: ModelChoice, prompt: Prompt) -> ModelRequest:
-        """With an id of its own each time it is made."""
-        history = self._conversation.messages(self._plan.max_history, self._task_id)
+        """Return a request with a new id."""
+        history = self._conversation.messages(self._turn.plan.max_history, self._task_id)
         return ModelRequest(
-            call_id=CallId(self._ids.new()),
+            call_id=CallId(self._turn.parts.ids.new()),
             choice=choice,
             messages=(
                 ChatMessage(role="system", content=prompt.text),
                 *with_latest_pictures(history, sees=choice.sees),
             ),
             tools=tuple(tool.spec for tool in self.tools(choice)),
-            schema=bare(self._schema) if self._schema and self._is_held(choice) else None,
+            schema=without_metadata(self._schema) if self._schema and self._is_held(choice) else None,
         )
 
-    def let_go(self, choice: ModelChoice) -> bool:
-        """Ask the provider from now on without holding its answer to the schema; False where it was not held."""
+    def drop_schema(self, choice: ModelChoice) -> bool:
+        """From now on, send the provider no schema; return False if it got none before."""
         if not self._is_held(choice):
             return False
-        self._let_go.add(choice.provider)
+        self._without_schema.add(choice.provider)
         return True
 
     def tools(self, choice: ModelChoice) -> tuple[Tool, ...]:
-        """Those that are offered to `choice`. None where an answer that used none did not fit: most providers can hold
-        the next one to the schema only without them."""
+        """Return the tools to offer to `choice`. None after a rejected answer in a turn without tool calls, because
+        most providers can enforce a schema only without tools."""
         missed = self._conversation.rejected(self._task_id) and not self._conversation.used_tools(self._task_id)
         if not choice.takes_tools or (missed and self._can_hold(choice)):
             return ()
@@ -233,33 +225,33 @@ class Requests:
         return self._can_hold(choice) and not used and not self.tools(choice)
 
     def _can_hold(self, choice: ModelChoice) -> bool:
-        if not choice.structured or choice.driver in _NEVER_HELD or choice.provider in self._let_go:
+        if not choice.structured or choice.driver in _NEVER_HELD or choice.provider in self._without_schema:
             return False
-        return self._holding == "closed" or (self._holding == "plain" and choice.driver not in _HELD_TO_CLOSED)
+        return self._enforcement == "closed" or (self._enforcement == "plain" and choice.driver not in _HELD_TO_CLOSED)
 
     @cached_property
-    def _holding(self) -> Holding:
-        return "" if self._schema is None else holding(bare(self._schema))
+    def _enforcement(self) -> Enforcement:
+        return "" if self._schema is None else enforcement(without_metadata(self._schema))
 
     @property
     def _schema(self) -> JsonObject | None:
         return self._conversation.schema(self._task_id)
 
     def prompt(self, choice: ModelChoice) -> Prompt:
-        """What stands before the conversation."""
-        tools = self.tools(choice)
+        """Return the system prompt for `choice`."""
+        tools, plan = self.tools(choice), self._turn.plan
         return compose(
-            soul=self._plan.soul,
-            custom=self._plan.custom_prompt,
+            soul=plan.soul,
+            custom=plan.custom_prompt,
             tools=[tool.spec for tool in tools if not tool.meta.delegates_to],
             skills=[tool.spec for tool in tools if tool.meta.delegates_to],
             finds_more=self._toolbox.is_partial,
             session=SessionContext(
-                title=self._plan.session_title,
+                title=plan.session_title,
                 goes_on=self._conversation.goes_on(self._task_id),
-                recovered=self._plan.recovered,
+                recovered=plan.recovered,
             ),
-            instruction=self._plan.brief.instruction,
+            instruction=plan.brief.instruction,
             schema=self._schema,
         )
 
@@ -285,5 +277,5 @@ def injected_tools(tools: tuple[Tool, ...]) -> ToolsetInjected:
 
 
 def toolset_version(injected: ToolsetInjected) -> str:
-    """One hash for the set of tools on offer, as `model.call.started` records it."""
+    """Return the hash of a set of tools that `model.call.started` records."""
     return hashlib.sha256(canonical_bytes([[tool.tool_id, tool.version] for tool in injected.tools])).hexdigest()[:16]

@@ -1,18 +1,14 @@
-"""One answer of the model and what came of the calls it asked for, and the limits on how often that repeats."""
+"""Rounds: one answer of the model with the outcomes of its tool calls, and the limits on repeating that."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
-from ozzie_server_ext.domain.approvals import MOST_ASKS
 from ozzie_server_ext.domain.calls import CallRecord, Calls
 from ozzie_server_ext.domain.errors import OzzieError
 from ozzie_server_ext.domain.events import (
     EventBody,
     Finish,
     Limits,
-    PromptOption,
-    PromptRequested,
-    TaskWaitingInput,
     ToolCallCancelled,
     ToolCallCompleted,
     ToolCallFailed,
@@ -20,7 +16,7 @@ from ozzie_server_ext.domain.events import (
     ToolCallUncertain,
     ToolUse,
 )
-from ozzie_server_ext.domain.ids import CallId, PromptId, ReplyId, TaskId
+from ozzie_server_ext.domain.ids import CallId, ReplyId, TaskId
 from ozzie_server_ext.domain.json import JsonObject
 from ozzie_server_ext.models.driver import ChatMessage
 from ozzie_server_ext.policy.decision import UNREAD, Reading
@@ -32,7 +28,7 @@ MAX_CALLS_A_ROUND = 50
 
 
 class LimitExceeded(OzzieError):
-    """The turn used up what it was allowed."""
+    """The turn reached one of its limits."""
 
     code = "limit.exceeded"
 
@@ -46,7 +42,7 @@ class OutOfTime(Exception):
 
 
 class LimitGuard:
-    """Watches one run of a turn."""
+    """Enforces the limits of one run of a turn."""
 
     def __init__(self, limits: Limits) -> None:
         self._limits = limits
@@ -54,7 +50,7 @@ class LimitGuard:
         self._repeats = 0
 
     def check_round(self, number: int) -> None:
-        """Before the model is asked again. Raises LimitExceeded."""
+        """Check the round before its model call. Raises LimitExceeded."""
         if number > self._limits.max_rounds:
             raise LimitExceeded(
                 f"This turn asked the model {self._limits.max_rounds} times without coming to an end.",
@@ -63,45 +59,23 @@ class LimitGuard:
             )
 
     def check_uses(self, uses: tuple[ToolUse, ...]) -> None:
-        """When the model asks for tools. Raises LimitExceeded for too many at once, and the third time in a row that
-        it asks for the same."""
+        """Check the tool calls of an answer. Raises LimitExceeded for too many at once, or the third time in a row that
+        they are the same."""
         if len(uses) > MAX_CALLS_A_ROUND:
             raise LimitExceeded(
                 f"The model asked for {len(uses)} tool calls at once; at most {MAX_CALLS_A_ROUND} are carried out.",
                 hint="Ask for a smaller step, or choose another model with %model.",
                 code="limit.calls",
             )
-        asked = tuple((use.name, use.arguments) for use in uses)
-        self._repeats = self._repeats + 1 if asked == self._last else 1
-        self._last = asked
+        calls = tuple((use.name, use.arguments) for use in uses)
+        self._repeats = self._repeats + 1 if calls == self._last else 1
+        self._last = calls
         if self._repeats >= MAX_REPEATS:
             raise LimitExceeded(
-                f"The model asked for the same call of {asked[0][0][:64]} {MAX_REPEATS} times in a row.",
+                f"The model asked for the same call of {calls[0][0][:64]} {MAX_REPEATS} times in a row.",
                 hint="Say it differently, or choose another model with %model.",
                 code="limit.loop",
             )
-
-
-GO_ON, STOP = "go_on", "stop"
-"""The answers to it."""
-
-
-def many_asks(prompt_id: PromptId) -> tuple[PromptRequested, TaskWaitingInput]:
-    """The question, which is put in the place of the next approval."""
-    prompt = PromptRequested(
-        prompt_id=prompt_id,
-        kind="asks",
-        question=f"This turn has asked you {MOST_ASKS} times already, and wants to ask again.",
-        notes=(
-            "What it asks next is shown in full, as before; nothing is done without your yes.",
-            "A rule can allow what you would approve each time: ozzie policy explain shows why it asks.",
-        ),
-        options=(
-            PromptOption(name=GO_ON, label=f"Let it ask {MOST_ASKS} more times"),
-            PromptOption(name=STOP, label="Stop here"),
-        ),
-    )
-    return prompt, TaskWaitingInput(question=prompt.question)
 
 
 _STOPPED = '{"error":"The turn was stopped."}'
@@ -109,14 +83,18 @@ _STOPPED = '{"error":"The turn was stopped."}'
 
 @dataclass(slots=True)
 class Round:
-    """One answer of the model: its text, the calls that it asked for, and what came of them (by the model's ids).
-    `guessed`: its begin was erased, and its `number` is one more than the last one's until a call of it tells.
-    `problem` says in what it does not have the wanted shape; then it comes anew. By the model's ids: `unknown`, the
-    tools of its calls that may or may not have happened; `earlier`, what a person was asked for calls of it; `begun`,
-    the effects of those that were begun: where one is made again, a crash cut it off; `in_doubt`, what is told of
-    those that may have happened, and that are to be made again with their key; `failures`, why they gave nothing.
-    `is_given`: no model asked for its one call, the task was created with it. `reading` is what the answer, and so its
-    calls, are made from: what stood in the conversation when the model was asked."""
+    """One answer of the model, its tool calls, and their outcomes.
+
+    By the model's ids of the calls:
+    - `outcomes`: the results as the model reads them; `failures`: the messages of failed calls.
+    - `unknown`: the tools of uncertain calls; `in_doubt`: what the model reads of those to be repeated with their key.
+    - `earlier`: earlier approvals; `begun`: the effects of started calls.
+
+    `guessed`: the start of the model call was erased, and `number` is the last one's plus 1 until a tool call tells it.
+    `whole`: the answer is complete; `placed`: it has its place in the conversation. `problem` says why it does not fit
+    the schema, so that the model is asked again. `is_given`: the task was created with this one call, without a model.
+    `reading` is the provenance of the answer and its calls: everything in the conversation when the model was called.
+    """
 
     task_id: TaskId | None
     number: int
@@ -138,18 +116,18 @@ class Round:
     reading: Reading = UNREAD
 
     def open_uses(self) -> tuple[tuple[int, ToolUse], ...]:
-        """The calls without an outcome, each with its index."""
+        """Return the calls without an outcome, each with its index."""
         return tuple((index, use) for index, use in enumerate(self.uses) if use.call_id not in self.outcomes)
 
     def messages(self) -> Iterator[ChatMessage]:
-        """The answer as a model reads it, and what came of each call."""
-        if not self.text.strip() and not self.uses:  # some providers refuse a blank one
+        """Yield the answer and the outcomes of its calls as a model reads them."""
+        if not self.text.strip() and not self.uses:  # some providers refuse a blank message
             return
-        # A round that asked for more than is carried out was refused whole: nothing of it is owed.
+        # With too many calls, the whole round was refused.
         uses = self.uses if len(self.uses) <= MAX_CALLS_A_ROUND else ()
         yield ChatMessage(role="assistant", content=self.text, tool_uses=uses)
         for use in uses:
-            # A provider refuses a call without a result, so one that was cut off gets one here.
+            # Providers refuse a call without a result, so a call that was cut off gets one here.
             content = self.outcomes.get(use.call_id) or self.in_doubt.get(use.call_id, _STOPPED)
             yield ChatMessage(role="tool", content=content, tool_call_id=use.call_id, name=use.name)
 
@@ -202,7 +180,7 @@ def _update(asking: Round, use_id: str, call: CallRecord) -> None:
 
 
 def _doubt(asking: Round, use_id: str, call: CallRecord, content: str) -> None:
-    """A yes to what may have been done already is no yes to doing it again."""
+    """Apply an uncertain outcome. An approval of the call is no approval of repeating it."""
     match call.resolved and call.resolved.outcome:
         case "done":
             asking.unknown.pop(use_id, None)
@@ -219,6 +197,6 @@ def _doubt(asking: Round, use_id: str, call: CallRecord, content: str) -> None:
 
 
 def _close_approval(asking: Round, use_id: str) -> None:
-    """The call has ended: one that is made in its place is another call."""
+    """Mark an earlier approval as ended, since its call has ended."""
     if (earlier := asking.earlier.get(use_id)) is not None:
         asking.earlier[use_id] = replace(earlier, has_ended=True)

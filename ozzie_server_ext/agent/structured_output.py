@@ -1,36 +1,39 @@
-"""Answers that a program reads: their JSON Schema, and whether an answer fits it."""
+"""Structured answers: their JSON Schema, whether an answer fits it, and whether providers can enforce it."""
 
 from collections.abc import Iterator
 from graphlib import CycleError, TopologicalSorter
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, cast
 
-from ozzie_server_ext.domain.errors import InputError, OzzieError
+from ozzie_server_ext.domain.errors import InputError, OzzieError, Unavailable
 from ozzie_server_ext.domain.json import Json, JsonObject
-from ozzie_server_ext.protocol.jsontext import InvalidJson, canonical_bytes, loads
+from ozzie_server_ext.observability.logs import logger
+from ozzie_server_ext.planes.one_shot import ErrandEnded, ErrandFailed, run_errand
+from ozzie_server_ext.protocol.jsontext import InvalidJson, canonical_bytes, loads, loads_object
 
 if TYPE_CHECKING:
     from jsonschema_rs import Draft202012Validator
-from ozzie_server_ext.domain.errors import Unavailable
-from ozzie_server_ext.observability.logs import logger
-from ozzie_server_ext.planes.one_shot import ErrandEnded, ErrandFailed, run_errand
-from ozzie_server_ext.protocol.jsontext import loads_object
 
+    from ozzie_server_ext.render.turnview import TurnView
+
+_log = logger(__name__)
+
+_PROGRAM = "ozzie_server_ext.programs.fits"
 MAX_SCHEMA_BYTES = 32 << 10
 MAX_SCHEMA_DEPTH = 32
-"""It travels within frames and lines, which may have 64 levels themselves."""
+"""Frames and lines around a schema may have 64 levels in all."""
 MAX_REJECTED = 2
-"""How often an answer that does not fit is asked for anew. A model that misses three times misses the fourth, too."""
+"""How often an answer may be rejected and requested again. A model that fails three times fails again."""
 _DRAFT = "https://json-schema.org/draft/2020-12/schema"
 _MAX_PATTERN_BYTES = 1 << 17
 _MAX_UNFOLDED = 1000
-"""Schemas within a schema that a provider is given."""
+"""The number of subschemas, without references, of a schema for providers."""
 _WIDTH = 300
 _FENCE = "```"
 _HIDDEN = "the value"
-"""What a reason says instead of the value that does not fit, which may be long, and is the model's own anyway."""
+"""Replaces the invalid value in a message: it may be long, and the model knows it."""
 
-Holding: TypeAlias = Literal["closed", "plain", ""]
-"""What a provider can be told to hold an answer to (see `holding`)."""
+Enforcement: TypeAlias = Literal["closed", "plain", ""]
+"""Which schemas a provider can enforce (see `enforcement`)."""
 
 _SUBSCHEMA = frozenset(
     {"additionalProperties", "contains", "else", "if", "items", "not", "propertyNames", "then", "unevaluatedItems",
@@ -44,55 +47,65 @@ _CLOSED_KEYWORDS = frozenset(
 )  # fmt: skip
 _ROOT, _DEFINED = "#", "#/$defs/"
 _ABOUT = frozenset({"$schema", "$id", "$comment"})
-"""What a schema says of itself. Some providers refuse it."""
+"""Metadata of a schema. Some providers refuse it."""
 _NOT_ON_TOP = frozenset({"$ref", "anyOf", "const", "enum"})
-"""What OpenAI's strict mode refuses at the top."""
+"""Keywords that OpenAI's strict mode refuses at the top level."""
 
 
 class UnfitAnswer(OzzieError):
-    """The model did not come to an answer of the wanted shape."""
+    """The model gave no answer that fits the schema."""
 
     code = "answer.unfit"
 
 
 def refused(sentence: str) -> InputError:
-    """What is said of a schema that is not taken."""
+    """Return the error for an invalid schema."""
     return InputError(sentence, hint="See json-schema.org for what a schema may say.", code="schema.invalid")
 
 
 def expect_bounded(schema: JsonObject) -> None:
-    """Raises InputError for a schema that is too large to be worked with."""
+    """Raise InputError if the schema is too large."""
     try:
         loads(canonical_bytes(schema), max_bytes=MAX_SCHEMA_BYTES, max_depth=MAX_SCHEMA_DEPTH)
     except InvalidJson as error:
         most = f"{MAX_SCHEMA_BYTES >> 10} kB and {MAX_SCHEMA_DEPTH} levels"
-        raise refused(f"The schema can't be taken; it may have {most}. {_cut(str(error))}.") from None
+        raise refused(f"The schema is too large; it may have {most}. {_cut(str(error))}.") from None
 
 
 def check_schema(schema: JsonObject) -> None:
-    """Raises InputError for what is no JSON Schema (draft 2020-12), or refers to anything outside itself."""
+    """Raise InputError if it is no JSON Schema (draft 2020-12), or if it refers to anything outside itself."""
     draft = schema.get("$schema", _DRAFT)
     if not isinstance(draft, str) or draft.rstrip("#") != _DRAFT:
         raise refused(f"The schema says that it is written in {_cut(str(draft))}; it has to be draft 2020-12.")
     for ref in _references(schema):
         if not ref.startswith("#"):
-            raise refused(f"The schema refers to {_cut(ref)}, and may refer to nothing but itself.")
+            raise refused(f"The schema refers to {_cut(ref)}; it may refer only to itself.")
     _validator(schema, mask=None)
 
 
 def value_of(text: str) -> Json:
-    """The JSON value that an answer is, alone or in one block of code, as models like to write it.
-
-    Raises InvalidJson.
-    """
+    """Return the JSON value of an answer, which may be in one code block. Raises InvalidJson."""
     stripped = text.strip()
     if stripped.startswith(_FENCE) and stripped.endswith(_FENCE) and "\n" in stripped:
         stripped = stripped.partition("\n")[2].removesuffix(_FENCE)
     return loads(stripped)
 
 
+def value_in(view: "TurnView") -> Json:
+    """Return the value of a turn whose answer fits its schema; None if the answer was erased since."""
+    from ozzie_server_ext.render.turnview import TextPart  # not for the process that checks answers
+
+    last = view.parts[-1] if view.parts else None
+    if not isinstance(last, TextPart):
+        return None
+    try:
+        return value_of(last.text)
+    except InvalidJson:
+        return None
+
+
 def misfit(schema: JsonObject, text: str) -> str:
-    """In what the answer `text` does not fit a schema that was checked, in one sentence; empty where it fits."""
+    """Return a sentence why the answer `text` does not fit a checked schema; empty if it fits."""
     from jsonschema_rs import ValidationError
 
     try:
@@ -112,23 +125,27 @@ def unfit_answer(alias: str, problem: str, tries: int) -> UnfitAnswer:
 
 
 def complaint(problem: str) -> str:
-    """What the model is told of an answer that does not fit."""
+    """Return the message to the model about an answer that does not fit."""
     return (
         f"Your answer does not fit the JSON Schema. {problem} "
         "Answer again, with one JSON value that fits it and nothing else."
     )
 
 
-def bare(schema: JsonObject) -> JsonObject:
-    """The schema as providers take it: without what it says of itself."""
+def without_metadata(schema: JsonObject) -> JsonObject:
+    """Return the schema as providers accept it."""
     return {name: value for name, value in schema.items() if name not in _ABOUT}
 
 
-def holding(schema: JsonObject) -> Holding:
-    """How far providers can hold an answer to the bare schema. "closed": each part of it has a type, and each object
-    lists all its properties as required and takes no others, which is what OpenAI's strict mode asks for (its guide
-    "Structured outputs", supported schemas) and what litellm makes of a schema for Anthropic. "plain": an object
-    without recursion, which a grammar can be made of. Empty: only looking at the answer helps."""
+def enforcement(schema: JsonObject) -> Enforcement:
+    """Return how providers can enforce a schema without metadata.
+
+    - "closed": each part has a type, and each object requires all of its properties and allows no others. OpenAI's
+      strict mode demands that (its guide "Structured outputs", supported schemas), and litellm makes it of any schema
+      for Anthropic.
+    - "plain": an object without recursion, which a grammar can be made of.
+    - "": not at all; the answer must be validated.
+    """
     if schema.get("type") != "object" or not _refers_plainly(schema) or not _unfolds(schema):
         return ""
     is_closed = not schema.keys() & _NOT_ON_TOP and all(_is_closed(part) for part in _parts(schema))
@@ -155,8 +172,7 @@ def _is_closed(part: JsonObject) -> bool:
 
 
 def _within(part: JsonObject) -> Iterator[tuple[str, Any]]:
-    """The schemas directly within one, each with its keyword. What stands in `const`, `enum`, `default` or `examples`
-    is none."""
+    """Yield the direct subschemas with their keywords. Values in `const`, `enum`, `default` or `examples` are none."""
     for name, value in part.items():
         if name in _SUBSCHEMA:
             yield name, value
@@ -167,7 +183,7 @@ def _within(part: JsonObject) -> Iterator[tuple[str, Any]]:
 
 
 def _parts(schema: JsonObject) -> Iterator[JsonObject]:
-    """The schema and all schemas within it, but for those that are no more than true or false."""
+    """Yield the schema and all of its subschemas, without those that are just true or false."""
     waiting: list[Any] = [schema]
     while waiting:
         part = waiting.pop()
@@ -178,8 +194,8 @@ def _parts(schema: JsonObject) -> Iterator[JsonObject]:
 
 
 def _refers_plainly(schema: JsonObject) -> bool:
-    """Whether `$ref` stands nowhere but before the name of a definition, which is a schema: litellm takes what else has
-    that name, a property or a constant, for a reference."""
+    """Whether every `$ref` names a definition that is a schema. litellm also takes a property or a constant of that
+    name for a reference."""
     waiting: list[Any] = [schema]
     while waiting:
         value = waiting.pop()
@@ -194,10 +210,10 @@ def _refers_plainly(schema: JsonObject) -> bool:
 
 
 def _unfolds(schema: JsonObject) -> bool:
-    """Whether it can be written without references, at a bearable length: it refers to nothing but its own
-    definitions, and none of these comes back to itself. litellm writes it so for some providers."""
+    """Whether it can be written without references and stays short enough, as litellm does for some providers: it
+    refers to its own definitions only, and none is recursive."""
     defined = cast(JsonObject, schema.get("$defs", {}))
-    # Nothing below the top may define anything: a name means one thing.
+    # Subschemas may have no definitions, so that names are unique.
     below = (part.keys() for part in _parts(schema) if part is not schema)
     if "$dynamicRef" in schema or any(names & {"$defs", "$dynamicRef", "$id"} for names in below):
         return False
@@ -224,7 +240,7 @@ def _validator(schema: JsonObject, *, mask: str | None) -> "Draft202012Validator
             schema,
             mask=mask,
             pattern_options=RegexOptions(size_limit=_MAX_PATTERN_BYTES, dfa_size_limit=_MAX_PATTERN_BYTES),
-            offline=True,  # nothing is ever fetched for a schema
+            offline=True,  # never fetch anything for a schema
         )
     except ValidationError as error:
         place, why = _place(error.instance_path), _cut(error.message)
@@ -234,7 +250,6 @@ def _validator(schema: JsonObject, *, mask: str | None) -> "Draft202012Validator
 
 
 def _references(schema: JsonObject) -> Iterator[str]:
-    """All that it refers to."""
     for part in _parts(schema):
         for name in ("$ref", "$dynamicRef"):
             if isinstance(ref := part.get(name), str):
@@ -250,44 +265,39 @@ def _cut(text: str) -> str:
     return line if len(line) <= _WIDTH else f"{line[: _WIDTH - 1]}…"
 
 
-_PROGRAM = "ozzie_server_ext.programs.fits"
-_log = logger(__name__)
-
-
 async def expect_schema(schema: JsonObject) -> None:
-    """Raises InputError where `schema` is none that `shape.check_schema` takes, or where that can't be seen within
-    seconds; Unavailable where nothing can be looked at."""
+    """Run `check_schema` in another process. Raises InputError if it fails or takes too long, Unavailable if the
+    process fails."""
     expect_bounded(schema)
     try:
-        told = await _looked_at({"schema": schema})
+        result = await _in_process({"schema": schema})
     except ErrandEnded:
-        raise refused("The schema takes too much time or memory to be looked at.") from None
-    if sentence := told.get("refused"):
+        raise refused("The schema takes too much time or memory to check.") from None
+    if sentence := result.get("refused"):
         raise refused(str(sentence))
 
 
 async def find_misfit(schema: JsonObject, text: str) -> str:
-    """What `shape.misfit` finds. Raises UnfitAnswer where it comes to no end, Unavailable where nothing can be looked
-    at."""
+    """Run `misfit` in another process. Raises UnfitAnswer if it takes too long, Unavailable if the process fails."""
     try:
-        told = await _looked_at({"schema": schema, "text": text})
+        result = await _in_process({"schema": schema, "text": text})
     except ErrandEnded:
         raise UnfitAnswer(
-            "Whether the answer fits the schema can't be found out: it takes too much time or memory.",
+            "The answer can't be checked by the schema: that takes too much time or memory.",
             hint="The answer is kept. Make the schema simpler.",
         ) from None
-    return str(told["problem"])
+    return str(result["problem"])
 
 
-async def _looked_at(asked: JsonObject) -> JsonObject:
+async def _in_process(request: JsonObject) -> JsonObject:
     try:
-        return loads_object(await run_errand(_PROGRAM, canonical_bytes(asked)))
+        return loads_object(await run_errand(_PROGRAM, canonical_bytes(request)))
     except ErrandEnded:
         raise
     except ErrandFailed as error:
         _log.warning("nothing can be looked at by a schema: %s", error)
         raise Unavailable(
-            "The process that looks at JSON Schemas failed.",
-            hint="The log of Ozzie has the details. Try again once that is mended.",
+            "The process that checks JSON Schemas failed.",
+            hint="The log of Ozzie has the details. Fix that, then try again.",
             code="schema.unavailable",
         ) from None

@@ -1,4 +1,4 @@
-"""Which tools a turn was offered, asked for and told of, folded from a session's events."""
+"""The tools that each turn was offered, used and found, folded from a session's events."""
 
 from ozzie_server_ext.domain.events import (
     Event,
@@ -8,7 +8,6 @@ from ozzie_server_ext.domain.events import (
     ToolCallCompleted,
     ToolCallRequested,
     ToolsetInjected,
-    ToolUse,
 )
 from ozzie_server_ext.domain.ids import CallId, TaskId
 from ozzie_server_ext.domain.json import Json, objects
@@ -16,7 +15,7 @@ from ozzie_server_ext.tools.offering import FIND_ID
 
 
 class Toolsets:
-    """The fold. What was offered once stays, also where a model that takes no tools was asked meanwhile."""
+    """The fold. A tool that was offered once stays, even if a model without tools was called meanwhile."""
 
     def __init__(self) -> None:
         self._offered: dict[TaskId | None, tuple[str, ...]] = {}
@@ -29,17 +28,16 @@ class Toolsets:
         self._finding: set[CallId] = set()
 
     def apply(self, event: Event) -> None:
-        """Take in one event."""
         task_id = event.task_id
         match event.body:
             case ToolsetInjected(tools=tools):
-                # Nearly all turns of a session have the same set: it is kept once.
+                # Nearly all turns of a session have the same set, so it is stored once.
                 self._last[task_id] = self._known.setdefault(tools, tools)
                 self._offered[task_id] = _more(self.offered(task_id), *(tool.tool_id for tool in tools))
             case ModelCallStarted(purpose="answer") if task_id not in self._before:
                 self._before[task_id], self._latest = self._latest, task_id
             case ModelCallCompleted(tool_uses=uses, finish=finish) if uses and finish != "length":
-                self._used[task_id] = _more(self.used(task_id), *map(_name, uses))
+                self._used[task_id] = _more(self.used(task_id), *(use.name for use in uses))
             case ToolCallRequested(call_id=call_id, tool_id=tool_id) if tool_id == FIND_ID:
                 self._finding.add(call_id)
             case ToolCallCompleted(call_id=call_id, data=data) if call_id in self._finding:
@@ -49,34 +47,30 @@ class Toolsets:
                 pass
 
     def offered(self, task_id: TaskId | None) -> tuple[str, ...]:
-        """The ids of all that the turn was offered, in the order in which they came."""
+        """Return the ids of all tools that the turn was offered, in order."""
         return self._offered.get(task_id, ())
 
     def last(self, task_id: TaskId | None) -> ToolsetInjected | None:
-        """What it was offered last, as it was recorded; None before anything was."""
+        """Return the toolset that it was offered last, or None."""
         found = self._last.get(task_id)
         return None if found is None else ToolsetInjected(tools=found)
 
     def used(self, task_id: TaskId | None) -> tuple[str, ...]:
-        """The names that its model asked for, as it wrote them."""
+        """Return the names of the tools that its model called, as written."""
         return self._used.get(task_id, ())
 
     def used_before(self, task_id: TaskId | None) -> tuple[str, ...]:
-        """Those of the turn before it."""
+        """Return the same for the turn before."""
         before = self._before.get(task_id, self._latest)
         return () if before is None else self.used(before)
 
     def found(self, task_id: TaskId | None) -> tuple[str, ...]:
-        """The names that it was told of."""
+        """Return the names that its searches for tools found."""
         return self._found.get(task_id, ())
 
 
 def _more(known: tuple[str, ...], *names: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys((*known, *names)))
-
-
-def _name(use: ToolUse) -> str:
-    return use.name
 
 
 def _names_in(data: Json) -> list[str]:

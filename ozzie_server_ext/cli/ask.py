@@ -15,8 +15,7 @@ from pathlib import Path
 from ozzie_kernel.client import GatewayClient, GatewayLost
 from ozzie_kernel.connect import reach
 from ozzie_kernel.turn import MAX_LOST_IN_VAIN, fold_frame, moment_of, new_message_id
-from ozzie_server_ext.agent.structured_output import expect_schema
-from ozzie_server_ext.agent.value import value_in
+from ozzie_server_ext.agent.structured_output import expect_schema, value_in
 from ozzie_server_ext.cli.terminal import failure_lines, for_terminal, standard_input
 from ozzie_server_ext.domain.errors import InputError, OzzieError
 from ozzie_server_ext.domain.json import Json, JsonObject

@@ -9,7 +9,7 @@ from ozzie_server_ext.cli.approvals import commands, heading, question
 from ozzie_server_ext.cli.http import Object, get, items, post
 from ozzie_server_ext.cli.sessions import find_session
 from ozzie_server_ext.cli.terminal import cell, cost, counted, failure_lines, local_time, print_json, state_word, tokens
-from ozzie_server_ext.domain.approvals import MOST_ASKS, answered
+from ozzie_server_ext.domain.approvals import MOST_ASKS, parse_answer
 from ozzie_server_ext.domain.budget import NANO_USD_PER_USD
 from ozzie_server_ext.domain.errors import InputError, NotFound
 from ozzie_server_ext.domain.ids import is_ulid
@@ -116,7 +116,7 @@ def answer_task(options: argparse.Namespace) -> int:
         return 0
     answer: Object = {"option": options.option, "text": " ".join(options.text)}
     if question is not None:
-        choice, text = answered(map(_choice, question["options"]), options.option, answer["text"])
+        choice, text = parse_answer(map(_choice, question["options"]), options.option, answer["text"])
         chosen = choice.name
         answer = {"option": chosen, "text": text, "prompt_id": question["prompt_id"]}
         if options.amount is not None:

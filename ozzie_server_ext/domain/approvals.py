@@ -1,4 +1,4 @@
-"""Approvals: what a person is shown before a tool acts, and how strong an answer has to be."""
+"""Approvals: how strong an answer must be, what it covers, and how a typed answer is understood."""
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -10,9 +10,8 @@ from ozzie_server_ext.domain.toolmeta import Category, RiskLevel, SideEffect, To
 
 
 class AuthStrength(StrEnum):
-    """How an answer came, from the weakest: by a second model, where a rule lets it look first; told by a kernel, which
-    runs the user's code; by another program of the user's; from a page under the user's own identity; after the user
-    proved once more who they are."""
+    """Where an answer came from, weakest first: a second model, if a rule allows that; a kernel, which runs the user's
+    code; another program of the user's; a page under the user's own identity; a user who authenticated again."""
 
     MODEL = "model"
     RELAY = "relay"
@@ -22,23 +21,23 @@ class AuthStrength(StrEnum):
 
     @property
     def strength(self) -> int:
-        """More is stronger."""
+        """A rank: higher is stronger."""
         return _STRENGTHS[self]
 
 
-_STRENGTHS = {way: strength for strength, way in enumerate(AuthStrength)}
+_STRENGTHS = {way: rank for rank, way in enumerate(AuthStrength)}
 
 ApprovalScope: TypeAlias = Literal["once", "session"]
-"""What a yes is good for: the call that was shown, or whatever its `SessionGrant` covers."""
+"""What a yes covers: the call that was shown, or everything in its `SessionGrant`."""
 
 EXPIRES_S = 3600
-"""How long an approval waits, unless the configuration says otherwise. Nothing is lost then: it can be asked anew."""
+"""How long an approval waits by default. After that it can be requested again."""
 GRANT_S = 600
-"""How long a yes is good for: a call that a restart put off for longer asks again."""
+"""How long a yes is valid: a call that a restart delays for longer asks again."""
 SESSION_S = 1800
-"""How long a yes for the session is good for."""
+"""How long a yes for the session is valid."""
 MOST_ASKS = 5
-"""How often a turn may ask before it has to be told to go on asking."""
+"""How often a turn may ask before a person must allow it to ask more."""
 
 _GRAVE = frozenset(
     {Category.LIVE_KERNEL, Category.HOST_COMMAND, Category.CODE_CELL, Category.CONFIG_CHANGE, Category.PAYMENT}
@@ -47,11 +46,11 @@ _GRAVE = frozenset(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SessionGrant:
-    """What a yes for the session covers: calls of the tool in this version and project that the same rule asks for,
-    where every path lies below one of the folders `below` or is one of the files `on`, every host is one of `hosts`,
-    and what they are made from bears the same labels. A call that names none of these may do anything, so only the
-    very same one is covered: `arguments` is the SHA-256 of its arguments then, and empty else. `said` tells it to
-    people: "`edit_file` in `notes/`"."""
+    """What a yes for the session covers: calls of the tool in this version and project that the same rule asks for, if
+    every path is below one of the folders `below` or is one of the files `on`, every host is one of `hosts`, and the
+    call is made from content with the same labels. A call without paths and hosts could do anything, so only the
+    identical call is covered: `arguments` is the SHA-256 of its arguments, otherwise empty. `said` describes the grant
+    to people: "`edit_file` in `notes/`"."""
 
     tool_id: str
     version: str
@@ -66,28 +65,26 @@ class SessionGrant:
 
 
 def weakest_way(meta: ToolMeta, *, labelled: bool = False) -> AuthStrength:
-    """The weakest way by which a yes to a call of the tool may come. What can't be undone, is of high risk or is made
-    from content from outside is not for a kernel to say."""
+    """Return the minimum strength of a yes to a call of the tool. A kernel may not approve what can't be undone, has a
+    high risk, or is made from labelled content."""
     grave = meta.side_effect is SideEffect.IRREVERSIBLE or meta.risk_level is RiskLevel.HIGH
     return AuthStrength.CLI if grave or labelled or meta.categories & _GRAVE else AuthStrength.RELAY
 
 
 def may_cover(meta: ToolMeta) -> bool:
-    """Whether a yes for the session is offered: never for what can't be undone, and not for what is never silently
-    allowed."""
-    undone = meta.side_effect is SideEffect.REVERSIBLE or meta.side_effect is SideEffect.NONE
-    if meta.for_skills:  # a gate is asked about what stands before it, each time
-        return False
-    return undone and meta.risk_level is not RiskLevel.HIGH and not meta.categories
+    """Whether a yes for the session is offered: not for what can't be undone, has a high risk or a category, and not
+    for gates of skills, which are about the steps before them each time."""
+    is_grave = meta.side_effect is SideEffect.IRREVERSIBLE or meta.risk_level is RiskLevel.HIGH
+    return not (is_grave or meta.categories or meta.for_skills)
 
 
 SKIP = "skip"
-"""What the answer is called that answers nothing."""
+"""The name of the option that leaves a question unanswered."""
 _SHOWN = 40
-"""Characters of what was given, and of each label, that an error repeats."""
+"""Characters of the answer, and of each label, that an error quotes."""
 
 
-class Named(Protocol):
+class Answerable(Protocol):
     @property
     def name(self) -> str: ...
 
@@ -98,20 +95,20 @@ class Named(Protocol):
     def takes_text(self) -> bool: ...
 
 
-Option = TypeVar("Option", bound=Named)
+Option = TypeVar("Option", bound=Answerable)
 
 
-def meant(options: Iterable[Option], given: str) -> Option:
-    """The one of that name, or else of that label, in small or large letters. Raises InputError."""
+def find_option(options: Iterable[Option], given: str) -> Option:
+    """Return the option with that name, else with that label, else with either in another case. Raises InputError."""
     offered = tuple(options)
     words = _plain(given)
-    ways: tuple[Callable[[Option], bool], ...] = (
+    matches: tuple[Callable[[Option], bool], ...] = (
         lambda option: option.name == words,
         lambda option: _plain(option.label) == words,
         lambda option: words.casefold() in (option.name.casefold(), _plain(option.label).casefold()),
     )
-    for fits in ways:
-        found = [option for option in offered if fits(option)]
+    for match in matches:
+        found = [option for option in offered if match(option)]
         if len(found) == 1:
             return found[0]
         if found:
@@ -119,12 +116,12 @@ def meant(options: Iterable[Option], given: str) -> Option:
     raise _no_answer(offered, f'"{given[:_SHOWN]}" is no answer to this.')
 
 
-def answered(options: Iterable[Option], given: str, words: str = "") -> tuple[Option, str]:
-    """The answer that is meant, and the words that go with it. Where nothing is offered but to write an answer, what is
-    given is one. Raises InputError."""
+def parse_answer(options: Iterable[Option], given: str, words: str = "") -> tuple[Option, str]:
+    """Return the chosen option and its text. If the only option besides `skip` takes text, `given` may be that text.
+    Raises InputError."""
     offered = tuple(options)
     try:
-        return meant(offered, given), words
+        return find_option(offered, given), words
     except InputError:
         written = [option for option in offered if option.name != SKIP]
         text = f"{given} {words}".strip()
@@ -137,10 +134,10 @@ def _plain(text: str) -> str:
     return " ".join(text.split())
 
 
-def _no_answer(options: Iterable[Named], why: str) -> InputError:
+def _no_answer(options: Iterable[Answerable], why: str) -> InputError:
     return InputError(why, hint=f"There are: {', '.join(map(_shown, options))}.", code="answer.unknown")
 
 
-def _shown(option: Named) -> str:
+def _shown(option: Answerable) -> str:
     label = option.label if len(option.label) <= _SHOWN else f"{option.label[: _SHOWN - 1].rstrip()}…"
     return option.name if label.casefold() == option.name else f"{option.name} ({label})"

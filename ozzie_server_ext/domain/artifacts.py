@@ -1,4 +1,4 @@
-"""Artifacts: what a task made or was told at length, kept beside the log by name and version."""
+"""Artifacts: files and long texts of a task, kept beside the log by name and version."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -10,13 +10,13 @@ from ozzie_server_ext.domain.ids import ArtifactId, BlobRef, CallId, SessionId, 
 from ozzie_server_ext.domain.json import JsonObject
 
 ArtifactKind: TypeAlias = Literal["file", "markdown", "json", "log", "image", "link"]
-"""S4's six. A `log` is text as a program gave it."""
+"""The six kinds of SPEC.md. A `log` is a program's output as it came."""
 
 ErasedWhy: TypeAlias = Literal["age", "size", "person"]
-"""Why a content is gone: it was too old, there was too much of all, or a person erased it."""
+"""Why content was erased: too old, too much in total, or by a person."""
 
 REPLACED_BY = "replaced_by"
-"""The key in `meta` of what a call replaced: the tool that did. It is by this that a change of a file is undone."""
+"""The key in `meta` for the tool that replaced this content. Changes of files are undone by it."""
 
 MAX_NAME = 200
 """In characters, of an artifact's name."""
@@ -26,8 +26,7 @@ _SCHEME = "artifact://"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Erasure:
-    """How a content went. `by` is a person where one erased it; `bound` the days or bytes that the settings allowed
-    where they did."""
+    """The erasure of content: `by` a person, or because of a setting, whose limit in days or bytes is `bound`."""
 
     at: datetime
     why: ErasedWhy
@@ -36,7 +35,7 @@ class Erasure:
 
     @property
     def told(self) -> str:
-        """In a sentence, with the day in UTC."""
+        """A sentence about it, with the day in UTC."""
         on = f"It was erased on {self.at:%Y-%m-%d}"
         match self.why:
             case "age":
@@ -49,9 +48,9 @@ class Erasure:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Artifact:
-    """One version of what a session has under a name. `size` is in bytes, `hash` the SHA-256 of the content in
-    hexadecimal. `call_id` is the call of a tool that it came from, if one did; `superseded_by` the next version, there
-    since `superseded_at`. Of one that was `erased`, all but the content is left."""
+    """One version of a named artifact of a session. `size` is in bytes, `hash` the SHA-256 of the content in
+    hexadecimal, `call_id` the tool call that made it, if one did, `superseded_by` the next version, which exists since
+    `superseded_at`. An `erased` one has lost only its content."""
 
     artifact_id: ArtifactId
     session_id: SessionId | None
@@ -75,32 +74,32 @@ class Artifact:
 
     @property
     def content(self) -> Content:
-        """Where from outside it came."""
+        """Its provenance."""
         return Content(labels=self.labels, sources=self.sources)
 
     @property
     def is_text(self) -> bool:
-        """Whether the content is UTF-8 that can be read line by line."""
+        """Whether the content is UTF-8 text."""
         return self.mime.startswith("text/") or self.mime == "application/json"
 
     @property
     def is_own(self) -> bool:
-        """Whether Ozzie keeps the content itself."""
+        """Whether Ozzie stores the content itself."""
         return is_own(self.storage_ref)
 
 
 def storage_ref(blob: BlobRef) -> str:
-    """Where the content of an artifact lies that is kept as this blob."""
+    """Return the storage reference of a blob."""
     return _SCHEME + blob.removeprefix("sha256:")
 
 
 def is_own(ref: str) -> bool:
-    """Whether a storage reference leads to a blob of Ozzie's own."""
+    """Whether a storage reference names one of Ozzie's blobs."""
     return ref.startswith(_SCHEME)
 
 
 def blob_of(ref: str) -> BlobRef:
-    """The blob behind a storage reference. Raises InputError for one that leads elsewhere."""
+    """Return the blob of a storage reference. Raises InputError if it is not one of Ozzie's."""
     if not is_own(ref):
         raise InputError(f"{ref[:80]} is not kept by Ozzie itself, so it can't be opened here.")
     return BlobRef("sha256:" + ref.removeprefix(_SCHEME))

@@ -1,14 +1,11 @@
-"""Budgets: what models may use up of money, tokens and time, and how a call counts against them.
-
-Amounts of money are 1e-9 USD, of time milliseconds.
-"""
+"""Budgets of money (1e-9 USD), tokens and time (ms), and how a model call counts against them."""
 
 from dataclasses import dataclass
 from typing import Literal, NamedTuple, TypeAlias
 
 NANO_USD_PER_USD = 1_000_000_000
 PRICED_TOKENS = 1_000_000
-"""So many tokens a price is for. For one token, prices of today would be no whole number of 1e-9 USD."""
+"""The number of tokens that a price is for. Today's price of one token is less than 1e-9 USD."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,7 +23,7 @@ class Usage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TokenPrices:
-    """What a million tokens cost, in 1e-9 USD: `read` those of the conversation, `written` those of the answer."""
+    """The price of a million tokens in 1e-9 USD: `read` for input, `written` for output."""
 
     read: int
     written: int
@@ -36,33 +33,33 @@ class TokenPrices:
         return self.read == self.written == 0
 
     def cost(self, usage: Usage) -> int:
-        """In 1e-9 USD, rounded up: what costs something never reads as nothing."""
+        """Return the cost in 1e-9 USD, rounded up so that it is 0 only if it is free."""
         return -(-(usage.input_tokens * self.read + usage.output_tokens * self.written) // PRICED_TOKENS)
 
 
 Scope: TypeAlias = Literal["task", "session", "project", "day"]
-"""What a budget is for, from the narrowest to the widest."""
+"""The scope of a budget, from the narrowest to the widest."""
 Measure: TypeAlias = Literal["cost", "tokens", "time"]
 OnBreach: TypeAlias = Literal["ask", "degrade", "stop"]
 
 BYTES_A_TOKEN = 3
-"""Of a request not yet counted by anybody. Prose in English has more bytes to a token and code about so many, so it
-takes most requests for larger than they are."""
+"""The estimate for a request that no provider has counted. Code has about so many bytes per token, English more, so
+most requests are overestimated."""
 UNKNOWN_OUTPUT = 4096
-"""Tokens of an answer where nobody knows how long one may become. Where a budget is at stake, the model is told so."""
+"""The assumed limit of an answer in tokens if none is known. If a budget applies, the model is given it as a limit."""
 SHORTEST_ANSWER = 1024
-"""Tokens. With room for fewer in a budget, a model is not asked: its answer would break off."""
+"""Tokens. If a budget has room for fewer, the model is not called: its answer would be cut off."""
 
 
 class Account(NamedTuple):
-    """One budget's own sum: that of a task, of a session, of a project's folder, of a day (YYYY-MM-DD)."""
+    """The key of one budget's sum: a task, a session, a project's folder, or a day (YYYY-MM-DD)."""
 
     scope: Scope
     key: str
 
 
 class Spending(NamedTuple):
-    """What was used up, or may be. An unknown price adds nothing to `cost`; its tokens count."""
+    """An amount used or reserved. An unknown price adds nothing to `cost`; its tokens count."""
 
     cost: int = 0
     tokens: int = 0
@@ -79,9 +76,8 @@ NOTHING = Spending()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Budget:
-    """What one account may use up at the most; None means no limit. `skill` is the one that the account's task runs,
-    and `skill_bounds` are the limits that its file sets; `is_part`: that task is part of another one, which goes on
-    without it."""
+    """The limits of one account; None means no limit. `skill` is the one that the account's task runs, `skill_bounds`
+    the limits that its file sets; `is_part`: the task was delegated by another one, which goes on without it."""
 
     account: Account
     cost: int | None = None
@@ -98,8 +94,8 @@ class Budget:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Need:
-    """The most that a call is expected to take, in tokens; `prices` None where they are unknown. `is_guess`: nobody
-    knows how long the answer may become."""
+    """The most that a call is expected to use, in tokens. `prices` is None if unknown; `is_guess`: the limit of the
+    answer's length is unknown."""
 
     read: int
     written: int
@@ -108,11 +104,11 @@ class Need:
 
     @property
     def shortest(self) -> int:
-        """How long the answer must be allowed to become, or it is not asked for."""
+        """The minimum length of the answer that a budget must have room for."""
         return min(self.written, SHORTEST_ANSWER)
 
     def spending(self, written: int | None = None) -> Spending:
-        """With so many tokens of answer at the most, in the place of the model's own limit."""
+        """Return the most that is used, with `written` tokens of answer instead of the model's own limit."""
         tokens = self.read + (self.written if written is None else written)
         return Spending(self.cost(written) or 0, tokens)
 
@@ -123,8 +119,8 @@ class Need:
         return -(-(self.read * self.prices.read + answer * self.prices.written) // PRICED_TOKENS)
 
     def affordable(self, *, cost: int | None, tokens: int | None) -> int:
-        """How many tokens of an answer so much pays for, up to those that are needed; negative where it does not even
-        pay for the request. None pays for everything."""
+        """Return how many tokens of answer, up to those needed, these amounts pay for; None means unlimited. Negative
+        if they don't even pay for the request."""
         written = self.written
         if tokens is not None:
             written = min(written, tokens - self.read)
@@ -138,5 +134,5 @@ class Need:
 
 
 def tokens_in(document: bytes) -> int:
-    """About how many tokens a request has."""
+    """Estimate the number of tokens of a request."""
     return -(-len(document) // BYTES_A_TOKEN)

@@ -1,24 +1,24 @@
-"""Time and new ids are parameters: these are the ports; the real ones live in observability."""
+"""Ports for the time and for new ids, which are parameters everywhere. The real ones are in `observability.clock`."""
 
 from datetime import datetime
 from typing import Protocol
 
 
 class Clock(Protocol):
-    """Where a part of Ozzie reads the time, so that a test or a replay can give it another."""
+    """A source of time, which tests and replays replace."""
 
     def now(self) -> datetime:
-        """The time now, aware, in UTC."""
+        """Return the current time, aware, in UTC."""
         ...
 
     def monotonic(self) -> float:
-        """Seconds from an arbitrary start; never goes backwards."""
+        """Return seconds since an arbitrary start. They never go backwards."""
         ...
 
 
 class IdSource(Protocol):
-    """Where new ULIDs come from."""
+    """A source of new ULIDs."""
 
     def new(self) -> str:
-        """A new ULID; within one source each sorts after the one before."""
+        """Return a new ULID. Within one source each sorts after the one before."""
         ...

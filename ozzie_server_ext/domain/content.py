@@ -1,7 +1,7 @@
-"""Where content came from: labels on all that neither the user nor their project said.
+"""Where content came from: labels on everything from outside the user and their project.
 
-A label is the kind of place, a source the place itself. What is made from labelled content bears the union of its
-labels and sources; only a person clears them.
+A label is a kind of place, a source one place. Whatever is made from labelled content has the union of its labels and
+sources; only a person clears them.
 """
 
 from collections.abc import Iterable
@@ -9,14 +9,14 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 MOST_SOURCES = 32
-"""On one thing. Of more, each kind's `label:` stands for the rest: a place of that kind that nobody knows, which no
-rule that names places takes for one of them."""
+"""Per content. The rest is summed up as `label:`, an unknown place of that kind, which matches no rule that names
+places."""
 MAX_SOURCE = 300
 """In characters."""
 
 
 class Label(StrEnum):
-    """The kinds of places outside. What stands in the project is the user's own, and bears none by itself."""
+    """The kinds of places outside. Files of the project are the user's own and have no label by themselves."""
 
     WEB = "web"
     FILE = "file"
@@ -28,30 +28,27 @@ class Label(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Content:
-    """What something is made from: labels, and sources as "label:place", such as "web:example.org", "file:/data/a.csv",
-    "mcp:tickets", "output:analysis.ipynb"; "web:" for a place that nobody knows. Both are sorted, each once, and each
-    label has a source. Labels that a newer Ozzie wrote stay as they are."""
+    """Labels and sources. A source is "label:place", such as "web:example.org", "file:/data/a.csv", "mcp:tickets",
+    "output:analysis.ipynb", or "web:" for an unknown place. Both are sorted and unique, and each label has a source.
+    Unknown labels, as of a newer Ozzie, are kept."""
 
     labels: tuple[str, ...] = ()
     sources: tuple[str, ...] = ()
 
     @classmethod
     def of(cls, label: Label, places: Iterable[str] = ()) -> "Content":
-        """Content from these places of that kind."""
+        """Return content from places of one kind."""
         return cls(labels=(label.value,), sources=_bounded(_source(label, place) for place in places)).completed()
 
     @classmethod
     def from_sources(cls, sources: tuple[str, ...]) -> "Content":
-        """Content from sources as content bears them."""
+        """Return content with these sources and their labels."""
         labels = tuple(sorted({source.partition(":")[0] for source in sources}))
         return cls(labels=labels, sources=tuple(sorted(set(sources)))) if sources else CLEAN
 
     @classmethod
     def named(cls, words: Iterable[str]) -> "Content":
-        """Content from what these words name, labels ("web") or sources ("web:example.org").
-
-        Raises ValueError for a word that is neither.
-        """
+        """Return content from labels ("web") and sources ("web:example.org"). Raises ValueError for other words."""
         found = CLEAN
         for word in words:
             label, _, place = word.partition(":")
@@ -64,7 +61,7 @@ class Content:
         return found
 
     def __or__(self, other: "Content") -> "Content":
-        """What is made from both."""
+        """Return the provenance of something made from both."""
         if other == self or not (other.labels or other.sources):
             return self
         mine, theirs = self.completed(), other.completed()
@@ -72,14 +69,14 @@ class Content:
         return Content(labels=labels, sources=_bounded((*mine.sources, *theirs.sources)))
 
     def completed(self) -> "Content":
-        """The same, where a label without a source has that of a place that nobody knows."""
+        """Return the same content, with an unknown place as the source of each label that has none."""
         named = {source.partition(":")[0] for source in self.sources}
         unknown = [f"{label}:" for label in self.labels if label not in named]
         return Content(labels=self.labels, sources=tuple(sorted({*self.sources, *unknown}))) if unknown else self
 
     @classmethod
     def of_all(cls, contents: Iterable["Content"]) -> "Content":
-        """What is made from all of these."""
+        """Return the provenance of something made from all of these."""
         found = CLEAN
         for content in contents:
             found = found | content
@@ -91,23 +88,23 @@ class Content:
 
 
 CLEAN = Content()
-"""What nobody but the user and their project said."""
+"""Content of the user and their project alone."""
 
 
 class Provenance:
-    """The content that one piece of work has read so far. It only grows, so that whatever the work comes to, a result,
-    a failure or no end at all, can be given the labels of what it may quote."""
+    """The content that a piece of work has read so far. It only grows, so that any end of the work, even a failure, can
+    be labelled with everything that it may quote."""
 
     def __init__(self) -> None:
         self.content = CLEAN
 
     def add(self, content: Content) -> None:
-        """Note that this was read."""
+        """Record that this was read."""
         self.content = self.content | content
 
 
 def _source(label: Label, place: str) -> str:
-    """One that is too long is told as one of that kind that nobody knows: a cut name is another place's."""
+    """A source that is too long becomes the unknown place: a shortened name would be another place's."""
     source = f"{label}:{place}"
     return source if len(source) <= MAX_SOURCE else f"{label}:"
 

@@ -1,4 +1,4 @@
-"""Why something can't be written, and what to do about it: looked up on the disk, since error texts do not say."""
+"""Why a path can't be written and what to do about it, found out on the disk because error texts don't say."""
 
 import errno
 import os
@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 LITTLE = 16 << 20
-"""Bytes that are free where a disk counts as full soon."""
+"""Bytes. With less free space, a disk counts as nearly full."""
 
 NONE_LEFT = 256 << 10
 _NEAR_LIMIT = 64 << 10
@@ -15,7 +15,7 @@ _FULL = {errno.ENOSPC, errno.EDQUOT}
 
 
 def hint_for(*paths: Path, error: OSError | None = None) -> str:
-    """Return what to do so that `paths` can be written, files and folders; `error` is what writing them raised."""
+    """Return how to make `paths`, files and folders, writable. `error` is what writing them raised."""
     number = error.errno if error is not None else None
     if number in _FULL:
         return _full(paths[0])
@@ -38,7 +38,7 @@ def hint_for(*paths: Path, error: OSError | None = None) -> str:
 
 
 def free_bytes(path: Path) -> int | None:
-    """Return how much this account may still write on the disk of `path`; None if nobody can tell."""
+    """Return how many bytes this account can still write on the disk of `path`; None if unknown."""
     try:
         found = os.statvfs(_existing(path))
     except (OSError, AttributeError):  # Windows has no statvfs
@@ -47,7 +47,7 @@ def free_bytes(path: Path) -> int | None:
 
 
 def _refused(path: Path) -> str:
-    """What refuses to have `path` written: the file, or the folder that it is or would be in."""
+    """Return how to fix the permissions of `path` or its nearest existing folder; "" if it can be written."""
     for each in _with_folders(path):
         if not each.exists():
             continue

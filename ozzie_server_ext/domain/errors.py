@@ -1,14 +1,10 @@
-"""One tree of errors. The branch says who must react; the code is stable; the hint says what to do next.
-
-The gateway maps a branch to an HTTP status and the kernel to a display, each in one table.
-"""
+"""One tree of errors. The branch says who must react: the gateway maps it to a status, the kernel to a display."""
 
 
 class OzzieError(Exception):
-    """Something that Ozzie foresaw went wrong.
+    """An expected failure.
 
-    `str(error)` is a sentence for the user; `hint` tells what to do next (may be empty); `code` is stable
-    and meant for programs.
+    `str(error)` is a sentence for the user, `hint` the next step (may be empty), `code` stable and for programs.
     """
 
     code: str = "ozzie.error"
@@ -22,19 +18,19 @@ class OzzieError(Exception):
 
 
 class InputError(OzzieError):
-    """What was given can't be taken as it is: the caller corrects it."""
+    """The input is invalid: the caller must correct it."""
 
     code = "input.invalid"
 
 
 class NotFound(InputError):
-    """The thing that was named does not exist."""
+    """The named thing does not exist."""
 
     code = "input.not_found"
 
 
 class Gone(NotFound):
-    """The thing that was named existed. The message says what became of it, when, and why."""
+    """The named thing no longer exists. The message says what became of it, when, and why."""
 
     code = "input.gone"
 
@@ -46,7 +42,7 @@ class PolicyError(OzzieError):
 
 
 class RetryLater(OzzieError):
-    """A passing condition; the same call may succeed later. `after_s` is how long to wait, where known."""
+    """A temporary condition: the same call may succeed later, after `after_s` seconds if that is known."""
 
     code = "retry.later"
 
@@ -56,13 +52,13 @@ class RetryLater(OzzieError):
 
 
 class Conflict(OzzieError):
-    """Somebody was first, or the thing is not in a state that allows this."""
+    """Somebody else was first, or the current state does not allow this."""
 
     code = "conflict"
 
 
 class VersionConflict(Conflict):
-    """The stream has moved on since it was read."""
+    """The stream has changed since it was read."""
 
     code = "conflict.version"
 
@@ -85,12 +81,12 @@ class IllegalTransition(Conflict):
 
 
 class Unavailable(OzzieError):
-    """Something that Ozzie depends on does not answer."""
+    """A dependency does not answer."""
 
     code = "unavailable"
 
 
 class Bug(OzzieError):
-    """An invariant of our own is broken."""
+    """A broken invariant of Ozzie's own."""
 
     code = "bug"

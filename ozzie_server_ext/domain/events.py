@@ -1,9 +1,8 @@
-"""Facts in the past tense, one frozen class each, and the envelope that carries them through the log.
+"""All facts in the log, one frozen class each, and their envelope.
 
-One file, though it is long: a reader of a log looks facts up here, and the type checker uses `EventBody` to name every
-fold that has to know a new one. `protocol.frames` maps the canonical names to those of the specification documents. A
-class is here once something records it. A shape changes only by a higher `schema` and a function in `store.codec` that
-turns the older shape into the present one.
+One file, though it is long: readers of a log look facts up here, and with `EventBody` the type checker finds every fold
+that must handle a new one. `protocol.frames` maps the names to those of the specifications. To change a shape, raise
+`schema` and add a function to `store.codec` that upgrades the older shape.
 """
 
 from collections.abc import Iterable
@@ -32,14 +31,14 @@ from ozzie_server_ext.domain.messages import Picture
 from ozzie_server_ext.domain.toolmeta import RiskLevel, SideEffect
 
 Actor: TypeAlias = Literal["user", "kernel", "worker", "tool", "system"]
-"""Who acted; `kernel` is S4's word for the orchestrating part, our gateway."""
+"""Who acted. `kernel` is the specification's word for the gateway."""
 
 Finish: TypeAlias = Literal["stop", "tool_calls", "length", "content_filter", "cancelled", "failed"]
 """Why a reply ended."""
 
 
 class Fact:
-    """Base of every recorded fact: its canonical name and the version of its shape."""
+    """The base of all facts: `type` is the canonical name, `schema` the version of the shape."""
 
     __slots__ = ()
     type: ClassVar[str]
@@ -48,8 +47,8 @@ class Fact:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SessionCreated(Fact):
-    """A context of its own began. `key` is what finds it again: a notebook's name, a thread, a terminal. One without
-    a title is called after its first message."""
+    """A session began. `key` finds it again: a notebook's name, a thread, a terminal. Without a title, its first
+    message gives it one."""
 
     type: ClassVar[str] = "session.created"
     key: str
@@ -60,7 +59,7 @@ class SessionCreated(Fact):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SessionRenamed(Fact):
-    """The session has another title."""
+    """The session has a new title."""
 
     type: ClassVar[str] = "session.renamed"
     title: str
@@ -69,7 +68,7 @@ class SessionRenamed(Fact):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SessionResumed(Fact):
-    """From here on `key` opens this session, and no other; a closed or archived session is active again."""
+    """From now on `key` opens this session and no other; a closed or archived session becomes active again."""
 
     type: ClassVar[str] = "session.resumed"
     key: str
@@ -78,8 +77,7 @@ class SessionResumed(Fact):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SessionMoved(Fact):
-    """What is opened by `key` was opened by `before`, which opens nothing any more; `key` is empty where the notebook
-    was deleted."""
+    """The key of the session changed from `before` to `key`. `key` is empty if the notebook was deleted."""
 
     type: ClassVar[str] = "session.moved"
     before: str
@@ -89,7 +87,7 @@ class SessionMoved(Fact):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SessionForked(Fact):
-    """The session begins with what stood in the log of `parent` up to `position`, and goes its own way from there."""
+    """The session begins with the log of `parent` up to `position`."""
 
     type: ClassVar[str] = "session.forked"
     parent: SessionId
@@ -99,7 +97,7 @@ class SessionForked(Fact):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SessionArchived(Fact):
-    """The session is put away: lists leave it out until somebody goes on in it."""
+    """The session was archived: lists leave it out until it is resumed."""
 
     type: ClassVar[str] = "session.archived"
     by: str = ""
@@ -107,7 +105,7 @@ class SessionArchived(Fact):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SessionClosed(Fact):
-    """The session takes no more messages until it is resumed."""
+    """The session was closed: it takes no messages until it is resumed."""
 
     type: ClassVar[str] = "session.closed"
     by: str = ""
@@ -115,8 +113,7 @@ class SessionClosed(Fact):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LabelsCleared(Fact):
-    """A person takes the labels off: of what the session has read so far, or, where there is a `path`, of that file.
-    They looked at it, and answer for it."""
+    """A person cleared the labels of everything that the session has read so far or, if `path` is set, of that file."""
 
     type: ClassVar[str] = "labels.cleared"
     by: str
@@ -126,7 +123,7 @@ class LabelsCleared(Fact):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SessionModelChosen(Fact):
-    """The user chose what answers in this session: an alias, a provider, or `driver/model`."""
+    """The user chose the model of the session: an alias, a provider, or `driver/model`."""
 
     type: ClassVar[str] = "session.model_chosen"
     model: str
@@ -136,7 +133,7 @@ class SessionModelChosen(Fact):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Origin:
-    """Where a message came from. Empty where a channel has no such thing."""
+    """Where a message came from. Fields that a channel lacks are empty."""
 
     channel: str
     sender_id: str = ""
@@ -147,8 +144,8 @@ class Origin:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MessageReceived(Fact):
-    """Somebody wrote something: what a turn is made from. `pictures`: those that it names with an `@`;
-    `absent`: the names of such that were not there."""
+    """A message arrived, which begins a turn. `pictures` are those that it mentions with an `@`, `absent` the mentioned
+    paths without a file."""
 
     type: ClassVar[str] = "message.received"
     message_id: MessageId
@@ -160,7 +157,7 @@ class MessageReceived(Fact):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MessageCompleted(Fact):
-    """The final text of a reply; a stopped or broken one keeps what had come."""
+    """The final text of a reply; of a stopped or failed one, the part that had arrived."""
 
     type: ClassVar[str] = "message.completed"
     reply_id: ReplyId
@@ -170,7 +167,7 @@ class MessageCompleted(Fact):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MessageRejected(Fact):
-    """A reply that came whole does not have the shape that was asked for, and comes anew. `problem` says why."""
+    """A complete reply does not fit the requested schema, so the model is asked again. `problem` says why."""
 
     type: ClassVar[str] = "message.rejected"
     reply_id: ReplyId
@@ -179,9 +176,8 @@ class MessageRejected(Fact):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PromptOption:
-    """One answer that may be chosen. `unit` says what `amount`, which whoever answers may change, is counted in; empty
-    where there is none. 1e-9 USD, tokens, milliseconds. `help` is a line about it; with `takes_text`, it is answered in
-    words."""
+    """One answer to choose from. `unit` is the unit of `amount` (1e-9 USD, tokens, ms), which the person may change;
+    empty without an amount. `help` is a line about the option; with `takes_text`, the answer has a text."""
 
     name: str
     label: str
@@ -193,8 +189,8 @@ class PromptOption:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PromptRequested(Fact):
-    """A question, which waits in the log for its answer. `notes` are sentences below it; `call_id` is the call of a
-    tool whose result the answer is, of a question that the model asks."""
+    """A person was asked a question. `notes` are sentences below it; `call_id` is set for a question of the model: the
+    answer is the result of that tool call."""
 
     type: ClassVar[str] = "prompt.requested"
     prompt_id: PromptId
@@ -207,8 +203,8 @@ class PromptRequested(Fact):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PromptAnswered(Fact):
-    """The first answer, which is the only one. `option` is the name of one of those that were offered; `text` is what a
-    person wrote to it."""
+    """The first answer to a question; later ones are refused. `option` is the name of the chosen one, `text` what the
+    person wrote."""
 
     type: ClassVar[str] = "prompt.answered"
     prompt_id: PromptId
@@ -220,14 +216,14 @@ class PromptAnswered(Fact):
 
 Purpose: TypeAlias = Literal["answer", "check"]
 INTERRUPTED = "interrupted"
-"""The code of a call that the end of its gateway cut off; its turn asks anew."""
+"""The code of a call that the gateway's end cut off; its turn makes it again."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolUse:
-    """What the model asked for, as it came: the name that the provider saw, arguments not yet checked.
+    """A tool call as the model requested it: the name that the provider saw, unchecked arguments.
 
-    `call_id` is the model's own and unique within one response only; our events about the call carry a ULID.
+    `call_id` is the model's own, unique within one response; events about the call have a ULID.
     """
 
     call_id: CallId
@@ -237,17 +233,13 @@ class ToolUse:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelCallStarted(Fact):
-    """One request to a model. `config`, `prompt`, `tools` are the content hashes of what shaped it, so that a
-    deterministic replay can say which of them changed. A round may take several calls: `attempt` counts
-    them, and `instead_of` names the provider in whose place this one is asked, if it is.
+    """One request to a model. `config`, `prompt` and `tools` are content hashes, so that a deterministic replay can
+    tell what changed. A round may need several calls: `attempt` counts them, and `instead_of` names the provider that
+    this one replaces.
 
     It reserves `reserved_tokens` and `reserved_cost` (1e-9 USD; None for an unknown price) in the budgets of its task,
-    its session, its `project` (a folder) and its `day` (YYYY-MM-DD where the gateway runs).
-
-    `updates` counts what was said to the task while it went on (`task.updated`) and stands in the request.
-
-    `purpose`: whether it is to answer the user, or to look at a call that a rule has checked; the `reply_id` of that
-    one is no reply's."""
+    session, `project` (a folder) and `day` (YYYY-MM-DD where the gateway runs). `updates` counts the task's updates in
+    the request. `purpose`: to answer the user, or to check a tool call; a check has no reply with its `reply_id`."""
 
     type: ClassVar[str] = "model.call.started"
     call_id: CallId
@@ -272,7 +264,7 @@ class ModelCallStarted(Fact):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelCallCompleted(Fact):
-    """The whole response came. `cost` in 1e-9 USD, None for an unknown price; `ttft_ms` None where no token came."""
+    """The model's complete response. `cost` is in 1e-9 USD, None if unknown; `ttft_ms` is None if no token came."""
 
     type: ClassVar[str] = "model.call.completed"
     call_id: CallId
@@ -285,19 +277,18 @@ class ModelCallCompleted(Fact):
     ttft_ms: float | None
 
     def settled(self, reserved_cost: int | None) -> Spending:
-        """What budgets count of the call, whatever was reserved for it. Where nobody tells a cost that was expected, it
-        is what was reserved: the price is known to somebody."""
+        """Return what budgets count for the call. An unknown cost counts as reserved."""
         cost = reserved_cost if self.cost is None else self.cost
         return Spending(cost or 0, self.usage.total_tokens)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelCallFailed(Fact):
-    """The call ended without a whole response. `partial_blob` holds what had come, where anything had. `latency_ms` is
-    None, and nothing is known of what had come, where the gateway itself ended in the middle.
+    """The model call ended without a complete response. `partial_blob` holds what had arrived, if anything.
+    `latency_ms` is None if the gateway ended during the call; then it is unknown what had arrived.
 
-    Where the provider may charge for it all the same, nobody says how much: budgets then count all that was reserved,
-    `settled_cost` (1e-9 USD; None for an unknown price) and `settled_tokens`. Logs of before have neither."""
+    If the provider may still charge for it, budgets count all that was reserved: `settled_cost` (1e-9 USD; None for an
+    unknown price) and `settled_tokens`. Older logs have neither."""
 
     type: ClassVar[str] = "model.call.failed"
     call_id: CallId
@@ -310,19 +301,19 @@ class ModelCallFailed(Fact):
 
     @property
     def cost_is_unknown(self) -> bool:
-        """Whether it may have cost something. What costs nothing at the most costs nothing."""
+        """Whether it may have cost something."""
         may_be_billed = self.settled_tokens > 0 or self.partial_blob is not None or self.latency_ms is None
         return may_be_billed and self.settled_cost != 0
 
     @property
     def settled(self) -> Spending:
-        """What budgets count of it."""
+        """What budgets count for it."""
         return Spending(self.settled_cost or 0, self.settled_tokens)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolCallRequested(Fact):
-    """The model asked for a call. `use_id` is its own id for that, unique within the round only; `call_id` is ours."""
+    """The model requested a tool call. `use_id` is the model's own id, unique within the round; `call_id` is ours."""
 
     type: ClassVar[str] = "tool.call.requested"
     call_id: CallId
@@ -337,8 +328,8 @@ class ToolCallRequested(Fact):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolCallDecided(Fact):
-    """What the rules say to a call: the decision, the rule that made it and where that stands, its reason in words, and
-    the version of all rules."""
+    """The rules' decision on a tool call: the rule that decided, its place in a file, the reason in words, and the
+    version of all rules."""
 
     type: ClassVar[str] = "tool.call.decided"
     call_id: CallId
@@ -351,10 +342,10 @@ class ToolCallDecided(Fact):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolCallStarted(Fact):
-    """The intent: durable before the tool runs. `effect` is what it is about to do, and to what, by which
-    the tool finds out after a crash whether it did; null where nothing tells. `before` is the content it replaces,
-    `approval_id` the yes by which it runs, where it took one. `writes` are the files, with their whole paths, that it
-    is about to write: they bear the labels of this fact, whatever becomes of the call."""
+    """A tool is about to run; recorded durably before. `effect` describes what it will do, so that the tool can tell
+    after a crash whether it did; null if it can't. `before` is the content that it replaces, `approval_id` the approval
+    that it needed, if any. `writes` are the absolute paths of files that it will write: they get the labels of this
+    event, however the call ends."""
 
     type: ClassVar[str] = "tool.call.started"
     call_id: CallId
@@ -366,10 +357,10 @@ class ToolCallStarted(Fact):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolCallCompleted(Fact):
-    """The outcome. `data` is the result, or its beginning and end where it is large: then the whole is the first of
-    `artifacts`. `summary` is for people, in a few words. `blob` held a large result before there were artifacts.
-    `brought` are the sources outside that this result itself is from, `links` addresses that stand in what came from
-    the web, `wrote` the files, with their whole paths, that bear the labels of this fact from now on."""
+    """A tool call ended with a result. `data` is the result; of a large one its beginning and end, and the whole is the
+    first of `artifacts`. `summary` is for people, in a few words. `blob` held large results before there were
+    artifacts. `brought` are the outside sources of the result, `links` the addresses in content from the web, `wrote`
+    the absolute paths of files that have the labels of this event from now on."""
 
     type: ClassVar[str] = "tool.call.completed"
     call_id: CallId
@@ -386,8 +377,8 @@ class ToolCallCompleted(Fact):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolCallFailed(Fact):
-    """The call gave no result. `message` is what the model and the user read; `brought` are the sources outside that it
-    may be from."""
+    """A tool call failed. `message` is for the model and the user; `brought` are the outside sources that it may
+    quote."""
 
     type: ClassVar[str] = "tool.call.failed"
     call_id: CallId
@@ -399,7 +390,7 @@ class ToolCallFailed(Fact):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolCallCancelled(Fact):
-    """The call was stopped before it gave a result."""
+    """A tool call was stopped before it had a result."""
 
     type: ClassVar[str] = "tool.call.cancelled"
     call_id: CallId
@@ -408,9 +399,9 @@ class ToolCallCancelled(Fact):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolCallUncertain(Fact):
-    """The call was begun, and nobody knows whether it did what it was for. It is not made again by itself, unless
-    `again` says so: then another call is made in its place, with the same key, and nobody is asked. Where its task ends
-    before that, nobody knows still. `brought`: as of a failure."""
+    """A tool call was started and it is unknown whether it took effect. It is not repeated, unless `again` is set: then
+    another call with the same key replaces it, without asking anybody. If the task ends before that, it stays unknown.
+    `brought`: see `ToolCallFailed`."""
 
     type: ClassVar[str] = "tool.call.uncertain"
     call_id: CallId
@@ -421,8 +412,8 @@ class ToolCallUncertain(Fact):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolCallResolved(Fact):
-    """A person says of an uncertain call that it was done, or that it was not and is to be made again; or they leave it
-    as it is."""
+    """A person resolved an uncertain call: it was done, it was not done and must be repeated, or it is left as it
+    is."""
 
     type: ClassVar[str] = "tool.call.resolved"
     call_id: CallId
@@ -439,7 +430,7 @@ class InjectedTool:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolsetInjected(Fact):
-    """Which tools, in which versions, the model was offered."""
+    """The tools and versions that the model was offered."""
 
     type: ClassVar[str] = "toolset.injected"
     tools: tuple[InjectedTool, ...]
@@ -447,19 +438,19 @@ class ToolsetInjected(Fact):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ApprovalRequested(Fact):
-    """A person, or before them a second model, is asked whether a call may be made.
+    """A person, or a second model before them, was asked to approve a tool call.
 
-    `sentence` is the question, and `proof` what the call would do, of the kind `shown`: both come from the tool's
-    contract and the checked arguments, never from the model. Where the proof is long, the whole of it is `whole`.
-    `reason`, `rule` and `place` are those of the decision. `undo`: how it can be taken back; empty where nothing is
-    known. `binds` is a SHA-256 of all that the yes is for; with another one, it is void. `needs` is the
-    weakest way that a yes may come by; `cover`, what one for the session would cover, null where none is offered.
-    `expires_at` is RFC 3339 in UTC. `checked`: why a second model did not say yes, a sentence; empty where none was to.
-    `arguments`: those that are carried out, as JSON without secrets, the long ones shortened. `made_from`: where from
-    outside the content came that the call is made from, a phrase; empty where nothing did. `card`: if something that
-    looks like a secret was taken out of these texts, the SHA-256 of the card that has it, which is drawn from the
-    recorded call for whoever may answer; else empty. `brought` are the sources outside that these texts may quote,
-    such as those of a marked file that would be changed.
+    `sentence` is the question, `proof` shows what the call would do, in the form `shown`. Both come from the tool's
+    contract and the checked arguments, never from the model; `whole` is the complete proof if it is long. `reason`,
+    `rule` and `place` are those of the decision. `undo` tells how to take the call back; empty if unknown. `binds` is a
+    SHA-256 of everything that a yes is for: if it changes, the yes is void. `needs` is the minimum strength of a yes;
+    `cover` is what a yes for the session would cover, null if none is offered. `expires_at` is RFC 3339 in UTC.
+
+    `checked` is a sentence why a second model did not say yes, empty if none was asked. `arguments` are the call's, as
+    JSON without secrets, long ones shortened. `made_from` is a phrase for the outside provenance of the call, or empty.
+    `card`: if something that looks like a secret was removed from these texts, the SHA-256 of the complete card, which
+    is drawn from the recorded call for a person who may answer; otherwise empty. `brought` are the outside sources that
+    these texts may quote, such as those of a labelled file that would be changed.
     """
 
     type: ClassVar[str] = "approval.requested"
@@ -491,7 +482,7 @@ class ApprovalRequested(Fact):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ApprovalGranted(Fact):
-    """The first answer, a yes."""
+    """A tool call was approved."""
 
     type: ClassVar[str] = "approval.granted"
     approval_id: ApprovalId
@@ -502,7 +493,7 @@ class ApprovalGranted(Fact):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ApprovalRejected(Fact):
-    """The first answer, a no. The model gets the comment."""
+    """A tool call was rejected. The model gets the comment."""
 
     type: ClassVar[str] = "approval.rejected"
     approval_id: ApprovalId
@@ -513,8 +504,8 @@ class ApprovalRejected(Fact):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ApprovalExpired(Fact):
-    """Nobody may answer any more, or the yes is void: its time is up, the call would do something else by now, or a
-    person took back what they had allowed for the session."""
+    """An approval can't be answered any more, or its yes is void: its time is up, the call would now do something else,
+    or a person revoked what they had allowed for the session."""
 
     type: ClassVar[str] = "approval.expired"
     approval_id: ApprovalId
@@ -523,7 +514,7 @@ class ApprovalExpired(Fact):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ApprovalRefused(Fact):
-    """An answer that did not count, kept for the audit. `approval_id` is what was asked for, cut where it is none."""
+    """An answer was refused; recorded for the audit. `approval_id` is as given, shortened if it is none."""
 
     type: ClassVar[str] = "approval.refused"
     approval_id: str
@@ -535,8 +526,8 @@ class ApprovalRefused(Fact):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ArtifactCreated(Fact):
-    """A session has something under a name, or a new version of it. `size` is in bytes, `hash` SHA-256 in hexadecimal;
-    `storage_ref` leads to the content, and `call_id` is the call of a tool that it came from."""
+    """A session has a new artifact, or a new version of one. `size` is in bytes, `hash` SHA-256 in hexadecimal,
+    `storage_ref` the address of the content, `call_id` the tool call that made it."""
 
     type: ClassVar[str] = "artifact.created"
     artifact_id: ArtifactId
@@ -553,7 +544,7 @@ class ArtifactCreated(Fact):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ArtifactSuperseded(Fact):
-    """There is a newer version: the artifact `by`. This one is kept."""
+    """An artifact has a newer version, `by`. This one is kept."""
 
     type: ClassVar[str] = "artifact.superseded"
     artifact_id: ArtifactId
@@ -562,9 +553,9 @@ class ArtifactSuperseded(Fact):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ArtifactErased(Fact):
-    """The content is gone; what is known of the artifact stays. `why`: it was older than `bound` days, all contents
-    together had more than `bound` bytes, or the person `by` erased it. `bound` is 0 and `by` empty where they tell
-    nothing. The file goes behind this fact, and only where nothing else needs it."""
+    """The content of an artifact was erased; its metadata stay. `why`: it was older than `bound` days, all contents
+    together had more than `bound` bytes, or the person `by` erased it; otherwise `bound` is 0 and `by` empty. The file
+    is deleted after this event, and only if nothing else needs it."""
 
     type: ClassVar[str] = "artifact.erased"
     artifact_id: ArtifactId
@@ -575,9 +566,9 @@ class ArtifactErased(Fact):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BudgetExceeded(Fact):
-    """The next call did not fit into a budget, and was not made. In 1e-9 USD, tokens or milliseconds, by `measure`:
-    `limit` with all that was allowed in addition, `used` so far, `wanted` by the call at the most. `action` is what
-    was done about it."""
+    """The next model call did not fit into a budget and was not made. In the unit of `measure` (1e-9 USD, tokens, ms):
+    `limit` includes everything allowed in addition, `used` is the use so far, `wanted` the most that the call would
+    use. `action` is what was done about it."""
 
     type: ClassVar[str] = "budget.exceeded"
     scope: Scope
@@ -591,7 +582,7 @@ class BudgetExceeded(Fact):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BudgetRaised(Fact):
-    """A person allowed more. `amount` is added to what `key` may use up, in the unit of `measure`."""
+    """A person raised a budget. `amount` is added to the limit of `key`, in the unit of `measure`."""
 
     type: ClassVar[str] = "budget.raised"
     scope: Scope
@@ -603,8 +594,8 @@ class BudgetRaised(Fact):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """What one task may use up. None means no limit. Money in 1e-9 USD. `skill` is the one that it runs, where that
-    has a budget, and `skill_bounds` say which of the limits are that budget's, the configuration's being wider."""
+    """The limits of a task; None means no limit. Money is in 1e-9 USD. `skill` is the one that it runs, if that has a
+    budget; `skill_bounds` are the limits from that budget, which are narrower than the configuration's."""
 
     max_rounds: int = 25
     max_tokens: int | None = None
@@ -616,7 +607,7 @@ class Limits:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GivenCall:
-    """A call of a tool that a task is to make, without a model being asked for it. `tool` is a name or an id."""
+    """A tool call that a task makes without a model. `tool` is a name or an id."""
 
     tool: str
     args: JsonObject
@@ -624,10 +615,10 @@ class GivenCall:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Brief:
-    """What a delegated task works by, beside its message: the instruction, the tools that it may call (None for all),
-    and those of them that ask first whatever the rules say; with `asks_for_changes`, so does all that changes
-    anything. `skill` is where it comes from; `one_by_one`: calls that only read are not made side by side either.
-    `given` are the addresses that a person gave for it (ADR 31)."""
+    """The instructions of a delegated task beside its message. `tools` are those that it may call (None for all);
+    `dangerous_tools` ask first whatever the rules say, and with `asks_for_changes` so do all tools with effects.
+    `skill` is the brief's origin; `one_by_one`: read-only calls are not made in parallel either. `given` are the
+    addresses that a person gave for it (ADR 31)."""
 
     skill: str = ""
     instruction: str = ""
@@ -640,7 +631,7 @@ class Brief:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UsedModel:
-    """A model that was called, and the name that it was called by."""
+    """A model that was called, and the alias used."""
 
     alias: str
     provider: str
@@ -649,8 +640,8 @@ class UsedModel:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DelegatedUse:
-    """What delegated tasks have used, by the end of the one that delegated them. `cost` is in 1e-9 USD, a lower bound
-    where `cost_known` is false; `models` stand in the order of their first calls."""
+    """What delegated tasks had used when the delegating task ended. `cost` is in 1e-9 USD, a lower bound if
+    `cost_known` is false; `models` are in the order of their first calls."""
 
     models: tuple[UsedModel, ...]
     usage: Usage
@@ -660,9 +651,8 @@ class DelegatedUse:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskCreated(Fact):
-    """A unit of durable work began to exist, with what it may use up and who asked for it. `attended`: somebody is
-    there to be asked. `answer_schema`: the JSON Schema that the answer has to fit, where a program reads it. `call`:
-    the one call that is all that it is to do."""
+    """A task was created, with its limits and its requester. `attended`: a person can be asked. `answer_schema` is the
+    JSON Schema that the answer must fit, if a program reads it. `call`: the task consists of this one call."""
 
     type: ClassVar[str] = "task.created"
     title: str
@@ -679,7 +669,7 @@ class TaskCreated(Fact):
     attended: bool = True
     answer_schema: JsonObject | None = None
     parent: TaskId | None = None
-    """The task that it was delegated by; it has a thread of its own then, which is no part of the session's."""
+    """The task that delegated it. A delegated task has its own thread, outside the session's conversation."""
     step: str = ""
     """The step of the parent that it carries out."""
     brief: Brief | None = None
@@ -688,8 +678,7 @@ class TaskCreated(Fact):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskQueued(Fact):
-    """Ready to be claimed. `reason`: created, recovered after a restart, its question was answered, or its pause is
-    over."""
+    """The task is ready to run: created, recovered after a restart, answered, or resumed after a pause."""
 
     type: ClassVar[str] = "task.queued"
     reason: Literal["created", "recovered", "answered", "resumed"]
@@ -697,7 +686,7 @@ class TaskQueued(Fact):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskStarted(Fact):
-    """A driver claimed the task. `epoch` fences: only the holder of the highest one may go on."""
+    """A driver claimed the task. `epoch` is a fencing token: only the holder of the highest one may go on."""
 
     type: ClassVar[str] = "task.started"
     attempt: int
@@ -706,7 +695,7 @@ class TaskStarted(Fact):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskCancelRequested(Fact):
-    """A person or a rule asked for the end of the task, which comes as soon as it has let go of what it was doing."""
+    """A person or a rule requested the task's cancellation, which follows once it has stopped its work."""
 
     type: ClassVar[str] = "task.stopping"
     by: str
@@ -715,7 +704,7 @@ class TaskCancelRequested(Fact):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskWaitingApproval(Fact):
-    """The task goes on once a person has decided."""
+    """The task waits for an approval."""
 
     type: ClassVar[str] = "task.waiting_approval"
     approval_id: str
@@ -723,7 +712,7 @@ class TaskWaitingApproval(Fact):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskWaitingInput(Fact):
-    """The task goes on once its question is answered."""
+    """The task waits for the answer to its question."""
 
     type: ClassVar[str] = "task.waiting_input"
     question: str
@@ -731,8 +720,8 @@ class TaskWaitingInput(Fact):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskPauseRequested(Fact):
-    """A person asked for the task to be held, which comes before it does anything more: a turn its next calls, a run
-    its next steps. Where it is not `wanted`, they take that back before it has come."""
+    """A person requested a pause, which follows before a turn's next calls or a run's next steps. If not `wanted`, an
+    earlier request is withdrawn."""
 
     type: ClassVar[str] = "task.pausing"
     by: str
@@ -742,7 +731,7 @@ class TaskPauseRequested(Fact):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskPaused(Fact):
-    """A person or a rule holds the task."""
+    """The task was paused by a person or a rule."""
 
     type: ClassVar[str] = "task.paused"
     by: str
@@ -751,7 +740,7 @@ class TaskPaused(Fact):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskResumed(Fact):
-    """The task is not held any more."""
+    """The task is not paused any more, or its question was answered."""
 
     type: ClassVar[str] = "task.resumed"
     by: str
@@ -759,9 +748,9 @@ class TaskResumed(Fact):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskRetried(Fact):
-    """A task that had failed or was cancelled goes back to the queue. `attempt` is the one that comes. `taken_up` are
-    the steps of a run that go on by the tasks that they had, with those: all others begin by new ones. `limits` take
-    the place of those that the task had, where its skill's budget is another one by now."""
+    """A failed or cancelled task is queued again. `attempt` is the next one. `taken_up` maps steps of a run to the
+    tasks that they continue; all other steps get new tasks. `limits` replace the task's, if its skill's budget has
+    changed."""
 
     type: ClassVar[str] = "task.retried"
     by: str
@@ -772,7 +761,7 @@ class TaskRetried(Fact):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskUpdated(Fact):
-    """Whoever asked for the task said something more, in their own words: its model reads them at its next call."""
+    """The requester sent the task a further message, which its model reads at its next call."""
 
     type: ClassVar[str] = "task.updated"
     text: str
@@ -781,8 +770,8 @@ class TaskUpdated(Fact):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskStalled(Fact):
-    """Nothing came from the task for `quiet_s`, and nobody is waited for. `doing` says what it is in the middle of,
-    `action` what follows: it is told of, its next call goes to the cheaper model, or it is stopped."""
+    """The task made no progress for `quiet_s` although it waits for nobody. `doing` says what it is busy with, `action`
+    what follows: a reminder, the cheaper model for its next call, or its cancellation."""
 
     type: ClassVar[str] = "task.stalled"
     action: Literal["remind", "degrade", "cancel"]
@@ -793,8 +782,7 @@ class TaskStalled(Fact):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskSignalled(Fact):
-    """Something happened outside, which a step of this run waits for or will: somebody said so. It counts for one wait,
-    also where it came before that began."""
+    """The run got a signal for a step that waits for it, or will. Each signal ends one wait, even if it came before."""
 
     type: ClassVar[str] = "task.told"
     event: str
@@ -804,7 +792,7 @@ class TaskSignalled(Fact):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskModelChosen(Fact):
-    """From here on, the alias or provider `model` answers in this task."""
+    """From now on, the alias or provider `model` answers in this task."""
 
     type: ClassVar[str] = "task.model_chosen"
     model: str
@@ -813,8 +801,7 @@ class TaskModelChosen(Fact):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskSucceeded(Fact):
-    """The task did what it was for. `delegated` is what the tasks that it delegated have used; None where none of them
-    called a model."""
+    """The task succeeded. `delegated` is what its delegated tasks have used; None if none of them called a model."""
 
     type: ClassVar[str] = "task.succeeded"
     rounds: int
@@ -823,8 +810,8 @@ class TaskSucceeded(Fact):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskFailed(Fact):
-    """Ended without its purpose. `kind` is the class of failure; `hint` the next step; `detail` what a
-    model's provider itself said, bounded and without any key; `delegated`, see `TaskSucceeded`."""
+    """The task failed. `kind` is the class of failure, `hint` the next step, `detail` the provider's own message,
+    shortened and without keys; `delegated`: see `TaskSucceeded`."""
 
     type: ClassVar[str] = "task.failed"
     kind: Literal["model", "parse", "tool", "business", "system"]
@@ -837,7 +824,7 @@ class TaskFailed(Fact):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskCancelled(Fact):
-    """A person or a rule ended the task. `delegated`, see `TaskSucceeded`."""
+    """The task was cancelled by a person or a rule. `delegated`: see `TaskSucceeded`."""
 
     type: ClassVar[str] = "task.cancelled"
     by: str
@@ -846,7 +833,7 @@ class TaskCancelled(Fact):
 
 
 FINAL_TYPES = frozenset(fact.type for fact in (TaskSucceeded, TaskFailed, TaskCancelled))
-"""The events that end a task, until somebody retries it."""
+"""The events that end a task, unless it is retried."""
 
 TaskFact: TypeAlias = (
     TaskCreated
@@ -867,13 +854,13 @@ TaskFact: TypeAlias = (
 
 StepKind: TypeAlias = Literal["agent", "call", "skill", "ask", "approve", "wait", "none"]
 FailureKind: TypeAlias = Literal["model", "parse", "tool", "business", "system"]
-"""The classes of failure."""
+"""The class of a failure."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlannedStep:
-    """A step or state as it stands in the skill: what it does, what it needs, or where it may lead. `event` is what
-    it waits for, where it does."""
+    """A step or state of the skill: its kind, the steps that it `needs` or the states that it `leads_to`. `event` is
+    the signal that it waits for, if any."""
 
     step_id: str
     title: str = ""
@@ -888,8 +875,8 @@ class PlannedStep:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SkillStarted(Fact):
-    """A run of a skill began, with its input. `file` is the very text of the skill, `version` its hash: a file that
-    changes meanwhile is not looked at again. `reason` is why it runs as a graph and not as one turn."""
+    """A run of a skill began. `file` is the skill's text and `version` its hash: later changes of the file don't affect
+    the run. `reason` is why it runs as a graph and not as one turn."""
 
     type: ClassVar[str] = "skill.started"
     skill: str
@@ -903,7 +890,7 @@ class SkillStarted(Fact):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SkillCompleted(Fact):
-    """The run came to its end. `output` is the result, or its beginning where it is large: then `blob` is the whole."""
+    """The run of a skill succeeded. `output` is the result; of a large one the beginning, and `blob` is the whole."""
 
     type: ClassVar[str] = "skill.completed"
     skill: str
@@ -913,7 +900,7 @@ class SkillCompleted(Fact):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SkillFailed(Fact):
-    """The run ended without its result. `step_id` is the step that it failed by, empty where it was none."""
+    """The run of a skill failed. `step_id` is the step that caused it, or empty."""
 
     type: ClassVar[str] = "skill.failed"
     skill: str
@@ -923,8 +910,8 @@ class SkillFailed(Fact):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MadeCall:
-    """A call of a tool that only reads, recorded in one with the end of its step (ADR 44): what was called, with which
-    arguments, and what the rules said to it (see `ToolCallDecided`)."""
+    """A call of a read-only tool, recorded together with the end of its step (ADR 44). `rule` and `policy`: see
+    `ToolCallDecided`."""
 
     tool_id: str
     name: str
@@ -938,8 +925,8 @@ class MadeCall:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepStarted(Fact):
-    """A step began, or began again: `attempt` counts from 1, and `visit` too, how often a state was come to. `task` is
-    the task that carries it out, where that is one of its own."""
+    """A step began. `attempt` counts from 1, and so does `visit`, the number of times that a state was entered. `task`
+    carries the step out, if it has its own task."""
 
     type: ClassVar[str] = "step.started"
     step_id: str
@@ -950,10 +937,9 @@ class StepStarted(Fact):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepCompleted(Fact):
-    """A step did what it is for. `output` is what it gave, or the beginning of it where it is large: then `blob` is the
-    whole. `event` is what it ended with, `to` the state that it leads to; `accepted` says why what had to hold does,
-    and `told` is the event of the log by which it heard of what it waited for.
-    With a `call`, it began and ended in one."""
+    """A step succeeded. `output` is its result; of a large one the beginning, and `blob` is the whole. `event` is what
+    it ended with, `to` the state that this leads to; `accepted` says why its acceptance criterion holds; `told` is the
+    id of the signal that it waited for. With a `call`, this event is also its start."""
 
     type: ClassVar[str] = "step.completed"
     step_id: str
@@ -970,8 +956,8 @@ class StepCompleted(Fact):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepFailed(Fact):
-    """An attempt at a step failed. `again_in_s`: it is tried again, after so long; None where it is not. `to` is the
-    state that the failure leads to, where one does; `call`, see `StepCompleted`."""
+    """An attempt at a step failed. `again_in_s` is the delay before the next attempt; None if there is none. `to` is
+    the state that the failure leads to, if any; `call`: see `StepCompleted`."""
 
     type: ClassVar[str] = "step.failed"
     step_id: str
@@ -988,7 +974,7 @@ class StepFailed(Fact):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepSkipped(Fact):
-    """A step is not carried out: its condition does not hold, or nothing that it needs was."""
+    """A step was skipped: its condition is false, or none of the steps that it needs was carried out."""
 
     type: ClassVar[str] = "step.skipped"
     step_id: str
@@ -998,7 +984,7 @@ class StepSkipped(Fact):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckpointSaved(Fact):
-    """A place that the run can go on from: behind `node_id`. `state` tells how far it was then."""
+    """The run can resume after `node_id`. `state` is its progress at that time."""
 
     type: ClassVar[str] = "checkpoint.saved"
     checkpoint_id: str
@@ -1008,8 +994,7 @@ class CheckpointSaved(Fact):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AgentDelegated(Fact):
-    """An agent handed work over to a skill. `task` carries it out: as an agent of its own, or as a graph, for that
-    `reason`."""
+    """An agent delegated work to a skill. `task` carries it out as a turn or as a graph; `reason` says why."""
 
     type: ClassVar[str] = "agent.delegated"
     skill: str
@@ -1023,7 +1008,8 @@ StepFact: TypeAlias = StepStarted | StepCompleted | StepFailed | StepSkipped
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConfigChanged(Fact):
-    """The settings in force changed. `blob` holds them before any environment variable is put in, so no secret."""
+    """The settings in force changed. `blob` holds them without the values of environment variables, so without
+    secrets."""
 
     type: ClassVar[str] = "config.changed"
     version: str
@@ -1034,9 +1020,9 @@ class ConfigChanged(Fact):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SecretChanged(Fact):
-    """A secret was set, replaced, removed or imported, or the whole vault was sealed anew or is opened otherwise; never
-    with a value. `number` counts the changes of this `vault`; of what concerns all of it, `name` and `scope` are empty.
-    It was done at `changed_at`, which may be long before it is recorded: no gateway has to run for it."""
+    """A secret was set, replaced, removed or imported, or the whole vault got a new key or another protection; values
+    are never recorded. `number` counts the changes of this `vault`; `name` and `scope` are empty for changes of the
+    whole vault. `changed_at` may be long before the recording: no gateway needs to run for a change."""
 
     type: ClassVar[str] = "secret.changed"
     name: str
@@ -1051,8 +1037,8 @@ class SecretChanged(Fact):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkerStarted(Fact):
-    """A child process of a plane is up. It is recorded before the first call goes to it; `started` and `boot` tell it
-    from a later process of the same number (`planes.identity`)."""
+    """A child process of a plane started; recorded before its first call. `started` and `boot` distinguish it from a
+    later process with the same number (`planes.identity`)."""
 
     type: ClassVar[str] = "worker.started"
     plane: str
@@ -1063,7 +1049,7 @@ class WorkerStarted(Fact):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkerLost(Fact):
-    """A child process of a plane is gone, and its calls with it."""
+    """A child process of a plane ended, and its calls with it."""
 
     type: ClassVar[str] = "worker.lost"
     plane: str
@@ -1129,11 +1115,9 @@ EVENT_CLASSES: tuple[type[Fact], ...] = get_args(EventBody)
 
 
 class Draft(NamedTuple):
-    """A fact on its way to the log, before it has a place there. There are several for each call of a tool, and a tuple
-    is made in a third of the time.
+    """A fact to append to the log. A tuple, because it is made in a third of the time, several times per tool call.
 
-    `source` is the emitting part (S1: agent, hub, ws, plugin, skill …). `labels` and `sources` say what kind of
-    outside content the fact is made from, and where that came from.
+    `source` is the emitting part (agent, hub, ws, plugin, skill …); `labels` and `sources` are the fact's provenance.
     """
 
     body: EventBody
@@ -1152,7 +1136,7 @@ class Draft(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Event:
-    """A fact in the log. `position` is the global order from 1; `version` the one of its stream from 1."""
+    """A fact in the log. `position` is the global order from 1, `version` the order in its stream from 1."""
 
     position: int
     event_id: EventId
@@ -1184,18 +1168,18 @@ class Event:
 
     @property
     def content(self) -> Content:
-        """What the fact is made from."""
+        """The provenance of the fact."""
         return Content(labels=self.labels, sources=self.sources) if self.labels else CLEAN
 
 
 def content_of(events: Iterable[Event]) -> Content:
-    """Return the union of what these events are made from: the labels of whatever may quote one of them."""
+    """Return the union of the provenance of these events, for something that may quote any of them."""
     return Content.of_all(event.content for event in events)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Transient:
-    """Something worth seeing at once and not worth keeping: through the feed, never in the log."""
+    """A live message, sent through the feed and never recorded."""
 
     type: Literal[
         "reply.delta",

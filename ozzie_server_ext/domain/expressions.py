@@ -1,7 +1,6 @@
-"""Expressions that people and models write: read by Python's own parser, evaluated by a list of what is allowed.
+"""Expressions of people and models: parsed by Python's own parser, evaluated by an allow-list.
 
-Nothing of an expression runs as Python. A `Language` says which literals, names, operators and functions it has; every
-other node of the tree is refused.
+Nothing runs as Python. A `Language` lists its literals, names, operators and functions; other nodes are refused.
 """
 
 import ast
@@ -14,14 +13,14 @@ from typing import Any, Generic, TypeVar, cast
 V = TypeVar("V")
 
 _ONE_AT_A_TIME = threading.Lock()
-"""Filters of warnings are the whole process's: two threads that change and restore them leave the wrong ones behind."""
+"""Warning filters are global: two threads that change and restore them would leave the wrong ones."""
 
 
 def parsed(text: str) -> ast.expr:
     """Return the tree of one expression.
 
-    Raises SyntaxError for what is none, and for what Python warns of ("1if", which would stand in the server's
-    terminal); ValueError for what is too deep for it, or holds a null character.
+    Raises SyntaxError if it is invalid or Python warns about it ("1if"; the warning would be printed in the server's
+    terminal), ValueError if it is too deep or has a null character.
     """
     with _ONE_AT_A_TIME, warnings.catch_warnings():
         warnings.simplefilter("error")
@@ -35,7 +34,7 @@ def parsed(text: str) -> ast.expr:
 
 
 class NotAllowed(Exception):
-    """The language has no such `node`."""
+    """The language lacks this kind of `node`."""
 
     def __init__(self, node: ast.expr) -> None:
         super().__init__(ast.unparse(node))
@@ -44,11 +43,10 @@ class NotAllowed(Exception):
 
 @dataclass(frozen=True, kw_only=True)
 class Language(Generic[V]):
-    """What expressions may use, and what it means. An empty table means that there is nothing of the kind.
+    """The elements of a language and their meaning. An empty table means none of that kind.
 
-    `literal` returns the value of a literal, and raises TypeError for one that the language lacks. `truth` decides for
-    `and`, `or`, `not`; a language with it, or with comparisons, has True and False among its values. `listed` makes a
-    value of several.
+    `literal` returns the value of a literal; TypeError if the language lacks it. `truth` decides for `and`, `or`,
+    `not`; a language with it or with comparisons has True and False among its values. `listed` makes a value of a list.
     """
 
     literal: Callable[[object], V]
@@ -61,12 +59,12 @@ class Language(Generic[V]):
     listed: Callable[[list[V]], V] | None = None
 
     def refused(self, tree: ast.expr, variables: Collection[str] = ()) -> ast.expr | None:
-        """Return the first node that the language lacks, before anything is evaluated; None if it has all."""
+        """Return the first node that the language lacks, without evaluating anything; None if it has all."""
         nodes = (node for node in ast.walk(tree) if isinstance(node, ast.expr))
         return next((node for node in nodes if not self._has(node, variables)), None)
 
     def value(self, node: ast.expr, variables: Mapping[str, V] | None = None) -> V:
-        """Evaluate a tree. Raises NotAllowed, and whatever the language's own functions raise."""
+        """Evaluate a tree. Raises NotAllowed, and what the language's functions raise."""
         known = self.names if variables is None else {**self.names, **variables}
         return self._value(node, known)
 

@@ -1,37 +1,34 @@
-"""Names of things, as distinct types. All are ULIDs; a session's carries the prefix `sess_`."""
+"""Ids as distinct types. All are ULIDs; a session's has the prefix `sess_`."""
 
 import os
 import re
 import threading
 from typing import NewType
 
-_ASKED = 4096
+_BUFFER_SIZE = 4096
 
 
-class Chance:
-    """What the system gave and nobody has taken yet. No two get the same, not even behind a fork."""
+class RandomBytes:
+    """Buffered random bytes of the system. Each byte is given out once, also after a fork."""
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._given, self._at = b"", 0
-        os.register_at_fork(after_in_child=self._forget)
+        self._clear()
+        os.register_at_fork(after_in_child=self._clear)
 
     def take(self, count: int) -> bytes:
-        """So many bytes, as good as the system's own."""
+        """Return `count` random bytes."""
         with self._lock:
-            if len(self._given) - self._at < count:
-                self._given, self._at = os.urandom(max(_ASKED, count)), 0
+            if len(self._buffer) - self._at < count:
+                self._buffer, self._at = os.urandom(max(_BUFFER_SIZE, count)), 0
             self._at += count
-            return self._given[self._at - count : self._at]
+            return self._buffer[self._at - count : self._at]
 
-    def _forget(self) -> None:
+    def _clear(self) -> None:
         self._lock = threading.Lock()
-        self._given, self._at = b"", 0
+        self._buffer, self._at = b"", 0
 
 
-CHANCE = Chance()
-"""The process's own."""
-
+RANDOM_BYTES = RandomBytes()
 
 SessionId = NewType("SessionId", str)
 TaskId = NewType("TaskId", str)
@@ -52,13 +49,12 @@ _SHIFTS = range(120, -1, -10)
 
 
 def is_ulid(text: str) -> bool:
-    """Whether `text` is a ULID in its canonical form: 26 characters of Crockford's base 32, upper case."""
+    """Whether `text` is a ULID in canonical form: 26 characters of Crockford's base 32, upper case."""
     return _ULID.fullmatch(text) is not None
 
 
 def ulid_text(value: int) -> str:
-    """The canonical form of a ULID's 128 bits: the milliseconds of its making, then 80 bits of chance. Two characters
-    of Crockford's base 32 at a time."""
+    """Return the canonical form of a ULID's 128 bits: its time in milliseconds, then 80 random bits."""
     return "".join([_PAIRS[value >> shift & 1023] for shift in _SHIFTS])
 
 
@@ -67,22 +63,22 @@ def is_session_id(text: str) -> bool:
 
 
 def session_stream(session_id: SessionId) -> str:
-    """The stream that holds a session's own facts."""
+    """Return the name of a session's own stream."""
     return f"session:{session_id}"
 
 
 def task_stream(task_id: TaskId) -> str:
-    """The stream that holds everything that happened in one task."""
+    """Return the name of the stream with all events of a task."""
     return f"task:{task_id}"
 
 
 APPROVALS_STREAM = "approvals"
-"""The stream that holds the answers to approvals that did not count."""
+"""The stream of refused answers to approvals."""
 
 ARTIFACTS_STREAM = "artifacts"
-"""The stream that holds which artifacts were erased."""
+"""The stream of erasures of artifacts."""
 
 
 def worker_stream(plane: str) -> str:
-    """The stream that holds what became of the processes of one plane."""
+    """Return the name of the stream about the processes of a plane."""
     return f"worker:{plane}"

@@ -1,4 +1,4 @@
-"""The type of parsed JSON, what may stand in an event, a frame or a tool's arguments; and what stands in it."""
+"""The type of parsed JSON, as in events, frames and arguments of tools."""
 
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -13,12 +13,12 @@ else:
 
 
 def objects(value: Json) -> list[JsonObject]:
-    """The objects of a list; whatever else stands in it, or in its place, is passed over."""
+    """Return the objects in a list, without its other items; none if `value` is no list."""
     return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
 
 
 def paths(value: Json, below: tuple[str | int, ...] = ()) -> Iterator[tuple[str | int, ...]]:
-    """Where the parts of a value stand: the keys and indices that lead to each, none to the value itself."""
+    """Yield the path of each part of a value as keys and indices, beginning with () for the value itself."""
     yield below
     parts = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
     for part, inner in parts:

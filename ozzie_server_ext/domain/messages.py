@@ -1,4 +1,4 @@
-"""What a message may carry beside its text: its channel, mentions of files, and pictures."""
+"""The parts of a message beside its text: its channel, mentions of files, and pictures."""
 
 import re
 from collections.abc import Iterator
@@ -23,23 +23,22 @@ class Channel(StrEnum):
 
 
 DELEGATED = "skill"
-"""The channel of a message that one task hands over to another. No rule names it: whoever asked for the whole is its
-caller."""
+"""The channel of a message from one task to another. Rules don't name it: they see the channel of the first request."""
 
 
 MAX_PATH_CHARS = 1024
-"""As much of a line is looked at around the cursor; the tools take no longer path either."""
+"""How much of a line is read around the cursor. The tools take no longer path either."""
 
-_BEFORE = r"(?<![\w@/.])@"  # an address of mail, a decorator's path and a second @ are none
+_BEFORE = r"(?<![\w@/.])@"  # not in an email address, behind a path, or behind another @
 _TYPED = re.compile(_BEFORE + r'(?:"(?P<quoted>[^"]*)|(?P<plain>[^\s"@][^\s"]*)?)\Z')
 _WHOLE = re.compile(_BEFORE + r'(?:"(?P<quoted>[^"]+)"|(?P<plain>[^\s"@]\S*))')
 _CLOSING = ".,;:!?)]}'\"`"
-"""What ends a sentence or a bracket, and not a path: the offline script and most models drop it, too."""
+"""Ends of sentences and brackets, not of paths. The offline script and most models drop them, too."""
 
 
 @dataclass(frozen=True, slots=True)
 class Mention:
-    """A path and where it stands, from its `@` on; in characters of the text, as Jupyter counts them."""
+    """A path and its range in the text, from its `@` on, in characters as Jupyter counts them."""
 
     start: int
     end: int
@@ -47,7 +46,7 @@ class Mention:
 
 
 def typed_mention(text: str, cursor: int) -> Mention | None:
-    """The mention that is being written at the cursor; None where none is. Its path may be empty."""
+    """Return the mention that is being typed at the cursor, or None. Its path may be empty."""
     start, line = _line_before(text, cursor)
     match = _TYPED.search(line)
     if match is None:
@@ -57,7 +56,7 @@ def typed_mention(text: str, cursor: int) -> Mention | None:
 
 
 def mention_at(text: str, cursor: int) -> Mention | None:
-    """The whole mention in which the cursor stands, or behind which."""
+    """Return the whole mention at or just before the cursor, or None."""
     start, before = _line_before(text, cursor)
     line = before + text[cursor : cursor + MAX_PATH_CHARS].split("\n", 1)[0]
     for match in _WHOLE.finditer(line):
@@ -68,7 +67,7 @@ def mention_at(text: str, cursor: int) -> Mention | None:
 
 
 def mentions_in(text: str) -> Iterator[Mention]:
-    """All mentions of a message, in their order."""
+    """Yield all mentions of a message in order."""
     start = 0
     for line in text.split("\n"):
         for match in _WHOLE.finditer(line):
@@ -79,7 +78,7 @@ def mentions_in(text: str) -> Iterator[Mention]:
 
 
 def write_mention(path: str) -> str | None:
-    """How a message names `path`; None where it can't. A folder ends with a slash, and its quotes stay open."""
+    """Return `path` as a mention, or None if it can't be written. A folder ends with a slash; its quotes stay open."""
     if '"' in path or "\n" in path or not path:
         return None
     if not re.search(r"\s", path) and path[-1] not in _CLOSING and path[0] != "@":
@@ -88,29 +87,29 @@ def write_mention(path: str) -> str | None:
 
 
 def _line_before(text: str, cursor: int) -> tuple[int, str]:
-    """Where the part of the cursor's line that is looked at begins, and that part up to the cursor."""
+    """Return the part of the cursor's line before the cursor that is read, preceded by where it begins."""
     start = max(text.rfind("\n", 0, cursor) + 1, cursor - MAX_PATH_CHARS)
     return start, text[start:cursor]
 
 
 MAX_PICTURES = 20
-"""In one request. With more of them, Anthropic bounds their edges to 2,000 pixels."""
+"""Per request. With more, Anthropic limits their edges to 2,000 pixels."""
 MAX_PICTURE_BYTES = 3_750_000
-"""Of one picture: its base64 stays below 5 MB, which Anthropic long took at the most."""
+"""Per picture. Its base64 stays below 5 MB, which was Anthropic's limit for long."""
 MAX_SHOWN_BYTES = 8_000_000
-"""Of all pictures in one request. Google takes requests of 20 MB; and encoding them holds up other answers."""
+"""Of all pictures in a request. Google accepts requests of 20 MB; and encoding them delays other answers."""
 PICTURE_TOKENS = 3000
-"""What one is taken for before anybody has counted it. Anthropic tells of 1,600 at the most for most of its models,
-OpenAI of about 1,100 for a square. A few count much more (gpt-4o-mini: 25,000 for that), and say so afterwards."""
+"""The estimate for a picture before a provider has counted it. Anthropic states at most 1,600 for most of its models,
+OpenAI about 1,100 for a square. A few count much more (gpt-4o-mini: 25,000), and report it afterwards."""
 
 _NAMED = re.compile(r"[^*?<>|:\\]+?\.(?:png|jpe?g|gif|webp)(?![A-Za-z0-9_./-])", re.IGNORECASE)
 _CODE = re.compile(r"```.*?(?:```|\Z)|`[^`\n]*`", re.DOTALL)
-_BEGINNINGS = ((b"\x89PNG\r\n\x1a\n", "image/png"), (b"\xff\xd8\xff", "image/jpeg"))
+_SIGNATURES = ((b"\x89PNG\r\n\x1a\n", "image/png"), (b"\xff\xd8\xff", "image/jpeg"))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Picture:
-    """`path` as the message names it, below the project; `ref` what was in the file then; `size` in bytes."""
+    """`path` is relative to the project, `ref` the file's content at that time, `size` in bytes."""
 
     path: str
     ref: BlobRef
@@ -119,18 +118,17 @@ class Picture:
 
 
 @dataclass(frozen=True, slots=True)
-class Named:
-    """What a message names: the pictures that are there, the paths at which there is nothing, and what the pictures'
-    files were made from."""
+class MentionedPictures:
+    """The pictures that a message mentions, the paths without a file, and the provenance of the pictures' files."""
 
     pictures: tuple[Picture, ...] = ()
     absent: tuple[str, ...] = ()
     content: Content = CLEAN
 
 
-def named_pictures(text: str) -> Iterator[str]:
-    """The paths below the project that a message mentions and whose names are those of pictures, each once. What stands
-    in code is none: `import logo from '@/logo.png'` is not about a file of the project."""
+def mentioned_pictures(text: str) -> Iterator[str]:
+    """Yield the paths of pictures below the project that a message mentions, each once. Code is left out: the path in
+    `import logo from '@/logo.png'` is not below the project."""
     seen: set[str] = set()
     for mention in mentions_in(_CODE.sub(_blank, text)):
         path = picture_name(mention.path)
@@ -140,20 +138,18 @@ def named_pictures(text: str) -> Iterator[str]:
 
 
 def picture_name(mentioned: str) -> str:
-    """The path in a mention, where it is one of a picture: without what a sentence goes on with behind it, as in
-    "@plot.png's axis"; empty for every other."""
+    """Return the path of a picture in a mention, without the rest of the word as in "@plot.png's axis"; else ""."""
     found = _NAMED.match(mentioned)
     return found[0] if found and not mentioned.startswith(("/", "~")) else ""
 
 
 def media_type_of(content: bytes) -> str | None:
-    """What a picture's first bytes say that it is: one of the kinds that all providers take, which GIF is not; None for
-    all else.
+    """Return the media type of a picture by its first bytes, or None. GIF is left out: not all providers take it.
 
-    The name of a file is nobody's word for it: a provider refuses one that is something else.
+    The file's name is not trusted: a provider refuses a picture of another type.
     """
-    for beginning, media_type in _BEGINNINGS:
-        if content.startswith(beginning):
+    for signature, media_type in _SIGNATURES:
+        if content.startswith(signature):
             return media_type
     return "image/webp" if content[:4] == b"RIFF" and content[8:12] == b"WEBP" else None
 

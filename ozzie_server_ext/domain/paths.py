@@ -1,4 +1,4 @@
-"""Paths below the project's folder, and the place of Ozzie's own."""
+"""Paths below the project's folder, and the path of Ozzie's own folder."""
 
 from collections.abc import Callable, Mapping
 from pathlib import Path, PurePosixPath
@@ -11,8 +11,10 @@ MAX_PATH_COMPONENTS = 256
 
 
 def path_parts(path: str) -> tuple[str, ...] | None:
-    """The components of a path relative to the project's folder, none for the folder itself; None for one that is
-    absolute, leads out of it, or can't be a path."""
+    """Split a path relative to the project's folder into components: none for the folder itself.
+
+    Return None if the path is absolute, leads out of the folder, or can't be a path.
+    """
     if "\0" in path or len(path) > MAX_PATH_CHARACTERS:
         return None
     pure = PurePosixPath(path.strip() or ".")
@@ -23,9 +25,9 @@ def path_parts(path: str) -> tuple[str, ...] | None:
 
 
 def home_folder(env: Mapping[str, str], user_home: Callable[[], Path]) -> Path:
-    """`$OZZIE_PATH` as an absolute path, or `.ozzie` in the user's home folder.
+    """Return `$OZZIE_PATH` as an absolute path, or `.ozzie` in the user's home folder.
 
-    `user_home` is asked only where it is needed: an account of a container may have none. Raises Unavailable then.
+    `user_home` is called only if needed: a container's account may have no home. Raises Unavailable then.
     """
     named = env.get("OZZIE_PATH", "")
     if named and named != "~" and not named.startswith("~/"):

@@ -1,7 +1,7 @@
-"""Secrets in what tools give back, taken out before anything else sees it (docs/adr/0025).
+"""Removal of secrets from the results of tools before anything else sees them (docs/adr/0025).
 
-Found are keys by their shape, values by the name that they stand under, and secrets that are known. Ordinary data is
-left alone: hashes, ids, numbers, pictures, code that only speaks of tokens. To redact a text again changes nothing.
+It finds keys by their shape, values by their names, and known secrets. Ordinary data stays: hashes, ids, numbers,
+pictures, code that only mentions tokens. Redacting a text again changes nothing.
 """
 
 import re
@@ -12,14 +12,14 @@ from typing import Literal, TypeAlias
 from ozzie_server_ext.domain.json import Json, JsonObject
 
 Span = tuple[int, int]
-"""Where it begins, and where what follows it does."""
+"""Begin and end, exclusive."""
 
 _OF = r"(?:RSA |EC |DSA |OPENSSH |ENCRYPTED |PGP )?PRIVATE KEY(?: BLOCK)?-----"
 _BEGIN = re.compile(f"-----BEGIN {_OF}")
 _END = re.compile(f"-----END {_OF}")
 
 # Behind a line: the end of a literal, an escaped line break, a comma. Before one: quotes, comments, numbers, names of
-# files. Neither holds what a key is made of for long.
+# files. Neither has many characters of the alphabet of keys.
 _JOIN = r"(?:\\{1,4}+[rnt]|[^\w+/\n-]){0,16}+(?:\n[^\n]{0,24}?){0,3}?"
 _HEADER = re.compile(
     _JOIN + r"(?:Proc-Type|DEK-Info|Version|Comment|Charset|Hash|MessageID):(?:[^\n\\\"']|\\(?![rn])){0,100}+"
@@ -37,7 +37,7 @@ _LONGEST_LINE = 128
 
 
 def private_keys(text: str) -> list[Span]:
-    """The places of all private keys, in order, none within another."""
+    """Return the spans of all private keys, in order and without overlaps."""
     found: list[Span] = []
     at = 0
     for begin, end in sorted([*_from_begins(text), *_from_ends(text)]):
@@ -50,11 +50,11 @@ def private_keys(text: str) -> list[Span]:
 
 
 def in_lines(lines: list[str]) -> list[list[Span]]:
-    """The places, in each of the lines, of keys that are spread over several. A key's first piece is not empty."""
+    """Return, for each line, the spans of private keys that extend over several. A key's first part is not empty."""
     starts = [0]
     for line in lines:
         starts.append(starts[-1] + len(line) + 1)
-    places: list[list[Span]] = [[] for _ in lines]
+    spans: list[list[Span]] = [[] for _ in lines]
     at = 0
     for begin, end in private_keys("\n".join(lines)):
         while starts[at + 1] <= begin:
@@ -62,8 +62,8 @@ def in_lines(lines: list[str]) -> list[list[Span]]:
         for number, (start, following) in enumerate(pairwise(starts[at:]), at):
             if start >= end:
                 break
-            places[number].append((max(begin - start, 0), min(end, following - 1) - start))
-    return places
+            spans[number].append((max(begin - start, 0), min(end, following - 1) - start))
+    return spans
 
 
 def _from_begins(text: str) -> Iterator[Span]:
@@ -81,7 +81,7 @@ def _from_begins(text: str) -> Iterator[Span]:
 
 
 def _end_of(text: str, at: int) -> int:
-    """Behind the last line of a key, which is shorter, and the END that may follow."""
+    """Return the end of a key behind its last, shorter line and the END marker, if it follows."""
     if (last := _LAST.match(text, at)) is not None:
         return last.end()
     short = _SHORT.match(text, at)
@@ -108,9 +108,9 @@ def _from_ends(text: str) -> Iterator[Span]:
 
 
 REACH = 16_384
-"""In characters."""
+"""The number of characters behind a step of `_substituted` that a match may extend to."""
 
-# A key begins where a word does, also behind the escape of a line break; within a picture's base64, none does.
+# A key begins at the beginning of a word, or behind an escaped line break; so none is found in a picture's base64.
 _START = r"(?:(?<![A-Za-z0-9+])|(?<=\\[nrt]))"
 _WORD = "[A-Za-z0-9]"
 _LONG = "[A-Za-z0-9_-]"
@@ -124,7 +124,7 @@ _KEYS: tuple[tuple[str, str], ...] = (
         "Google key",
         rf"AIza{_LONG}{{35}}(?![A-Za-z0-9_-])|ya29\.{_LONG}{{20,}}+|GOCSPX-{_LONG}{{20,}}+",
     ),
-    # Plain `sk-` begins names of styles too; those have hyphens and no digit.
+    # Names of styles begin with plain `sk-` too; they have hyphens and no digit.
     (
         "API key",
         rf"sk-(?:ant|proj|or|svcacct|admin|lf)-{_LONG}{{16,}}+|sk-(?=[A-Za-z]{{0,40}}+[0-9]){_WORD}{{32,}}+"
@@ -134,29 +134,29 @@ _KEYS: tuple[tuple[str, str], ...] = (
         rf"|dapi[a-f0-9]{{32}}(?![a-f0-9])|hv[sb]\.{_LONG}{{24,}}+|lin_api_{_WORD}{{32,}}+|glsa_[A-Za-z0-9_]{{32,}}+"
         rf"|ATATT3[A-Za-z0-9_=-]{{50,}}+|AGE-SECRET-KEY-1[A-Z0-9]{{50,}}+|[0-9]{{8,10}}:AA{_LONG}{{33}}(?![A-Za-z0-9_-])",
     ),
-    # A run of these characters is looked at from its beginning only.
+    # A run of these characters is matched from its beginning only.
     ("web token", rf"(?:(?<![A-Za-z0-9_-])|(?<=\\[nrt]))eyJ{_LONG}{{8,4096}}+\.eyJ{_LONG}{{8,8192}}+\.{_LONG}*+"),
 )
 
 KEYS = re.compile(_START + "(?:" + "|".join(f"(?P<k{at}>{shape})" for at, (_, shape) in enumerate(_KEYS)) + ")")
-"""Any of the keys; the group that matched says which, for `kind_of`."""
+"""Any of the keys. `kind_of` finds the kind by the matching group."""
 
 URL_PASSWORD = re.compile(
     r"""://[^\s/:@"'<>\\?#]{0,128}+:(?![0-9]{1,5}[/?#])(?P<value>[^\s@"'<>{}\\]{1,256}+)@(?!sha256:)"""
 )
-"""The password in an address such as `postgres://user:password@host`; it may hold what an address should not."""
+"""The password in an address such as `postgres://user:password@host`; it may have characters that should be escaped."""
 
 URL_HOST = re.compile(r"[A-Za-z0-9-]{1,63}+(?:\.[A-Za-z0-9-]{1,63}+){1,8}+(?::[0-9]{1,5}+)?/")
-"""A host with a dot in its name, and a path behind it."""
+"""A host name with a dot, and the beginning of a path."""
 
 URL_REST = re.compile(r"""[^\s"'<>\\?,;)]{0,256}+""")
-"""What of an address follows that, in which a password with an at sign goes on."""
+"""The rest of an address, in which a password with an at sign continues."""
 
 AUTHORIZATION = re.compile(
     r"(?:[Aa]uthorization|AUTHORIZATION)\\{0,2}+[\"']?\s{0,4}+[:=]\s{0,4}+\\{0,2}+[\"']?"
     r"(?:[Bb]earer|[Bb]asic|[Tt]oken|[Aa]pi[Kk]ey)\s{1,4}+(?P<value>[A-Za-z0-9._~+/=-]{8,}+)"
 )
-"""What follows the scheme in a header of that name."""
+"""The credentials behind the scheme in an Authorization header."""
 
 BEARER = re.compile(r"(?:Bearer|bearer|BEARER)\s{1,4}+(?P<value>[A-Za-z0-9._~+/=-]{16,}+)")
 
@@ -165,15 +165,15 @@ _BETWEEN_NAME_AND_VALUE = (
     r"|\s{0,24}+(?:=>|:=|\?=|:\s{0,2}+[A-Za-z_][A-Za-z0-9_.\[\]| ]{0,40}+=(?!=)|[:=,])\s{0,8}+"
     r"|\]\s{0,4}+=\s{0,4}+|>|\s{1,4}+"
 )
-"""What stands between a name and its value: the first is of lists of names and values, the second has a type or none.
-Of the last ones, and of a comma, what is around them decides."""
+"""The text between a name and its value: first in lists of names and values, then with or without a type. For a comma
+and the last ones, the surrounding text decides."""
 
 _QUOTED = "|".join(
     rf"""{quote}(?P<v{at}>(?:[^{quote}\\\n]|\\[^\n]){{1,256}}+){quote}"""
     rf"""|\\{{1,2}}+{quote}(?P<w{at}>[^{quote}\\\n]{{1,256}}+)\\{{1,2}}+{quote}"""
     for at, quote in enumerate("\"'`")
 )
-"""In quotes, and in those of a text that stands in quotes itself."""
+"""A value in quotes, also in the escaped quotes of a quoted text."""
 
 ASSIGNED = re.compile(
     r"(?P<name>(?i:pass(?:word|wd|phrase)|pwd|secret|token|api[_-]?key|(?:access|private|auth|account)[_-]?key|credential)"
@@ -181,33 +181,33 @@ ASSIGNED = re.compile(
     rf"(?:[\[(]?[fFrRbBuU]{{0,2}}+(?:{_QUOTED})"
     r"""|\\{0,2}+(?P<open>["'`]?)(?P<bare>[^\s"'`,;<>(){}\[\]&\\]{8,256}+))"""
 )
-"""A value after a name that tells of a secret, in code, settings or a log; whether it is one, its look has to tell."""
+"""A value behind a name that suggests a secret, in code, settings or a log. `_looks_secret` decides."""
 
 BARE_REST = re.compile(r"""[^\s"'`,;<>(){}\[\]&\\]*+""")
-"""What of a value without quotes goes on behind what `ASSIGNED` looks at."""
+"""The rest of an unquoted value that is longer than `ASSIGNED` matches."""
 
 OPEN_REST = {quote: re.compile(rf"[^{quote}\n]*+") for quote in "\"'`"}
-"""What of one goes on whose quote, the key here, is closed far behind it, or not at all."""
+"""The rest of such a value with an open quote, by the quote."""
 
 
 def kind_of(found: re.Match[str]) -> str:
-    """Which of the keys a match of `KEYS` is."""
+    """Return the kind of key that a match of `KEYS` is."""
     assert found.lastgroup is not None
     return _KEYS[int(found.lastgroup[1:])][0]
 
 
 REDACTED = "[redacted: "
-"""How what stands in the place of a secret begins."""
+"""The beginning of a mask."""
 MIN_KNOWN = 8
-"""A known secret that is shorter is not looked for: it would be found in ordinary words."""
+"""Shorter known secrets are not searched for: they would be found in ordinary words."""
 SHORTEST = 6
-"""In characters: `://:p@`. No shape is shorter, so a shorter text, as most keys and numbers are, is not looked at."""
+"""The length of the shortest shape, `://:p@`. Shorter texts, such as most keys of objects, are skipped."""
 
 Naming: TypeAlias = Literal["", "password", "secret", "token"]
-"""What a name says of its value: nothing, a password, another secret, or something that may be one."""
+"""What a name says about its value: nothing, a password, another secret, or possibly a secret."""
 
 _PASSWORDS = ("password", "passwords", "passwd", "passphrase", "pwd")
-"""The ends of words, for names are written together: PGPASSWORD."""
+"""Ends of words, as in PGPASSWORD."""
 _SECRETS = frozenset({"secret", "secrets", "apikey", "authorization", "credential", "credentials"})
 _PAIRS = frozenset({"api key", "access key", "private key", "secret key", "auth key", "account key"}) | {
     f"{of} token" for of in ("access", "refresh", "id", "auth", "session", "bearer", "api", "bot", "security")
@@ -217,11 +217,11 @@ _ABOUT = re.compile(
     "version|field|header|env|var|ref|arn|budget|usage|used|status|hint|index|age|date|time|created|changed|updated|"
     "pattern|prompt|label|placeholder|message|title|description|help|template"
 )
-"""Last words of names that tell something about a secret, and not the secret."""
+"""Last words of names whose value is about a secret, not the secret."""
 _OF_LISTS = re.compile(
     "next|page|prev(?:ious)?|continuation|sync|cursor|max|min|total|input|output|prompt|completion|cached"
 )
-"""Words beside "token" where it is a place in a list, or a piece of text that models count."""
+"""Words beside "token" if it is a position in a list or a unit of text."""
 
 _WORDS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
 _NAME_BEFORE = 40
@@ -234,19 +234,19 @@ _NUMBER_PART = re.compile(r"[0-9]{1,4}")
 _SEPARATORS = re.compile(r"[._/:-]+")
 _LETTER, _DIGIT, _SPECIAL = re.compile(r"[A-Za-z]"), re.compile(r"[0-9]"), re.compile(r"[!@#$%^&*+=~?]")
 _PLACEHOLDER = re.compile(r"^.{0,7}$|[<>{}$*]|^[A-Z][A-Z0-9]*_[A-Z0-9_]*$|^arn:| ")
-"""What stands in the place of a secret where there is none: something short, a variable, words."""
+"""Placeholders for a secret: something short, a variable, words."""
 _EXAMPLE = re.compile(r"(?:pass(?:word|wd|phrase)?|pwd)[0-9]?|\*+|x+|\$[A-Z_][A-Z0-9_]*", re.IGNORECASE)
-"""What documents write for a password, and code calls one."""
+"""Example passwords in documents, and names of variables for them."""
 _VARIABLE = re.compile(r"\$\{|\$\(|\{[A-Za-z_]|%\(|<[A-Za-z]|^\$[A-Za-z_][A-Za-z0-9_]*$")
-"""Places in a text in which a program puts a value."""
+"""Placeholders that a program replaces with a value."""
 _NO_SECRET = re.compile(
     r"(?:[a-z][a-z0-9+]*:)?//.*|[a-z][a-z0-9+]*://.*|arn:.*|(?:\.{0,2}/|[~%$]).*|[0-9]{4}-[0-9]{2}-[0-9]{2}[T0-9:.Z+-]*"
     r"|[\w.+-]+@[\w-]+(?:\.[\w-]+)*\.[a-z]{2,12}"
 )
-"""Addresses, names of resources, paths, times, and of people."""
+"""Addresses, names of resources, paths, times, and addresses of people."""
 _TOKEN = re.compile(r"[A-Za-z0-9._~+/=:@%!#*|-]+")
 _ADDRESS = re.compile(r"0x[0-9a-fA-F]{40}")
-"""Of a contract or an account in a block chain: what is called a token there has one."""
+"""An address in a block chain, where tokens are something else."""
 _OF_FORMS = re.compile(
     r"str(?:ing)?|text|secret|(?:new|current)?-?password|required|optional|true|false|none|null", re.IGNORECASE
 )
@@ -257,11 +257,11 @@ _STEP = 1 << 16
 
 
 Replaced: TypeAlias = tuple[int, int, str] | None
-"""From where to where a text is replaced, and what a secret there is called; None where there is none."""
+"""Begin and end of the text to replace, and the kind of secret; None if there is none."""
 
 
 def redact(value: Json, known: Sequence[str] = ()) -> Json:
-    """`value` without the secrets that are in its strings. Keys stay, unless they are secrets themselves."""
+    """Return `value` without the secrets in its strings. Keys stay, unless they are secrets themselves."""
     match value:
         case str():
             return redact_text(value, known)
@@ -274,11 +274,11 @@ def redact(value: Json, known: Sequence[str] = ()) -> Json:
 
 
 _MOST_LOOKS = 4
-"""So the time stays in proportion to the text."""
+"""A bound, so that the time stays proportional to the text."""
 
 
 def redact_text(text: str, known: Sequence[str] = ()) -> str:
-    """`text` with `[redacted: kind]` in the place of every secret; `known` are some to look for as they are."""
+    """Return `text` with `[redacted: kind]` for every secret; `known` are secrets to find literally."""
     if len(text) < SHORTEST:
         return text
     text = without_known(text, sorted(known, key=len, reverse=True))
@@ -286,14 +286,14 @@ def redact_text(text: str, known: Sequence[str] = ()) -> str:
 
 
 class StreamMask:
-    """Masks known secrets in a text that comes in pieces, wherever those are cut."""
+    """Masks known secrets in a stream of text, wherever it is split."""
 
     def __init__(self, known: Sequence[str]) -> None:
         self._known = sorted((secret for secret in known if len(secret) >= MIN_KNOWN), key=len, reverse=True)
         self._held = ""
 
     def feed(self, piece: str) -> str:
-        """Return what can be told by now. What may be the beginning of a secret is held back."""
+        """Return the text that can be shown now. A possible beginning of a secret is held back."""
         if not self._known:
             return piece
         text = without_known(self._held + piece, self._known)
@@ -302,13 +302,13 @@ class StreamMask:
         return text[:begins]
 
     def end(self) -> str:
-        """Return what was held back, once nothing more comes; a mask if it is most of a secret."""
+        """Return the held-back text at the end of the stream, or a mask if it is `MIN_KNOWN` or more of a secret."""
         held, self._held = self._held, ""
         return _mask("known secret") if len(held) >= MIN_KNOWN else held
 
 
 def _beginning_of(secret: str, text: str) -> int:
-    """Where the end of `text` begins that `secret` may go on from; the length of the text if nowhere."""
+    """Return where the longest end of `text` begins that is a beginning of `secret`; the text's length if none is."""
     at = text.find(secret[0], max(len(text) - len(secret) + 1, 0))
     while at >= 0:
         if secret.startswith(text[at:]):
@@ -318,7 +318,7 @@ def _beginning_of(secret: str, text: str) -> int:
 
 
 def without_known(text: str, known: Sequence[str]) -> str:
-    """`text` with a mask for each known secret, and nothing else changed. `known` has the longest first."""
+    """Return `text` with a mask for each known secret. `known` must have the longest first."""
     for secret in known:
         if len(secret) >= MIN_KNOWN and secret in text:
             text = text.replace(secret, _mask("known secret"))
@@ -326,13 +326,13 @@ def without_known(text: str, known: Sequence[str]) -> str:
 
 
 def redacted_lines(text: str) -> str:
-    """As `redact_text`, with as many line feeds as before: what is told of lines by number stays true, and pages that
-    are cut from it hold no piece of a secret."""
+    """Like `redact_text`, but keep the number of lines: line numbers stay valid, and no page of the text has a part of
+    a secret."""
     return _without_shapes(_masked(text, private_keys(text), lines=True))
 
 
 def naming(name: str) -> Naming:
-    """What a name, as of a field or a variable, says of its value."""
+    """Return what the name of a field or variable says about its value."""
     words = [word.lower() for word in _WORDS.findall(name[-200:])]
     if not words or _ABOUT.fullmatch(words[-1]):
         return ""
@@ -346,8 +346,8 @@ def naming(name: str) -> Naming:
 
 
 def _without_shapes(text: str) -> str:
-    """What was taken for the value of one name may have been the name of the next: `a=…=b=…`. So what had a secret in
-    it is looked at again."""
+    """Replace secrets found by shape or name. Repeat after a change, because the value of one name may be the name of
+    the next: `a=…=b=…`."""
     for _ in range(_MOST_LOOKS):
         before = text
         for pattern, judged in _RULES:
@@ -358,7 +358,7 @@ def _without_shapes(text: str) -> str:
 
 
 def _masked(text: str, keys: list[Span], *, lines: bool = False) -> str:
-    """`text` with a mask for each private key, and with `lines` behind it the line feeds that the key had."""
+    """Return `text` with a mask for each private key; with `lines`, followed by the key's line feeds."""
     pieces: list[str] = []
     copied = 0
     for begin, end in keys:
@@ -368,7 +368,7 @@ def _masked(text: str, keys: list[Span], *, lines: bool = False) -> str:
 
 
 def _without_keys(items: list[Json]) -> list[Json]:
-    """A notebook keeps a text as a list of its lines, and a private key in it as several strings."""
+    """Mask private keys in a list of lines, in which notebooks store texts."""
     lines = [item for item in items if isinstance(item, str)]
     if len(lines) < 2 or len(lines) < len(items):
         return items
@@ -406,7 +406,7 @@ def _field(key: str, item: Json, known: Sequence[str]) -> Json:
 
 
 def _substituted(pattern: re.Pattern[str], judged: Callable[[re.Match[str]], Replaced], text: str) -> str:
-    """As `pattern.sub`, in steps: no other thread runs, and so nobody is served, during one call of `re`."""
+    """Like `pattern.sub`, but in steps: no other thread runs during one call of `re`."""
     pieces: list[str] = []
     copied = at = 0
     while at < len(text):
@@ -414,9 +414,9 @@ def _substituted(pattern: re.Pattern[str], judged: Callable[[re.Match[str]], Rep
         if seen is None:
             at += _STEP
             continue
-        found = pattern.match(text, seen.start())  # as far as it goes, also behind what was looked at
+        found = pattern.match(text, seen.start())  # the whole match, also beyond the step
         replaced = found and judged(found)
-        if replaced is None:  # what was taken for a value may hold another name, and a secret behind that
+        if replaced is None:  # the supposed value may contain another name and its secret
             at = seen.start() + 1 if found is None else found.start(found.lastgroup or 0)
             continue
         begin, end, kind = replaced
@@ -444,7 +444,7 @@ def _authorization(found: re.Match[str]) -> Replaced:
 
 
 def _bearer(found: re.Match[str]) -> Replaced:
-    """It may also be a word, as may what follows it."""
+    """Both "bearer" and the next word may be ordinary words."""
     value = found["value"]
     return (*found.span("value"), "token") if _LETTER.search(value) and _DIGIT.search(value) else None
 
@@ -486,8 +486,8 @@ _RULES: tuple[tuple[re.Pattern[str], Callable[[re.Match[str]], Replaced]], ...] 
 
 
 def _looks_secret(value: str, kind: Naming, *, quoted: bool) -> bool:
-    """Whether the value is none that a person would read: long enough, letters and others, no name, path or address.
-    Without quotes it may be a name of a program's own."""
+    """Whether the value looks random: long enough, letters and other characters, no name, path or address. Without
+    quotes it may be an identifier of a program."""
     least, distinct = (8, 5) if kind == "password" else (16, 8)
     if len(value) < least or len(set(value)) < distinct or not _LETTER.search(value) or REDACTED in value:
         return False
@@ -511,7 +511,7 @@ def _is_name(value: str, kind: Naming, *, quoted: bool) -> bool:
 
 
 def _is_mixed(value: str) -> bool:
-    """Letters and digits, or letters of both cases behind the first: no plain word, and no number."""
+    """Whether it has letters and digits, or both cases behind the first letter: no plain word, no number."""
     rest = value[1:]
     has_both = any(letter.islower() for letter in rest) and any(letter.isupper() for letter in rest)
     return _LETTER.search(value) is not None and (has_both or _DIGIT.search(value) is not None)

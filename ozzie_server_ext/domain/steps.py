@@ -1,7 +1,4 @@
-"""The state machine of a step: a pure table, and the fold that applies it.
-
-One step of one task has one record, so a second end of it is refused by whoever keeps the records.
-"""
+"""The state machine of a step: a pure table, and the fold that applies it."""
 
 from dataclasses import dataclass, replace
 from enum import StrEnum
@@ -44,8 +41,8 @@ class IllegalStep(Conflict):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepRecord:
-    """How a step stands, at one visit. `task` carries out its latest attempt, where that is one of its own; `event`
-    and `to` are what it ended with and the state that it leads to; `message` why it failed or was skipped."""
+    """The state of a step at one visit. `task` carries out its latest attempt, if that has its own task; `event` is
+    what it ended with, `to` the state that this leads to; `message` says why it failed or was skipped."""
 
     step_id: str
     visit: int = 1
@@ -62,15 +59,15 @@ class StepRecord:
 
 
 def fold(step: StepRecord, fact: StepFact) -> StepRecord:
-    """The step after `fact`. Raises IllegalStep where the table does not allow it, and for another attempt than the one
-    that runs."""
+    """Return the step after `fact`. Raises IllegalStep if the table does not allow it, or if it is about another
+    attempt."""
     at_once = (
         isinstance(fact, StepCompleted | StepFailed) and fact.call is not None and step.status in _FROM[StepStarted]
     )
     allowed = at_once or step.status in _FROM[type(fact)]
     attempt = step.attempt + 1 if at_once or isinstance(fact, StepStarted) else step.attempt
-    is_of_it = isinstance(fact, StepSkipped) or fact.attempt == attempt
-    if (fact.step_id, fact.visit) != (step.step_id, step.visit) or not allowed or not is_of_it:
+    is_current = isinstance(fact, StepSkipped) or fact.attempt == attempt
+    if (fact.step_id, fact.visit) != (step.step_id, step.visit) or not allowed or not is_current:
         raise IllegalStep(step.step_id, step.status, fact.type)
     match fact:
         case StepStarted():

@@ -41,8 +41,8 @@ FINAL = frozenset({TaskStatus.SUCCEEDED, TaskStatus.FAILED, TaskStatus.CANCELLED
 OPEN = frozenset(TaskStatus) - FINAL
 HELD = frozenset({TaskStatus.WAITING_INPUT, TaskStatus.WAITING_APPROVAL, TaskStatus.PAUSED})
 
-# Which states a change may leave from. A queued task that is "recovered" was RUNNING when its gateway died; the
-# waiting ones stay as they are. FAILED and CANCELLED lead on by retry alone.
+# The states that each change may start from. A task is queued as "recovered" if it was RUNNING when its gateway died;
+# waiting tasks keep their state. FAILED and CANCELLED can only be retried.
 _FROM: dict[type[TaskFact], frozenset[TaskStatus]] = {
     TaskQueued: frozenset({TaskStatus.CREATED, TaskStatus.RUNNING}),
     TaskStarted: frozenset({TaskStatus.QUEUED}),
@@ -61,7 +61,7 @@ _FROM: dict[type[TaskFact], frozenset[TaskStatus]] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Claim:
-    """One attempt at a task: what a driver holds from `task.started` until the task ends or goes back to the queue.
+    """A driver's claim on one attempt at a task, from `task.started` until the task ends or returns to the queue.
     `epoch` is the driver's, `attempt` counts from 1 over all drivers."""
 
     task_id: TaskId
@@ -71,8 +71,8 @@ class Claim:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Task:
-    """One unit of durable work: a turn, a workflow. `stop_by` is who asked for its end, while that has
-    not come; then `reason` is why. `pause_by` is who asked for a pause that has not come."""
+    """One unit of durable work: a turn or a run of a skill. `stop_by` and `pause_by` name who requested a cancellation
+    or a pause that has not taken effect yet; `reason` is why it was cancelled, or is about to be."""
 
     task_id: TaskId
     session_id: SessionId | None
@@ -91,27 +91,27 @@ class Task:
         return self.status in OPEN
 
     def belongs_to(self, claim: Claim) -> bool:
-        """Whether `claim` is the latest one and was not given back. It outlives the end of the task: what an attempt
-        has still to say of how it let go is its own."""
+        """Whether `claim` is the latest and was not given back. It stays valid after the task's end, so that an attempt
+        can still record its cleanup."""
         given_back = self.status in (TaskStatus.CREATED, TaskStatus.QUEUED)
         return not given_back and (self.epoch, self.attempt) == (claim.epoch, claim.attempt)
 
 
-class Unheard(Conflict):
-    """The task was told something more, which its model has not read: it can't end with that."""
+class UnreadUpdate(Conflict):
+    """The task can't end yet: its model has not read the latest update."""
 
     code = "conflict.unheard"
 
     def __init__(self) -> None:
-        super().__init__("Something more was said to the task before it ended.")
+        super().__init__("The task got an update before it ended.")
 
 
 class TurnHeld(Exception):
-    """The turn waits for a person, as the log has it. Whoever runs it lets go of it."""
+    """The task waits for a person or is paused, as recorded in the log. Its runner must stop without ending it."""
 
 
 def create(task_id: TaskId, session_id: SessionId | None, fact: TaskCreated) -> Task:
-    """The task that `fact` begins."""
+    """Return the task that `fact` creates."""
     return Task(
         task_id=task_id,
         session_id=session_id,
@@ -126,13 +126,10 @@ def create(task_id: TaskId, session_id: SessionId | None, fact: TaskCreated) -> 
 
 
 def fold(task: Task, fact: TaskFact) -> Task:
-    """The task after `fact`.
-
-    Raises IllegalTransition where the table does not allow it.
-    """
-    again = isinstance(fact, TaskCancelRequested) and bool(task.stop_by)
-    again |= isinstance(fact, TaskPauseRequested) and fact.wanted is bool(task.pause_by)
-    if isinstance(fact, TaskCreated) or task.status not in _FROM[type(fact)] or again:
+    """Return the task after `fact`. Raises IllegalTransition if the table does not allow it."""
+    is_repeated = isinstance(fact, TaskCancelRequested) and bool(task.stop_by)
+    is_repeated |= isinstance(fact, TaskPauseRequested) and fact.wanted is bool(task.pause_by)
+    if isinstance(fact, TaskCreated) or task.status not in _FROM[type(fact)] or is_repeated:
         raise IllegalTransition(task.status, fact.type)
     match fact:
         case TaskQueued():

@@ -1,4 +1,4 @@
-"""What a tool declares of itself, and the shapes of a call and its result."""
+"""A tool's metadata, and the shapes of its spec and its result."""
 
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -8,9 +8,9 @@ from ozzie_server_ext.domain.content import CLEAN, Content, Label
 from ozzie_server_ext.domain.json import Json, JsonObject
 
 SKILLS = "delegate."
-"""How the ids of skills as tools begin."""
+"""The prefix of the ids of skills as tools."""
 SKILL_PREFIX = "skill_"
-"""How a model reads their names, so that none takes a tool's; people read the skill's."""
+"""The prefix of their names for models, so that no skill has a tool's name. People see the skill's own name."""
 
 
 class SideEffect(StrEnum):
@@ -32,7 +32,7 @@ class Idempotency(StrEnum):
 
 
 class Category(StrEnum):
-    """What a tool does that is never silently allowed, whatever its side effect says."""
+    """Effects that are never allowed silently, whatever the tool's side effect."""
 
     EXTERNAL_SEND = "external_send"
     PAYMENT = "payment"
@@ -44,7 +44,7 @@ class Category(StrEnum):
 
 
 class TargetKind(StrEnum):
-    """What an argument names: a file or folder below the project, an address, or a command as its list of words."""
+    """What an argument names: a file or folder below the project, an address, or a command as a list of words."""
 
     PATH = "path"
     URL = "url"
@@ -53,8 +53,8 @@ class TargetKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """An argument that says what a call acts on: rules are matched with it. A list of texts names several, but for a
-    command. What a path names counts as read, unless the tool itself notes what it reads (`is_read`)."""
+    """An argument that names what a call acts on; rules match it. A list of texts names several targets, except of a
+    command. `is_read`: the named path counts as read; false if the tool itself records what it reads."""
 
     argument: str
     kind: TargetKind
@@ -63,18 +63,17 @@ class Target:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolMeta:
-    """Mandatory metadata of a tool. `max_inline_chars` bounds what goes back to the model as text; `targets` are all
-     arguments that name what a call acts on; `version` is that of the contract, given by who makes the tool.
+    """Mandatory metadata of a tool. `max_inline_chars` limits the text that goes back to the model; `targets` are all
+    arguments that name what a call acts on; `version` is the contract's, set by the tool's author.
 
-     Of content from outside: whatever a call of a tool that `brings` a label says, bears it; `is_outbound` says
-     that arguments leave this machine, so that even a call that changes nothing can carry content away; `keeps_labels`
-     that what it changes lies in Ozzie's own store, where it bears the labels of what it is made from. `told_by` is who
-     wrote its name, its description and its schema, where that was somebody outside: whoever is offered it reads
-     those. One that is `for_skills` is called by their steps, and offered to no model. A call of one that
-     `delegates_to` a skill is handed over to that.
-
-     By `tags`, words for what it is about, and `examples`, of what people ask it for, it is found among many tools
-    ; no model is shown them."""
+    - `brings`: the label of everything that a call returns, failures included.
+    - `is_outbound`: arguments leave this machine, so even a call without effects can leak content.
+    - `keeps_labels`: its changes are in Ozzie's own store, where they keep the labels of what they are made from.
+    - `told_by`: the provenance of its name, description and schema, which the model reads.
+    - `tags` and `examples`: words and requests by which it is found among many tools; never shown to a model.
+    - `for_skills`: only steps of skills call it; no model is offered it.
+    - `delegates_to`: the skill that its calls are delegated to.
+    """
 
     tool_id: str
     name: str
@@ -98,19 +97,19 @@ class ToolMeta:
 
     @property
     def may_be_repeated(self) -> bool:
-        """Whether a call that was begun and has no outcome may be made again unasked: what has no effect
-        may. Of another one, the tool is asked first whether it was done (`Tool.happened`)."""
+        """Whether a started call without an outcome may be made again: yes if it has no effect. Otherwise
+        `Tool.happened` is called first."""
         return self.side_effect is SideEffect.NONE
 
     @property
     def takes_key(self) -> bool:
-        """Whether a call that is made twice with the same key has its effect once."""
+        """Whether a call made twice with the same key takes effect once."""
         return self.idempotency is not Idempotency.NOT_SUPPORTED
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolSpec:
-    """What a model is told of a tool: `name` is the provider-safe one, `parameters` a JSON Schema object."""
+    """A tool as a model sees it: `name` is safe for providers, `parameters` a JSON Schema object."""
 
     name: str
     description: str
@@ -119,7 +118,7 @@ class ToolSpec:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolError:
-    """Why a call did not give a result. `message` is a sentence that the model and the user both read."""
+    """Why a call has no result. `message` is a sentence for the model and the user."""
 
     code: str
     message: str
@@ -127,10 +126,10 @@ class ToolError:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Made:
-    """What a call keeps among the artifacts, under a name: the next version of it, where there is one. Texts, and bytes
-    that are UTF-8, are kept without secrets. With `told`, the result, which is an object then, has name and id in its
-    list `kept`: no tool knows an id beforehand. With `shown`, a text has its beginning and end there too, so many
-    characters of it: they are cut from what is left without secrets, for half of a secret is not found."""
+    """An artifact that a call makes: the next version of that name, if it exists. Secrets are removed from texts and
+    from bytes that are UTF-8. `told`: add name and id to the list `kept` of the result, which must be an object; no
+    tool knows the id beforehand. `shown`: add that many characters of the text's beginning and end there, too, cut
+    after secrets are removed: half of a secret would not be found."""
 
     name: str
     kind: ArtifactKind
@@ -142,11 +141,10 @@ class Made:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolResult:
-    """`summary` tells people the result in at most six words ("64 lines", "12 kB"). `made` is kept with the
-    outcome, in one append, and it is all that the call changes: where it can't be kept, nothing was done. `content`
-    is what of it came from outside. `links` are addresses that stand in what came from the web, as they stand there:
-    who asks for one of them makes nothing up (ADR 31). `wrote` are the files, with their whole paths, that hold by now
-    what the call was made from."""
+    """`summary` is for people, at most six words ("64 lines", "12 kB"). `made` is stored together with the outcome, in
+    one append, and is all that the call changes: if it can't be stored, nothing was done. `content` is the result's
+    provenance. `links` are the addresses in content from the web, verbatim: a model that requests one of them did not
+    invent it (ADR 31). `wrote` are the absolute paths of files that now contain what the call was made from."""
 
     ok: bool
     data: Json = None

@@ -1,6 +1,6 @@
-"""The gate as a library: register tools, set a policy, call, answer what is asked, read what was recorded.
+"""The gate as a library: register tools, set a policy, call, answer approvals, read events.
 
-For programs and test suites that want the one path to a tool without a gateway: docs/embedding.md.
+For programs and test suites that need the path to a tool without a gateway: docs/embedding.md.
 """
 
 from ozzie_server_ext.domain.approvals import AuthStrength
@@ -13,7 +13,7 @@ from ozzie_server_ext.tools.base import ToolContext, ToolFailed, Unsettled
 from ozzie_server_ext.tools.cards import Card
 
 Way = AuthStrength
-"""The name of `AuthStrength` for programs that embed the gate."""
+"""The public name of `AuthStrength`."""
 
 __all__ = [
     "Answerer",

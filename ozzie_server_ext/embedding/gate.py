@@ -1,7 +1,7 @@
-"""The gate alone: a broker, a policy, approvals and a log, put together as the gateway does it.
+"""The gate without a gateway: a broker, a policy, approvals and a log.
 
-Every part is the gateway's own. Here is only what joins them: a stream for each call, and the way from a yes back to
-the call that it was for.
+All parts are the gateway's own. This only connects them: a stream for each call, and the way from a yes back to its
+call.
 """
 
 import asyncio
@@ -15,7 +15,7 @@ from typing import Any, Literal
 
 import msgspec
 
-from ozzie_server_ext.agent.provenance import Readings
+from ozzie_server_ext.agent.provenance import SessionReading
 from ozzie_server_ext.artifacts.store import ArtifactStore
 from ozzie_server_ext.domain.approvals import EXPIRES_S, AuthStrength
 from ozzie_server_ext.domain.calls import CallOutcome, CallRecord, fold_calls
@@ -73,13 +73,13 @@ from ozzie_server_ext.web.reach import ErrandWeb
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """`status` says which:
+    """The outcome of a call, by `status`:
 
-    - `done`: `data` is the result, without secrets; of a large one its beginning and end, and the whole is the first of
+    - `done`: `data` is the result without secrets; of a large one its beginning and end, and the whole is the first of
       `artifacts`.
-    - `asked`: nothing was done; `asked` is what a person is shown, and names the approval.
-    - `failed`: nothing was done, or the tool says that it could not. `code` and `message` tell why.
-    - `uncertain`: it was begun, and nobody knows whether it was done; it is not made again. `message` tells why.
+    - `asked`: nothing was done; `asked` is the request for an approval.
+    - `failed`: nothing was done, or the tool failed. `code` and `message` say why.
+    - `uncertain`: it was started, and it is unknown whether it took effect. It is not repeated. `message` says why.
     """
 
     call_id: CallId
@@ -92,7 +92,7 @@ class Outcome:
 
     @property
     def approval_id(self) -> str:
-        """The approval that it waits for; empty where it waits for none."""
+        """The approval that it waits for, or empty."""
         return self.asked.approval_id if self.asked else ""
 
 
@@ -107,8 +107,8 @@ def _outcome(fact: CallOutcome) -> Outcome:
         case ToolCallCompleted(call_id=call_id, ok=True):
             return Outcome(call_id=call_id, status="done", data=fact.data, artifacts=fact.artifacts)
         case ToolCallCompleted(call_id=call_id):
-            said = fact.data if isinstance(fact.data, dict) else {}
-            code, message = str(said.get("code", "tool.failed")), str(said.get("message", ""))
+            error = fact.data if isinstance(fact.data, dict) else {}
+            code, message = str(error.get("code", "tool.failed")), str(error.get("message", ""))
             return Outcome(
                 call_id=call_id, status="failed", data=fact.data, code=code, message=message, artifacts=fact.artifacts
             )
@@ -125,9 +125,9 @@ _NAMED = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONL
 
 
 def plain_tool(function: Callable[..., Awaitable[Any]], meta: ToolMeta) -> FunctionTool:
-    """The tool of that function, which may take a ToolContext first. What it returns has to be JSON, or a ToolResult.
+    """Return a tool for a function, which may take a ToolContext first and must return JSON or a ToolResult.
 
-    Raises InputError for a function that can't be one, Bug for a contract that can't hold.
+    Raises InputError if the function can't be a tool, Bug for inconsistent metadata.
     """
     name = getattr(function, "__name__", "the function")
     if not inspect.iscoroutinefunction(function):
@@ -152,8 +152,8 @@ def plain_tool(function: Callable[..., Awaitable[Any]], meta: ToolMeta) -> Funct
 
 
 POLICY_TEXT = Path("policy.jsonc")
-"""What a policy that is given as a text is called where a rule of it decides."""
-_PLACE = CallPosition(round=1, index=0)
+"""The file name in decisions by a policy that is given as a text."""
+_POSITION = CallPosition(round=1, index=0)
 
 
 @asynccontextmanager
@@ -168,14 +168,18 @@ async def open_gate(
     clock: SystemClock | FakeClock | None = None,
     web: Web | None = None,
 ) -> AsyncIterator["Gate"]:
-    """A gate that is good within the `async with`.
+    """Open a gate for the `async with`.
 
-    Without a `folder`, all is in memory; with one, the log (`gate.db`) and the blobs lie there and outlive the program.
-    One gate at a time writes to a folder: who opens it last. `project` is the folder that tools for files work in, the
-    current one by default. `caller` is whom calls are made for, as rules see it. `session` is what a yes for the
-    session is good in. `expires_s`: how long a question waits. `known_secrets`: texts that are taken out of whatever is
-    recorded. `web` is how tools reach the web: by default the public web, and nothing else. Raises OSError or
-    OzzieError where the folder can't be used.
+    - `folder`: the place of the log (`gate.db`) and the blobs, which outlive the program; without it, all is in memory.
+      One gate at a time writes to a folder: the one that was opened last.
+    - `project`: the folder of tools for files; by default the current one.
+    - `caller`: for whom calls are made, for the rules.
+    - `session`: the scope of a yes for the session.
+    - `expires_s`: how long an approval waits.
+    - `known_secrets`: texts to remove from everything that is recorded.
+    - `web`: the access of tools to the web; by default to public addresses only.
+
+    Raises OSError or OzzieError if the folder can't be used.
     """
     clock = clock or SystemClock()
     ids = UlidSource(clock)
@@ -198,8 +202,8 @@ async def open_gate(
 
 
 class Gate:
-    """`approvals` takes the answers; `registry` has the tools; `log` has all that was recorded, `artifacts` and `blobs`
-    what was too long for it. Make one with `open_gate`."""
+    """The gate, made by `open_gate`. `approvals` takes the answers, `registry` has the tools, `log` all events, and
+    `artifacts` and `blobs` what is too long for the log."""
 
     def __init__(
         self,
@@ -235,11 +239,11 @@ class Gate:
             marks=FileMarks(log, project),
             web=web,
         )
-        self._readings, self._position = Readings(), 0
+        self._readings, self._position = SessionReading(), 0
         self._busy: set[TaskId] = set()
 
     def add(self, *tools: Tool) -> None:
-        """Add tools that are made already, such as `builtin_tools()`. Raises Conflict for a name that is taken."""
+        """Add existing tools, such as `builtin_tools()`. Raises Conflict for a name in use."""
         for tool in tools:
             self.registry.register(tool)
 
@@ -261,14 +265,13 @@ class Gate:
         further_names: Iterable[str] = (),
         told_by: Content = CLEAN,
     ) -> Tool:
-        """Add a tool made from an async function, called as that is. Its signature is the schema of the arguments, its
-        docstring's first paragraph what a model reads. It returns JSON, or a ToolResult; it raises ToolFailed where it
-        did nothing, Unsettled where it can't say whether it did. `targets` are the arguments that name what a call acts
-        on, and what they are: path, url, command. The rest is what `ToolMeta` says of itself; `brings` is the label of
-        whatever the tool says, its failures included.
+        """Make a tool from an async function and add it under the function's name. Its signature is the schema of the
+        arguments, the first paragraph of its docstring the description for models. It returns JSON or a ToolResult; it
+        raises ToolFailed if it did nothing, Unsettled if it can't tell. `targets` maps the arguments that name what a
+        call acts on to path, url or command. For the other parameters see `ToolMeta`.
 
-        Raises InputError for a function that can't be a tool, ValueError for a word that no contract has, Bug for a
-        contract that can't hold, Conflict for a name that is taken.
+        Raises InputError if the function can't be a tool, ValueError for an unknown word, Bug for inconsistent
+        metadata, Conflict for a name in use.
         """
         meta = ToolMeta(
             tool_id=tool_id,
@@ -291,10 +294,10 @@ class Gate:
         return tool
 
     def set_policy(self, rules: str | Path) -> tuple[str, ...]:
-        """Put rules in force in the place of those before: a file of them, or its text. Returns what its author should
-        know, such as tools that are not here: so register them first.
+        """Replace the rules by those of a file or a text. Return warnings, such as about unknown tools: so register
+        them first.
 
-        Raises ConfigError or JsoncError, with place and reason, for what can't be taken; the rules before stay then.
+        Raises ConfigError or JsoncError, with place and reason, if they are invalid; the old rules stay then.
         """
         path = rules if isinstance(rules, Path) else POLICY_TEXT
         found = read(path, rules.read_bytes() if isinstance(rules, Path) else rules.encode(), self.registry.find)
@@ -304,19 +307,19 @@ class Gate:
     async def call(
         self, name: str, args: Mapping[str, Any] | str = "{}", *, again: str = "", labels: Sequence[str] = ()
     ) -> Outcome:
-        """Make a call, by the name or the id of a tool; what is wrong with it is an outcome too. `args` are an object,
-        or the very text that a model wrote for one.
+        """Call a tool by its name or id. An invalid call is an outcome, too. `args` are an object, or the text that a
+        model wrote for one.
 
-        `again` names the approval that the same call was asked for: with a yes it is made, and asked anew where that is
-        void by now. A call has one outcome, which is given again however often it is made. With other arguments, it is
-        another call, which the yes is not for.
+        `again` is the approval that the same call needed: with a yes the call is made; if the yes is void by now, the
+        approval is requested again. A call has one outcome, which repeats return. With other arguments it is another
+        call, without the yes.
 
-        A call is made from all that the calls of its session have told before, so it bears their labels until a person
-        clears them (`clear_labels`). `labels` adds what came in otherwise, labels or sources: `web`, `mcp:tickets`.
+        A call may be made from the results of all earlier calls of the session, so it has their labels until a person
+        clears them (`clear_labels`). `labels` adds further labels or sources: `web`, `mcp:tickets`.
 
-        Raises ValueError for a word that is no label, NotFound if `again` is no approval of this session, Conflict if
-        that call is being made right now, TypeError for arguments that no JSON can say, and what the log raises.
-        Cancelling it is recorded.
+        Raises ValueError for an unknown label, NotFound if `again` is no approval of this session, Conflict if that
+        call is being made now, TypeError for arguments that are not JSON, and what the log raises. A cancellation is
+        recorded.
         """
         content = Content.named(labels)
         text = args if isinstance(args, str) else json.dumps(args)
@@ -328,12 +331,12 @@ class Gate:
         return await self._make(TaskId(self._ids.new()), name, text, content, None)
 
     async def content(self) -> Content:
-        """The labels and sources of all that the session has read, and that its next call is made from."""
+        """Return the labels and sources of everything that the session has read, which its next call has."""
         return (await self._read()).content
 
     async def clear_labels(self, by: Answerer) -> Content:
-        """Take the labels off the session, as a person's decision; returns what they were. From then on calls count as
-        made from the user's own content, until something is read again. It is recorded who did it."""
+        """Clear the session's labels by a person's decision; return what they were. Until something is read again,
+        calls then count as made from the user's own content. The decision is recorded."""
         found = await self.content()
         cleared = LabelsCleared(by=by.name, way=by.way)
         draft = Draft(body=cleared, actor="user", source="embedding", session_id=self.session_id)
@@ -341,10 +344,10 @@ class Gate:
         return found
 
     async def card(self, approval_id: str) -> Card:
-        """All that a person has to read before they answer an approval, with nothing taken out that looks like a
-        secret, as it is in `Outcome.asked`. Show it to nobody else.
+        """Return everything that a person must read before answering an approval, including texts that look like
+        secrets, which `Outcome.asked` lacks. Show it to nobody else.
 
-        Raises NotFound, and Conflict if the call would do something else by now than when it was asked.
+        Raises NotFound, and Conflict if the call would now do something else.
         """
         found = await self._expect(approval_id)
         requested = (await self._record(found.task_id)).requested
@@ -356,14 +359,14 @@ class Gate:
         )
 
     async def events(self) -> tuple[Event, ...]:
-        """All that was recorded in this session, in order. `log` has the rest, such as answers that did not count."""
+        """Return all events of the session, in order. `log` has others, such as refused answers."""
         found: list[Event] = []
         while page := await self.log.read(session_id=self.session_id, after=found[-1].position if found else 0):
             found += page
         return tuple(found)
 
     async def _read(self) -> Reading:
-        """What earlier calls of the session told, with its labels."""
+        """Return the provenance of the session's conversation so far."""
         while page := await self.log.read(session_id=self.session_id, after=self._position):
             for event in page:
                 self._readings.apply(event)
@@ -395,8 +398,8 @@ class Gate:
         recorder = self._recorder(task_id).made_from(reading.content)
         context = msgspec.structs.replace(self._context, reading=reading)
         use = ToolUse(call_id=CallId(task_id), name=name, arguments=args)
-        with suppress(ToolUncertain):  # it stands in the log, from which it is told
-            asking = await self._broker.call(use, _PLACE, context, recorder, earlier)
+        with suppress(ToolUncertain):  # the log has the outcome
+            asking = await self._broker.call(use, _POSITION, context, recorder, earlier)
             match asking:
                 case (*before, PromptRequested()):
                     await recorder.append(*before, _nobody_answers(record_of(before)))
@@ -406,7 +409,7 @@ class Gate:
         return _outcome(record.outcome) if record.outcome else _asked(record)
 
     async def _cut_off(self, task_id: TaskId, record: CallRecord) -> Outcome:
-        """Of a call that was begun by a program that is gone: nobody knows how far it came."""
+        """Record that a call is uncertain, because the program that started it has ended."""
         words = "The program ended while it was made."
         read = content_of(await self.log.read_stream(task_stream(task_id)))
         unknown = ToolCallUncertain(call_id=record.call_id, reason=words)
@@ -428,8 +431,8 @@ class Gate:
         return record_of(event.body for event in await self.log.read_stream(task_stream(task_id)))
 
     def _is_same(self, record: CallRecord, name: str, args: str) -> bool:
-        """Whether that is the call of the record, with the arguments that the tool makes of it. What is taken for it
-        wrongly is stopped behind this, where the yes is held against the plan."""
+        """Whether the record is about the same tool and, after the tool's check, the same arguments. A wrong match does
+        no harm: the broker compares the yes with the planned call."""
         tool = self.registry.find(name)
         requested = record.requested
         if tool is None or requested is None or tool.meta.tool_id != requested.tool_id:
@@ -442,7 +445,7 @@ class Gate:
 
 
 class _Rules:
-    """The rules that were set last."""
+    """The current rules."""
 
     def __init__(self) -> None:
         self.policy = Policy()
@@ -452,8 +455,8 @@ class _Rules:
 
 
 def _nobody_answers(record: CallRecord) -> ToolCallFailed:
-    """Of a tool that is a question itself: an approval is answered here, and what a model asks is not."""
-    assert record.requested is not None, "a call begins with its request"
+    """Return the failure of a tool that asks a question: only approvals can be answered here."""
+    assert record.requested is not None, "the first event of each call"
     words = f"Not done: nobody is here to answer a question ({record.requested.name})."
     return ToolCallFailed(call_id=record.call_id, code="policy.unattended", message=words, duration_ms=0.0)
 
@@ -463,7 +466,7 @@ def _asked(record: CallRecord) -> Outcome:
 
 
 def _earlier(approval: Approval) -> Earlier:
-    """What the broker has to know of a question about the same call."""
+    """Return an earlier approval of the same call, for the broker."""
     grant = None
     if approval.status == "granted" and not approval.why and approval.answered_at is not None:
         grant = Grant(way=AuthStrength(approval.way), at=approval.answered_at)

@@ -3,7 +3,7 @@
 import time
 from datetime import UTC, datetime, timedelta
 
-from ozzie_server_ext.domain.ids import CHANCE, ulid_text
+from ozzie_server_ext.domain.ids import RANDOM_BYTES, ulid_text
 
 
 class SystemClock:
@@ -47,7 +47,7 @@ class UlidSource:
         if milliseconds <= self._last >> 80:
             self._last += 1
         else:
-            self._last = (milliseconds << 80) | int.from_bytes(CHANCE.take(10), "big")
+            self._last = (milliseconds << 80) | int.from_bytes(RANDOM_BYTES.take(10), "big")
         return ulid_text(self._last)
 
 

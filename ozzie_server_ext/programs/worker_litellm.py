@@ -16,7 +16,7 @@ import litellm
 from litellm.llms.ollama.common_utils import OllamaModelInfo
 from litellm.llms.vertex_ai.gemini.vertex_and_google_ai_studio_gemini import VertexGeminiConfig
 
-from ozzie_server_ext.agent.structured_output import holding
+from ozzie_server_ext.agent.structured_output import enforcement
 from ozzie_server_ext.domain.budget import NANO_USD_PER_USD, PRICED_TOKENS, Usage
 from ozzie_server_ext.domain.events import Finish, ToolUse
 from ozzie_server_ext.domain.ids import CallId
@@ -120,7 +120,7 @@ def completion_arguments(
         named: dict[str, Any] = {"name": "answer", "schema": schema}
         if provider.driver == "openai":
             # What it can't hold to without exception it refuses as strict, and else follows as well as the model can.
-            named["strict"] = holding(schema) == "closed"
+            named["strict"] = enforcement(schema) == "closed"
         arguments["response_format"] = {"type": "json_schema", "json_schema": named}
     if request.get("max_tokens") is not None:
         arguments["max_tokens"] = request["max_tokens"]

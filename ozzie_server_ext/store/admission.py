@@ -11,7 +11,7 @@ from typing import NamedTuple, Protocol
 from ozzie_server_ext.domain.clock import Clock, IdSource
 from ozzie_server_ext.domain.errors import InputError, VersionConflict
 from ozzie_server_ext.domain.events import Draft, Event, EventBody
-from ozzie_server_ext.domain.ids import CHANCE
+from ozzie_server_ext.domain.ids import RANDOM_BYTES
 from ozzie_server_ext.domain.tasks import Claim
 from ozzie_server_ext.store.chain import SALT_BYTES, Envelope, StoredBody, commit_to, hash_of
 from ozzie_server_ext.store.codec import BODIES, decode, event_from, strings_text, time_text
@@ -25,7 +25,7 @@ SaltSource = Callable[[], bytes]
 
 
 def random_salt() -> bytes:
-    return CHANCE.take(SALT_BYTES)
+    return RANDOM_BYTES.take(SALT_BYTES)
 
 
 class Prepared(NamedTuple):

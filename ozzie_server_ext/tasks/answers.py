@@ -1,13 +1,12 @@
-"""Answers to what a task asks a person: from a cell, the command line or REST, whoever is first."""
+"""Answers to the questions of tasks, from a cell, the command line or REST; the first one counts."""
 
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from ozzie_server_ext.agent.questions import AGAIN, ALLOW, CHEAPER, DONE, LEAVE
-from ozzie_server_ext.agent.rounds import GO_ON
+from ozzie_server_ext.agent.questions import AGAIN, ALLOW, CHEAPER, DONE, GO_ON, LEAVE
 from ozzie_server_ext.config.settings import CHEAP, MOST_AMOUNT
-from ozzie_server_ext.domain.approvals import answered
+from ozzie_server_ext.domain.approvals import parse_answer
 from ozzie_server_ext.domain.budget import Scope
 from ozzie_server_ext.domain.calls import CallRecord
 from ozzie_server_ext.domain.clock import Clock
@@ -15,7 +14,6 @@ from ozzie_server_ext.domain.errors import Conflict, InputError, PolicyError
 from ozzie_server_ext.domain.events import (
     BudgetExceeded,
     BudgetRaised,
-    Draft,
     Event,
     EventBody,
     PromptAnswered,
@@ -32,24 +30,24 @@ from ozzie_server_ext.domain.ids import PromptId, SessionId, TaskId, task_stream
 from ozzie_server_ext.domain.tasks import TaskStatus
 from ozzie_server_ext.models.ledger import Ledger
 from ozzie_server_ext.store.log import EventLog
-from ozzie_server_ext.tasks.delegated import with_delegated
 from ozzie_server_ext.tasks.reconciliation import not_again, stopped, unfinished
+from ozzie_server_ext.tasks.rows import user_recorder, with_delegated
 from ozzie_server_ext.tasks.service import TaskService
 from ozzie_server_ext.tools.broker import MOST_TEXT, outcome_of
 
 ALL_SCOPES: frozenset[Scope] = frozenset({"task", "session", "project", "day"})
 OWN_SCOPES: frozenset[Scope] = frozenset({"task", "session"})
-"""Those of one session: what a kernel may raise."""
+"""The scopes within one session, whose budgets a kernel may raise."""
 _OUTCOMES: dict[str, Literal["done", "again", "left"]] = {DONE: "done", AGAIN: "again", LEAVE: "left"}
 MOST_MONEY = 1_000_000 * 1_000_000_000
-"""In 1e-9 USD, of one answer."""
+"""The limit of an amount in 1e-9 USD."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OpenQuestion:
-    """What a task waits for. `breach` is why, of a question about a budget; `doubtful` are the calls of which nobody
-    knows whether they were had, `open_calls` those without an outcome; `version` is that of the task's stream, when it
-    was looked at; `asked` is the event that asks."""
+    """The question that a task waits for. `asked` is its event, `version` that of the task's stream when it was read.
+    `breach` is the reason of a question about a budget; `doubtful` are the uncertain calls, `open_calls` those without
+    an outcome."""
 
     prompt: PromptRequested
     asked: Event
@@ -61,7 +59,8 @@ class OpenQuestion:
 
 
 class Answers:
-    """Takes answers in. What follows from one, whoever carries tasks out hears from the log; `ledger` looks again."""
+    """Records answers and their consequences, which the driver follows in the log. `ledger` is notified of raised
+    budgets."""
 
     def __init__(self, log: EventLog, tasks: TaskService, ledger: Ledger, clock: Clock) -> None:
         self._log = log
@@ -71,9 +70,9 @@ class Answers:
         log.on_commit(self._follow)
 
     async def question(self, task_id: TaskId) -> OpenQuestion | None:
-        """What the task waits for; None where it waits for nothing. Raises NotFound."""
+        """Return the question that the task waits for, or None. Raises NotFound."""
         row = await self._tasks.get(task_id)
-        # Only what waited when its row was read can wait now; what it waits for, and whether still, its events say.
+        # The row tells whether to look; the events, read later, tell whether it still waits.
         return _open_question(await self._events(task_id)) if row["status"] == TaskStatus.WAITING_INPUT else None
 
     async def answer(
@@ -87,20 +86,24 @@ class Answers:
         text: str = "",
         scopes: Collection[Scope] = ALL_SCOPES,
     ) -> None:
-        """Answer what the task waits for; it goes on, or ends, at once. `option` is one that is offered, by its name or
-        label; `amount` takes the place of the one offered, in its unit; `text` goes with an option that takes words;
-        `prompt_id` names the question that was seen; `scopes` are those whose budgets the caller may raise.
+        """Answer the task's question, so that it goes on or ends.
 
-        Raises NotFound, InputError for what is no answer, PolicyError, Conflict where the task waits for nothing, or
-        for another question by now.
+        - `option`: the name or label of an offered option.
+        - `amount`: replaces the offered amount, in its unit.
+        - `text`: for an option that takes text.
+        - `prompt_id`: the question that was shown.
+        - `scopes`: those whose budgets the caller may raise.
+
+        Raises NotFound, InputError for an invalid answer, PolicyError, and Conflict if the task waits for no or another
+        question.
         """
         asked = await self.question(task_id)
         if asked is None or (prompt_id is not None and prompt_id != asked.prompt.prompt_id):
             raise await self._late(task_id)
-        chosen, text = answered(asked.prompt.options, option, text)
+        chosen, text = parse_answer(asked.prompt.options, option, text)
         if chosen.name == ALLOW and asked.breach is not None and asked.breach.scope not in scopes:
             raise PolicyError(
-                "This budget is not for its session alone: a kernel may not raise it.",
+                "A kernel may not raise this budget: other sessions share it.",
                 hint="Answer in the page, or with ozzie tasks answer.",
                 code="policy.budget",
             )
@@ -108,30 +111,19 @@ class Answers:
         answer = PromptAnswered(prompt_id=asked.prompt.prompt_id, option=chosen.name, by=by, amount=given, text=words)
         then = await with_delegated(self._log, task_id, self._consequences(asked, answer, chosen))
         is_end = isinstance(then[-1], TaskCancelled | TaskFailed)
-        bodies = [answer, *(stopped(asked.open_calls) if is_end else ()), *then]
-        drafts = [
-            Draft(
-                body=body,
-                actor="user",
-                source="hub",
-                session_id=asked.session_id,
-                task_id=task_id,
-                # An answer that was offered is made from what the question was made from.
-                labels=asked.asked.labels,
-                sources=asked.asked.sources,
-            )
-            for body in bodies
-        ]
+        # An offered answer has the provenance of its question.
+        recorder = user_recorder(self._log, asked.session_id, task_id).made_from(asked.asked.content)
         try:
-            # Of two at once, the one that was read from an older stream is late.
-            await self._log.append(task_stream(task_id), drafts, expected_version=asked.version)
-        except Conflict:
+            await recorder.append(
+                answer, *(stopped(asked.open_calls) if is_end else ()), *then, expected_version=asked.version
+            )
+        except Conflict:  # somebody else was first
             raise await self._late(task_id) from None
 
     def _consequences(self, asked: OpenQuestion, answer: PromptAnswered, option: PromptOption) -> list[EventBody]:
         by, call_id = answer.by, asked.prompt.call_id
         if call_id is not None:
-            waited_s = max((self._clock.now() - asked.asked.ts).total_seconds(), 0.0)  # a clock may be set back
+            waited_s = max((self._clock.now() - asked.asked.ts).total_seconds(), 0.0)  # the clock may be set back
             outcome = outcome_of(call_id, option, answer.text, round(waited_s * 1000, 3))
             return [outcome, *goes_on(by)]
         if asked.prompt.kind == "uncertain":
@@ -157,7 +149,7 @@ class Answers:
 
 
 def _open_question(events: Iterable[Event]) -> OpenQuestion | None:
-    """What a task of these events asks, and nobody has answered."""
+    """Return the unanswered question in a task's events."""
     breach: BudgetExceeded | None = None
     found: OpenQuestion | None = None
     events = tuple(events)
@@ -188,7 +180,7 @@ def _amount(option: PromptOption, given: int | None) -> int:
         raise InputError(f'"{option.name}" takes no amount.', code="answer.amount")
     most = MOST_MONEY if option.unit == "cost" else MOST_AMOUNT
     if not 0 < given <= most:
-        raise InputError("The amount is to be more than nothing, and not that much.", code="answer.amount")
+        raise InputError("The amount must be positive, and not that large.", code="answer.amount")
     return given
 
 
@@ -223,5 +215,5 @@ def _resolutions(asked: OpenQuestion, option: str, by: str) -> list[EventBody]:
 
 
 def goes_on(by: str) -> list[EventBody]:
-    """What sets a task going that waited for a person."""
+    """Return the events that let a waiting task go on."""
     return [TaskResumed(by=by), TaskQueued(reason="answered")]

@@ -1,11 +1,11 @@
-"""The approvals, and the answers to them: from a page, the command line or a cell, whoever is first.
+"""Approvals and the answers to them, from a page, the command line or a cell; the first one counts.
 
-An answer is checked here, whatever a client says of itself; one that does not count is recorded too.
+Every answer is checked here, whatever a client claims; refused answers are recorded, too.
 """
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -40,6 +40,7 @@ from ozzie_server_ext.store.log import EventLog
 from ozzie_server_ext.store.recorder import Recorder
 from ozzie_server_ext.store.tables import Row
 from ozzie_server_ext.tasks.answers import goes_on
+from ozzie_server_ext.tasks.rows import find_task, user_recorder
 from ozzie_server_ext.tools.base import ToolContext
 from ozzie_server_ext.tools.cards import Card, changed, draw
 from ozzie_server_ext.tools.registry import ToolRegistry
@@ -48,9 +49,9 @@ log = logger(__name__)
 
 MAX_COMMENT = 2000
 MOST_NOTED = 1000
-"""Of the answers that did not count, how many are recorded of one session and way while a gateway runs."""
+"""The number of refused answers that are recorded per session and way while a gateway runs."""
 _TRIES = 50
-"""Of an answer while other things are recorded for its task."""
+"""How often an answer is tried while other events are recorded for its task."""
 
 Status: TypeAlias = Literal["pending", "granted", "rejected", "expired"]
 _Act: TypeAlias = Literal["approve", "reject", "renew", "revoke"]
@@ -59,7 +60,7 @@ _Why: TypeAlias = Literal["unknown", "session", "way", "answered", "expired", "e
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answerer:
-    """Who answers, and by which way; `session_id` is the one session that they may answer for, None where any."""
+    """Who answers and how. `session_id` is the only session that they may answer for; None means any."""
 
     name: str
     way: AuthStrength
@@ -68,8 +69,8 @@ class Answerer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Approval:
-    """One approval as it stands. `status` and `why` as in the table; `by`, `way`, `extent` and `comment` are those of
-    the answer."""
+    """The current state of an approval. `status` and `why` are as in the table; `by`, `way`, `extent` and `comment` are
+    the answer's."""
 
     asked: ApprovalRequested
     session_id: SessionId
@@ -89,18 +90,14 @@ class Approval:
         return self.asked.approval_id
 
     def in_force_until(self) -> datetime | None:
-        """Until when a yes for the session is good; None where it is none, or void."""
+        """Return when a yes for the session expires; None if it is no such yes, or void."""
         if self.status != "granted" or self.extent != "session" or self.why or self.answered_at is None:
             return None
         return self.answered_at + timedelta(seconds=SESSION_S)
 
 
-_Bodies: TypeAlias = Callable[[Approval], list[EventBody]]
-"""What an answer to an approval records."""
-
-
 class Approvals:
-    """All approvals of a log. What follows from an answer, whoever carries tasks out hears from the log."""
+    """All approvals of a log. The driver of tasks follows the answers in the log."""
 
     def __init__(self, log_: EventLog, clock: Clock) -> None:
         self._log = log_
@@ -116,9 +113,9 @@ class Approvals:
         task_id: TaskId | None = None,
         statuses: Sequence[Status] = (),
     ) -> list[Approval]:
-        """The newest first. `after`: the approval that a page ended with; without `statuses`, those of any."""
-        asked: dict[str, Json] = {"session_id": session_id, "task_id": task_id, "status": list(statuses)}
-        where = {name: value for name, value in asked.items() if value}
+        """Return the newest first. `after` is the last approval of the page before; empty `statuses` mean all."""
+        wanted: dict[str, Json] = {"session_id": session_id, "task_id": task_id, "status": list(statuses)}
+        where = {name: value for name, value in wanted.items() if value}
         rows = await self._log.rows("approvals", where=where, descending=True, after=after, limit=limit)
         return [_approval(row) for row in rows]
 
@@ -131,74 +128,67 @@ class Approvals:
         return _approval(rows[0])
 
     async def approve(self, approval_id: str, by: Answerer, *, extent: ApprovalScope = "once", binds: str = "") -> None:
-        """Say yes. `binds` is that of the request that was seen: another one is not answered then.
+        """Approve a call. `binds` is that of the request that was shown; if it has changed, the answer is refused.
 
-        Raises NotFound; PolicyError where the answer may not come from there, or not for the session; Conflict where
-        it is too late.
+        Raises NotFound; PolicyError if the way is too weak, or a yes for the session is not offered; Conflict if it is
+        too late.
         """
 
-        def answer(asked: Approval) -> list[EventBody]:
-            return [ApprovalGranted(approval_id=asked.approval_id, extent=extent, by=by.name, way=by.way)]
+        def answer(found: Approval) -> list[EventBody]:
+            return [ApprovalGranted(approval_id=found.approval_id, extent=extent, by=by.name, way=by.way)]
 
         await self._answer(approval_id, by, "approve", answer, extent=extent, binds=binds)
 
     async def reject(self, approval_id: str, by: Answerer, *, comment: str = "") -> None:
-        """Say no; the model gets the comment. Raises as `approve`, and InputError for an endless comment."""
+        """Reject a call; the model gets the comment. Raises like `approve`, and InputError for a too long comment."""
         if len(comment) > MAX_COMMENT:
             raise InputError(f"The comment is longer than {MAX_COMMENT:,} characters.", code="approval.comment")
+        comment = comment.strip()
 
-        def answer(asked: Approval) -> list[EventBody]:
-            said = f': "{comment.strip()}"' if comment.strip() else "."
+        def answer(found: Approval) -> list[EventBody]:
             failed = ToolCallFailed(
-                call_id=asked.asked.call_id,
+                call_id=found.asked.call_id,
                 code="approval.rejected",
-                message=f"Rejected by {visible_label(by.name)}{said}",
+                message=f"Rejected by {visible_label(by.name)}" + (f': "{comment}"' if comment else "."),
                 duration_ms=0.0,
             )
-            rejected = ApprovalRejected(approval_id=asked.approval_id, comment=comment.strip(), by=by.name, way=by.way)
+            rejected = ApprovalRejected(approval_id=found.approval_id, comment=comment, by=by.name, way=by.way)
             return [rejected, failed]
 
         await self._answer(approval_id, by, "reject", answer)
 
     async def renew(self, approval_id: str, by: Answerer) -> None:
-        """Ask again: the task looks again at what the call would do. It is for one that expired, or for one that waits
-        and whose card is out of date, which only a person in the page or a terminal can see. Raises NotFound,
-        PolicyError, Conflict."""
+        """Request an approval again, after the task has planned the call again. It must be expired, or pending with an
+        outdated card, which only a person in a page or a terminal can see. Raises NotFound, PolicyError, Conflict."""
         for _ in range(_TRIES):
             found = await self._expect(approval_id, by, "renew")
-            stream = task_stream(found.task_id)
-            version = await self._log.version(stream)
+            version = await self._log.version(task_stream(found.task_id))
             pending = await self.list(task_id=found.task_id, statuses=["pending"])
             if found.status == "pending" and by.way.strength >= AuthStrength.CLI.strength:
                 facts: list[EventBody] = [ApprovalExpired(approval_id=found.approval_id, why="changed")]
                 facts += goes_on(by.name) if len(pending) == 1 and await self._waits(found.task_id) else []
-                with suppress(VersionConflict):
-                    await self._log.append(stream, _drafts(facts, found), expected_version=version)
+                if await self._append(found, facts, version):
                     return
                 continue
             if found.status != "expired" or found.why != "time":
                 raise await self._refused(found, by, "renew", "answered", self._late(found, by.way))
             if pending or not await self._waits(found.task_id):
-                words = "Nothing was asked anew: its task waits for another answer, or has gone on."
+                words = "Not requested again: its task waits for another answer, or has gone on."
                 raise await self._refused(found, by, "renew", "answered", Conflict(words, code="approval.expired"))
-            with suppress(VersionConflict):
-                await self._log.append(stream, _drafts(goes_on(by.name), found), expected_version=version)
+            if await self._append(found, goes_on(by.name), version):
                 return
         raise _busy()
 
     async def revoke(self, approval_id: str, by: Answerer) -> None:
-        """Take back a yes for the session. Raises NotFound, PolicyError, Conflict where there is none in force."""
+        """Revoke a yes for the session. Raises NotFound, PolicyError, Conflict if it is not in force."""
         for _ in range(_TRIES):
             found = await self._expect(approval_id, by, "revoke")
-            stream = task_stream(found.task_id)
-            version = await self._log.version(stream)
+            version = await self._log.version(task_stream(found.task_id))
             until = (await self.get(approval_id)).in_force_until()
             if until is None or until <= self._clock.now():
                 none = Conflict("This is no yes for the session that is in force.", code="approval.revoke")
                 raise await self._refused(found, by, "revoke", "expired", none)
-            expired = ApprovalExpired(approval_id=found.approval_id, why="revoked")
-            with suppress(VersionConflict):
-                await self._log.append(stream, _drafts([expired], found), expected_version=version)
+            if await self._append(found, [ApprovalExpired(approval_id=found.approval_id, why="revoked")], version):
                 return
         raise _busy()
 
@@ -219,7 +209,7 @@ class Approvals:
         return None
 
     async def expire(self) -> float | None:
-        """Record which ones' time is up; how many seconds the next one has left, None where none waits."""
+        """Record which approvals have expired; return the seconds until the next one does, None if none is pending."""
         now = self._clock.now()
         left: list[float] = []
         for found in map(_approval, await self._log.rows("approvals", where={"status": "pending"})):
@@ -234,16 +224,15 @@ class Approvals:
         approval_id: str,
         by: Answerer,
         act: _Act,
-        bodies: _Bodies,
+        bodies: Callable[[Approval], Sequence[EventBody]],
         *,
         extent: ApprovalScope = "once",
         binds: str = "",
     ) -> None:
         for _ in range(_TRIES):
             found = await self._expect(approval_id, by, act)
-            stream = task_stream(found.task_id)
-            version = await self._log.version(stream)
-            found = await self.get(approval_id)  # as of that version, or of a later one, which is refused below
+            version = await self._log.version(task_stream(found.task_id))
+            found = await self.get(approval_id)  # of that version or later; if later, the append below fails
             if found.status != "pending":
                 why: _Why = "expired" if found.status == "expired" else "answered"
                 raise await self._refused(found, by, act, why, self._late(found, by.way))
@@ -254,42 +243,50 @@ class Approvals:
                 changed = Conflict("The request changed. Please look again.", code="approval.changed")
                 raise await self._refused(found, by, act, "changed", changed)
             if extent == "session" and found.asked.cover is None:
-                raise await self._refused(found, by, act, "extent", _no_session())
-            others = await self.list(task_id=found.task_id, statuses=["pending"], limit=2)
-            # While another one of its task waits, so does the task.
-            then = goes_on(by.name) if len(others) == 1 and await self._waits(found.task_id) else []
-            with suppress(VersionConflict):
-                await self._log.append(stream, _drafts([*bodies(found), *then], found), expected_version=version)
+                words = "Approving for the session is not offered for this: approve it once, or reject it."
+                raise await self._refused(found, by, act, "extent", PolicyError(words, code="policy.extent"))
+            pending = await self.list(task_id=found.task_id, statuses=["pending"], limit=2)
+            # The task goes on if this was its only pending approval.
+            then = goes_on(by.name) if len(pending) == 1 and await self._waits(found.task_id) else []
+            if await self._append(found, [*bodies(found), *then], version):
                 return
         raise _busy()
 
+    async def _append(self, found: Approval, facts: Sequence[EventBody], version: int) -> bool:
+        """Append facts about an approval; return False if its task has changed since `version`."""
+        with suppress(VersionConflict):
+            recorder = user_recorder(self._log, found.session_id, found.task_id)
+            await recorder.append(*facts, expected_version=version)
+            return True
+        return False
+
     async def _expect(self, approval_id: str, by: Answerer, act: _Act) -> Approval:
-        """The approval, where this one may answer it. Raises NotFound, PolicyError."""
+        """Return the approval if `by` may answer it. Raises NotFound, PolicyError."""
         try:
             found = await self.get(approval_id)
         except NotFound as error:
             await self._note(approval_id, by, act, "unknown")
             raise error from None
         if by.session_id not in (None, found.session_id):
-            raise await self._refused(found, by, act, "session", _foreign())
+            foreign = PolicyError("This approval is not of the kernel's own session.", code="policy.session")
+            raise await self._refused(found, by, act, "session", foreign)
         if act == "approve" and by.way.strength < found.asked.needs.strength:
             raise await self._refused(found, by, act, "way", _too_weak(found.asked, by.way))
         return found
 
     async def _waits(self, task_id: TaskId) -> bool:
-        rows = await self._log.rows("tasks", where={"task_id": task_id}, limit=1)
-        return bool(rows) and rows[0]["status"] == TaskStatus.WAITING_APPROVAL
+        row = await find_task(self._log, task_id)
+        return row is not None and row["status"] == TaskStatus.WAITING_APPROVAL
 
     async def _expire(self, found: Approval) -> None:
-        stream = task_stream(found.task_id)
         expired = ApprovalExpired(approval_id=found.approval_id, why="time")
-        draft = Draft(body=expired, actor="system", source="hub", session_id=found.session_id, task_id=found.task_id)
+        recorder = user_recorder(self._log, found.session_id, found.task_id)
         for _ in range(_TRIES):
-            version = await self._log.version(stream)
+            version = await self._log.version(task_stream(found.task_id))
             if (await self.get(found.approval_id)).status != "pending":
                 return
             with suppress(VersionConflict):
-                await self._log.append(stream, [draft], expected_version=version)
+                await recorder.append(expired, actor="system", expected_version=version)
                 return
         raise _busy()
 
@@ -298,12 +295,12 @@ class Approvals:
         return error
 
     async def _note(self, approval_id: str, by: Answerer, act: _Act, why: _Why, found: Approval | None = None) -> None:
-        """In a stream of its own: nobody keeps a task from being answered by answering it wrongly all the time. Nor is
-        the log filled by that: each way into a session has only so many."""
-        door = (by.session_id, by.way)
-        self._noted[door] += 1
-        if self._noted[door] > MOST_NOTED:
-            if self._noted[door] == MOST_NOTED + 1:
+        """Record a refused answer, in another stream so that repeated wrong answers can't block the right one, and only
+        so many per session and way, so that they can't fill the log."""
+        source = (by.session_id, by.way)
+        self._noted[source] += 1
+        if self._noted[source] > MOST_NOTED:
+            if self._noted[source] == MOST_NOTED + 1:
                 log.warning(
                     "more than %s answers by %s did not count: no more of them are recorded", MOST_NOTED, by.way
                 )
@@ -315,7 +312,6 @@ class Approvals:
         await self._log.append(APPROVALS_STREAM, [draft])
 
     def _late(self, found: Approval, way: AuthStrength) -> Conflict:
-        """Only in a page it was a click."""
         at = f"{found.answered_at.astimezone():%H:%M}" if found.answered_at else ""
         match found.status:
             case "granted" | "rejected":
@@ -324,16 +320,16 @@ class Approvals:
                 words = f"Already answered: {visible_label(found.by)} {did} it at {at}. Your {what} did nothing."
                 return Conflict(words, code="approval.late")
             case "expired" if found.why == "time":
-                hint = "Have it asked anew with ozzie approvals renew, or with Ask again."
+                hint = "Request it again with ozzie approvals renew, or with Ask again."
                 return Conflict(f"Expired at {at}. Nothing was done.", hint=hint, code="approval.expired")
             case "expired":
                 return Conflict("It is not asked any more. Nothing was done.", code="approval.expired")
             case _:
-                return Conflict("It is waiting for an answer; there is nothing to ask anew.", code="approval.waiting")
+                return Conflict("It still waits for an answer: nothing is to be renewed.", code="approval.waiting")
 
 
 def _approval(row: Row) -> Approval:
-    """A row of the table `approvals`."""
+    """Return the approval in a row of the table `approvals`."""
     text = {name: str(value) for name, value in row.items()}
     return Approval(
         asked=decode(ApprovalRequested, loads(text["request"])),
@@ -351,20 +347,9 @@ def _approval(row: Row) -> Approval:
     )
 
 
-def _drafts(bodies: Iterable[EventBody], found: Approval) -> list[Draft]:
-    return [
-        Draft(body=body, actor="user", source="hub", session_id=found.session_id, task_id=found.task_id)
-        for body in bodies
-    ]
-
-
 def _cut(approval_id: str) -> str:
-    """What was given for an id, which may be anything."""
+    """Return a given id, which may be anything, for a message."""
     return visible_label(approval_id[:40])
-
-
-def _foreign() -> PolicyError:
-    return PolicyError("This approval is not of the kernel's own session.", code="policy.session")
 
 
 def _too_weak(asked: ApprovalRequested, way: AuthStrength) -> PolicyError:
@@ -381,23 +366,17 @@ def _too_weak(asked: ApprovalRequested, way: AuthStrength) -> PolicyError:
     )
 
 
-def _no_session() -> PolicyError:
-    return PolicyError(
-        "Approving for the session is not offered for this: approve it once, or reject it.", code="policy.extent"
-    )
-
-
 def _busy() -> Conflict:
     return Conflict("The task has too much to do right now. Your answer did nothing; give it again.", code="conflict")
 
 
 LOOK_S = 60.0
-"""At least so often it looks, while any waits or where the log could not be used: a timer stands still while a machine
-sleeps, and an approval's time does not."""
+"""The longest time between checks while approvals are pending or the log fails. A timer stops while the machine sleeps,
+but approvals expire."""
 
 
 class Expiry:
-    """Records, while a gateway runs, which approvals nobody answered in time."""
+    """Records expired approvals while a gateway runs."""
 
     def __init__(self, log_: EventLog, approvals: Approvals) -> None:
         self._approvals = approvals
@@ -409,7 +388,7 @@ class Expiry:
         self._work = asyncio.create_task(self._run(), name="approvals expire")
 
     def stop(self) -> None:
-        """At once: while somebody waited for its end, turns would get on in a gateway that stops."""
+        """Cancel without waiting, because turns would go on meanwhile."""
         if self._work is not None:
             self._work.cancel()
 
@@ -432,36 +411,30 @@ class Expiry:
                 pass
 
 
+@dataclass(frozen=True, slots=True)
 class Cards:
-    """Those of all approvals. `context_of` is what the tools are given that are called for a task."""
+    """Draws the cards of approvals. `context_of` returns the context of a task's calls."""
 
-    def __init__(
-        self,
-        log: EventLog,
-        approvals: Approvals,
-        registry: ToolRegistry,
-        context_of: Callable[[Row, Recorder], ToolContext],
-    ) -> None:
-        self._log = log
-        self._approvals = approvals
-        self._registry = registry
-        self._context_of = context_of
+    log: EventLog
+    approvals: Approvals
+    registry: ToolRegistry
+    context_of: Callable[[Row, Recorder], ToolContext]
 
     async def of(self, approval_id: str) -> Card:
-        """Return all that a person has to read before they answer. Nothing of it is recorded or kept.
+        """Return everything that a person must read before answering. It is never recorded.
 
-        Raises NotFound, and Conflict if it waits for no answer, or if the call would do something else by now.
+        Raises NotFound, and Conflict if the approval is not pending, or the call would now do something else.
         """
-        approval = await self._approvals.get(approval_id)
+        approval = await self.approvals.get(approval_id)
         asked = approval.asked
         if approval.status != "pending":
             raise Conflict("It waits for no answer, so there is nothing to read.", code="approval.ended")
-        tool = self._registry.find(asked.tool_id)
-        rows = await self._log.rows("tasks", where={"task_id": approval.task_id}, limit=1)
-        events = await self._log.read_stream(task_stream(approval.task_id))
+        tool = self.registry.find(asked.tool_id)
+        row = await find_task(self.log, approval.task_id)
+        events = await self.log.read_stream(task_stream(approval.task_id))
         call = fold_calls(event.body for event in events).get(asked.call_id)
-        if tool is None or call is None or call.requested is None or not rows:
+        if tool is None or call is None or call.requested is None or row is None:
             raise changed("The call, or its tool, is gone.")
-        recorder = Recorder(log=self._log, session_id=approval.session_id, task_id=approval.task_id)
-        context = msgspec.structs.replace(self._context_of(rows[0], recorder), key=asked.key)
+        recorder = Recorder(log=self.log, session_id=approval.session_id, task_id=approval.task_id)
+        context = msgspec.structs.replace(self.context_of(row, recorder), key=asked.key)
         return await draw(tool, call.requested.args, asked, context)

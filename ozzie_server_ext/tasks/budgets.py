@@ -1,7 +1,7 @@
-"""What tasks may still use up, and what turns, sessions and days have cost."""
+"""The budgets of tasks, and the cost of turns, sessions and days."""
 
 import asyncio
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, time, tzinfo
 from functools import partial
@@ -25,7 +25,7 @@ from ozzie_server_ext.models.ledger import AccountBalance
 from ozzie_server_ext.store.log import EventLog
 from ozzie_server_ext.store.projections.tasks import MOST_DEPTH
 from ozzie_server_ext.store.tables import Row
-from ozzie_server_ext.tasks.service import limits_of
+from ozzie_server_ext.tasks.rows import find_task, limits_of, session_of, task_of
 from ozzie_server_ext.tasks.times import TaskTimes
 
 _PAGE = 500
@@ -34,8 +34,8 @@ _ENDS = frozenset({ModelCallCompleted.type, ModelCallFailed.type})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DayUsage:
-    """Calls of models that ended on `day` (YYYY-MM-DD), as the table `usage` counts them; `cost` is what is known of
-    it, in 1e-9 USD."""
+    """The model calls that ended on `day` (YYYY-MM-DD), as in the table `usage`. `cost` is the known part in 1e-9
+    USD."""
 
     day: str
     calls: int = 0
@@ -70,7 +70,7 @@ class DayUsage:
 
 
 class TodaysUsage:
-    """Sums up today whenever it is asked, of the log what is new since. `zone` is the machine's where it is None."""
+    """Today's usage, updated from the log on each request. `zone` None means the machine's."""
 
     def __init__(self, log: EventLog, clock: Clock, zone: tzinfo | None = None) -> None:
         self._log = log
@@ -93,7 +93,7 @@ class TodaysUsage:
             return self._sum
 
     async def _before(self, midnight: datetime) -> int:
-        """A position that all of the day lies behind. Found from the log's end: a day is little of it."""
+        """Return a position before all events of the day, searched from the end of the log."""
         before: int | None = None
         while True:
             page = await self._log.read(types=_ENDS, before=before, limit=_PAGE, newest_first=True)
@@ -105,15 +105,15 @@ class TodaysUsage:
 
 
 def today(now: datetime, zone: tzinfo | None = None) -> tuple[str, datetime]:
-    """The day that it is in `zone` (None: the machine's), and in UTC the moment at which it began."""
+    """Return the date in `zone` (None: the machine's), and when it began, in UTC."""
     date = now.astimezone(zone).date()
     midnight = datetime.combine(date, time.min)
-    # Without a zone, Python takes a time for one of the machine's.
+    # Python takes a time without a zone for one of the machine's.
     return date.isoformat(), (midnight if zone is None else midnight.replace(tzinfo=zone)).astimezone(UTC)
 
 
 def limits_under(settings: Settings) -> Limits:
-    """The limits that a task is created with."""
+    """Return the limits of a new task."""
     budget = settings.budgets.task
     return Limits(
         max_rounds=settings.agent.max_rounds,
@@ -123,8 +123,8 @@ def limits_under(settings: Settings) -> Limits:
     )
 
 
-async def standing_of(log: EventLog, account: Account) -> AccountBalance:
-    """What the log has of an account."""
+async def balance_of(log: EventLog, account: Account) -> AccountBalance:
+    """Return the balance of an account by the log."""
     rows = await log.rows("budgets", where={"scope": account.scope, "key": account.key}, limit=1)
     if not rows:
         return AccountBalance()
@@ -137,8 +137,7 @@ async def standing_of(log: EventLog, account: Account) -> AccountBalance:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BudgetUse:
-    """One budget and what was used of it; None where it has no such limit. Limits with what was allowed in addition.
-    Money in 1e-9 USD."""
+    """A budget and its use. Limits include what was allowed in addition; None means no limit. Money is in 1e-9 USD."""
 
     scope: Scope
     cost_limit: int | None
@@ -148,26 +147,20 @@ class BudgetUse:
     on_breach: OnBreach
 
 
-async def uses_of(log: EventLog, budgets: Iterable[Budget]) -> list[BudgetUse]:
-    """What was used of each budget."""
-    found: list[BudgetUse] = []
-    for budget in budgets:
-        standing = await standing_of(log, budget.account)
-        found.append(
-            BudgetUse(
-                scope=budget.account.scope,
-                cost_limit=None if budget.cost is None else budget.cost + standing.raised.cost,
-                cost_used=standing.settled.cost,
-                tokens_limit=None if budget.tokens is None else budget.tokens + standing.raised.tokens,
-                tokens_used=standing.settled.tokens,
-                on_breach=budget.on_breach,
-            )
-        )
-    return found
+async def _use_of(log: EventLog, budget: Budget) -> BudgetUse:
+    balance = await balance_of(log, budget.account)
+    return BudgetUse(
+        scope=budget.account.scope,
+        cost_limit=None if budget.cost is None else budget.cost + balance.raised.cost,
+        cost_used=balance.settled.cost,
+        tokens_limit=None if budget.tokens is None else budget.tokens + balance.raised.tokens,
+        tokens_used=balance.settled.tokens,
+        on_breach=budget.on_breach,
+    )
 
 
 def shared_budgets(settings: BudgetsSettings, session_id: SessionId, project: Path, day: str) -> tuple[Budget, ...]:
-    """Those that turns share, as far as they have limits."""
+    """Return the limited budgets that turns share."""
     budgets = (
         _budget(Account("session", session_id), settings.session),
         _budget(Account("project", str(project)), settings.project),
@@ -185,7 +178,7 @@ class TaskLimits(NamedTuple):
 
 
 class TaskBudgets:
-    """The budgets that tasks count against. `settings` returns the configured ones of the moment."""
+    """The budgets that tasks count against. `settings` returns the current configuration."""
 
     def __init__(
         self, log: EventLog, times: TaskTimes, settings: Callable[[], BudgetsSettings], project: Path, clock: Clock
@@ -197,15 +190,13 @@ class TaskBudgets:
         self._clock = clock
 
     async def lineage(self, row: Row) -> list[TaskLimits]:
-        """Return the task of a row of `tasks`, then those that delegated it, the nearest first. What a task uses, they
-        use too."""
-        found = [_limits_in(row)]
-        while row["parent_id"] is not None and len(found) <= MOST_DEPTH:
-            rows = await self._log.rows("tasks", where={"task_id": row["parent_id"]}, limit=1)
-            if not rows:
-                break
-            (row,) = rows
-            found.append(_limits_in(row))
+        """Return a task, then those above it, the nearest first. The use of a task counts for all of them."""
+        found: list[TaskLimits] = []
+        current: Row | None = row
+        while current is not None and len(found) <= MOST_DEPTH:
+            parent = current["parent_id"]
+            found.append(TaskLimits(task_of(current), limits_of(current), parent is not None))
+            current = None if parent is None else await find_task(self._log, str(parent))
         return found
 
     def now(self, lineage: Sequence[TaskLimits], session_id: SessionId) -> Allowance:
@@ -218,7 +209,7 @@ class TaskBudgets:
         return Allowance(budgets=budgets, project=str(self._project), day=day)
 
     async def deadline(self, task: TaskLimits) -> Deadline | None:
-        """Return how long the task may work, with what was allowed in addition; None without such a limit."""
+        """Return the task's time limit, including what was allowed in addition; None if there is none."""
         if task.limits.deadline_s is None:
             return None
         events = await self._log.read_stream(task_stream(task.task_id))
@@ -227,12 +218,8 @@ class TaskBudgets:
         return Deadline(limit_s=limit_s, budget=budget_of(*task, self._settings()), within=within)
 
 
-def _limits_in(row: Row) -> TaskLimits:
-    return TaskLimits(TaskId(str(row["task_id"])), limits_of(row), row["parent_id"] is not None)
-
-
 def budget_of(task_id: TaskId, limits: Limits, is_part: bool, settings: BudgetsSettings) -> Budget:
-    """That of a task with these limits; `is_part`: another one delegated it."""
+    """Return the budget of a task with these limits. `is_part`: it was delegated."""
     return Budget(
         account=Account("task", task_id),
         cost=limits.max_cost,
@@ -245,7 +232,7 @@ def budget_of(task_id: TaskId, limits: Limits, is_part: bool, settings: BudgetsS
 
 
 def raised_ms(event: Event) -> int:
-    """The time that a person allowed with that event."""
+    """Return the time that a person allowed with this event."""
     match event.body:
         case BudgetRaised(scope="task", measure="time", amount=amount):
             return amount
@@ -262,7 +249,7 @@ MOST_TURNS = 100
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Spent:
-    """Tokens and money (1e-9 USD). With `cost_known` false, `cost` is what is known of it: the rest has no price."""
+    """Tokens and money (1e-9 USD). If not `cost_known`, `cost` is a lower bound."""
 
     input_tokens: int = 0
     output_tokens: int = 0
@@ -271,7 +258,7 @@ class Spent:
 
     @classmethod
     def of_row(cls, row: Row) -> "Spent":
-        """Of a row of `tasks` or `sessions`."""
+        """From a row of `tasks` or `sessions`."""
         return cls(
             input_tokens=cast(int, row["input_tokens"]),
             output_tokens=cast(int, row["output_tokens"]),
@@ -291,7 +278,7 @@ class Spent:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TurnCost:
-    """One turn: `title` is the beginning of its message, `models` are the names of those that were called for it."""
+    """One turn: `title` is the beginning of its message, `models` are the aliases of the models called for it."""
 
     task_id: str
     title: str
@@ -303,9 +290,8 @@ class TurnCost:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Costs:
-    """The newest turns of a session, oldest first; `has_earlier` tells that there are more. `today` holds every
-    session of this home; `day` is the one that it is where the gateway runs; `budgets` are those that the session
-    shares."""
+    """The newest turns of a session, oldest first; `has_earlier`: there are more. `today` counts all sessions of this
+    home on `day`, the date where the gateway runs; `budgets` are those that the session shares."""
 
     turns: list[TurnCost]
     has_earlier: bool
@@ -318,9 +304,9 @@ class Costs:
 async def costs_of(
     log: EventLog, usage: TodaysUsage, session: Row, *, budgets: BudgetsSettings, project: Path
 ) -> Costs:
-    """What the session of this row has cost, and how that stands to the budgets."""
-    session_id = SessionId(str(session["session_id"]))
-    # What was delegated counts for the task that did.
+    """Return the costs of a session, and the use of its budgets."""
+    session_id = session_of(session)
+    # Delegated tasks count for the task that delegated them.
     own: dict[str, Json] = {"session_id": session_id, "parent_id": None}
     rows = await log.rows("tasks", where=own, order_by="created_at", descending=True, limit=MOST_TURNS + 1)
     shown = list(reversed(rows[:MOST_TURNS]))
@@ -347,5 +333,5 @@ async def costs_of(
         session=Spent.of_row(session),
         today=Spent.of_day(today),
         day=today.day,
-        budgets=await uses_of(log, shared_budgets(budgets, session_id, project, today.day)),
+        budgets=[await _use_of(log, each) for each in shared_budgets(budgets, session_id, project, today.day)],
     )

@@ -1,4 +1,4 @@
-"""What may follow on what is being typed, and what a word of it stands for."""
+"""Completion of the text at a cursor, and inspection of the word there."""
 
 import asyncio
 import heapq
@@ -37,7 +37,7 @@ from ozzie_server_ext.tools.registry import ToolRegistry
 from ozzie_server_ext.tools.safe_open import open_below, parts_below
 
 MOST_LOOKED_AT = 10_000
-"""Names of one folder that are looked at; more would take longer than a person waits for a completion."""
+"""The number of entries of a folder that are read; more would take too long for a completion."""
 MOST_FOUND = 200
 HEAD_BYTES = 4096
 HEAD_LINES = 10
@@ -47,7 +47,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Entry:
-    """`path` is relative to the project; a folder's ends with a slash."""
+    """`path` is relative to the project and, for a folder, ends with a slash."""
 
     path: str
     kind: Literal["folder", "file"]
@@ -55,8 +55,8 @@ class Entry:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileFacts:
-    """What is at a path. `head` holds a text file's first lines; `entries` counts what lies in a folder; `picture` is
-    the media type of one that can be shown to a model."""
+    """A file or folder. `head` has a text file's first lines; `entries` is a folder's number of entries; `picture` is
+    the media type of a picture that can be shown to a model."""
 
     path: str
     kind: Literal["folder", "file"]
@@ -70,37 +70,37 @@ class FileFacts:
 
 
 class ProjectFiles:
-    """Looks below one folder, in a thread, one look at a time: a disk that hangs costs one thread and no more."""
+    """Reads below one folder, in one thread at a time, so that a hanging disk blocks one thread only."""
 
     def __init__(self, project: Path) -> None:
         self._project = project
-        self._looking: asyncio.Future[Any] | None = None
+        self._reading: asyncio.Future[Any] | None = None
 
     async def completions(self, typed: str) -> list[Entry]:
-        """What `typed` may become: entries of its folder whose names begin with its last component, by name. Hidden
-        ones only where that begins with a dot; symbolic links, which no tool follows, never.
+        """Return the entries of the typed folder whose names begin with the last component, sorted by name. Hidden ones
+        only if that begins with a dot; symbolic links, which no tool follows, never.
 
-        Raises Unavailable where an earlier look has not come back yet.
+        Raises Unavailable while an earlier read hangs.
         """
-        return await self._look(lambda: _completions(self._project, typed))
+        return await self._in_thread(lambda: _completions(self._project, typed))
 
     async def facts(self, path: str) -> FileFacts:
-        """What is at `path`. Raises ToolFailed where it is not there or not offered, and Unavailable."""
-        return await self._look(lambda: _facts(self._project, path))
+        """Return the facts about `path`. Raises ToolFailed if it does not exist or is hidden, and Unavailable."""
+        return await self._in_thread(lambda: _facts(self._project, path))
 
-    async def _look(self, look: Callable[[], T]) -> T:
-        if self._looking is not None and not self._looking.done():
+    async def _in_thread(self, read: Callable[[], T]) -> T:
+        if self._reading is not None and not self._reading.done():
             raise Unavailable("The project's disk has not answered yet.", hint="Try again in a moment.")
-        looking = asyncio.ensure_future(asyncio.to_thread(look))
-        # Asked for here, because who waits for it may have given up by then; that does not end the thread.
-        looking.add_done_callback(lambda done: done.cancelled() or done.exception())
-        self._looking = looking
-        return await asyncio.shield(looking)
+        reading = asyncio.ensure_future(asyncio.to_thread(read))
+        # The caller may have given up before the thread ends, so its exception is retrieved here.
+        reading.add_done_callback(lambda done: done.cancelled() or done.exception())
+        self._reading = reading
+        return await asyncio.shield(reading)
 
 
 def _completions(project: Path, typed: str) -> list[Entry]:
     folder, slash, start = typed.rpartition("/")
-    # "@/" and "@//" would be read as the project's own folder: nothing is completed to what no tool then takes.
+    # "@/" would be read as the project's folder, but no tool accepts such a path.
     if slash and not folder:
         return []
     try:
@@ -133,7 +133,7 @@ def _fits(entry: Entry, before: str, start: str) -> bool:
 
 
 def _facts(project: Path, path: str) -> FileFacts:
-    parts_below(path)  # what is hidden is not looked into
+    parts_below(path)  # raises for hidden paths
     try:
         return _file(project, path)
     except ToolFailed as error:
@@ -143,7 +143,7 @@ def _facts(project: Path, path: str) -> FileFacts:
             raise error from None
         except OSError as failed:
             raise _unreadable(path, failed) from None
-    except OSError as failed:  # the project itself is gone, or its disk fails
+    except OSError as failed:  # the project is gone, or its disk fails
         raise _unreadable(path, failed) from None
 
 
@@ -156,7 +156,7 @@ def _file(project: Path, path: str) -> FileFacts:
         info = os.fstat(file.fileno())
         raw = file.read(HEAD_BYTES)
     text = raw.decode("utf-8", "replace")
-    is_text = b"\0" not in raw and text.count("\ufffd") <= 1  # one may be a character that was cut in two
+    is_text = b"\0" not in raw and text.count("\ufffd") <= 1  # one may be a truncated character
     lines = text.replace("\r\n", "\n").split("\n") if is_text and raw else []
     is_whole = len(raw) == info.st_size and len(lines) <= HEAD_LINES + (lines[-1:] == [""])
     return FileFacts(
@@ -190,10 +190,10 @@ def _folder(project: Path, path: str) -> FileFacts:
 
 
 WAIT_S = 1.5
-"""How long a completion may take, whatever hangs below it; a kernel waits 2 s in all."""
+"""How long a completion may take; a kernel waits 2 s in all."""
 MOST_MATCHES = 200
 DETAIL_CHARS = 60
-"""So much is told of a model beside its name: a list of matches has room for a line."""
+"""The length of the details of a model, which have one line beside its name."""
 
 _MODEL_AT_END = re.compile(r"[ \t]*%model[ \t]+(\S*)\Z")
 _SESSION_AT_END = re.compile(r"[ \t]*%session[ \t]+(?:resume|archive|close)[ \t]+(.*)\Z")
@@ -201,7 +201,7 @@ _SESSION_AT_END = re.compile(r"[ \t]*%session[ \t]+(?:resume|archive|close)[ \t]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Match:
-    """`text` takes the place of what was typed. `kind`: file, folder, model or session; `detail` is for people."""
+    """`text` replaces the typed text. `kind`: file, folder, model or session; `detail` is for people."""
 
     text: str
     kind: str
@@ -210,7 +210,7 @@ class Match:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Completions:
-    """What may stand between `start` and `end`, in characters of the text, as Jupyter counts them."""
+    """The matches for the text between `start` and `end`, in characters as Jupyter counts them."""
 
     start: int
     end: int
@@ -218,7 +218,7 @@ class Completions:
 
 
 class Completion:
-    """Completes text. Whatever can't be found in time is left out: nobody wants an error while typing."""
+    """Completes text. It never raises: on an error or a timeout there are no matches."""
 
     def __init__(self, sessions: Sessions, models: ModelService, files: ProjectFiles) -> None:
         self._sessions = sessions
@@ -226,7 +226,8 @@ class Completion:
         self._files = files
 
     async def complete(self, text: str, cursor: int, *, own: SessionId | None, sees_all: bool) -> Completions:
-        """`own` is the caller's session; others are named to it only where it `sees_all`."""
+        """Return the completions at the cursor. `own` is the caller's session; others are offered only if it
+        `sees_all`."""
         cursor = min(max(cursor, 0), len(text))
         try:
             async with asyncio.timeout(WAIT_S):
@@ -259,10 +260,10 @@ class Completion:
 
 
 def fitting_models(listing: JsonObject, typed: str) -> list[Match]:
-    """The models of `ModelService.listing` whose names begin with what was typed: those with a name here, then what
-    is only offered."""
+    """Return the models of `ModelService.listing` whose names begin with the typed text: configured ones, then others
+    that were found here."""
     named = [
-        Match(text=str(model["name"]), kind="model", detail=_told_of(model)) for model in objects(listing.get("models"))
+        Match(text=str(model["name"]), kind="model", detail=_detail(model)) for model in objects(listing.get("models"))
     ]
     offered = [
         Match(text=str(offer["choose"]), kind="model", detail=str(offer["found"]))
@@ -279,16 +280,16 @@ def fitting_models(listing: JsonObject, typed: str) -> list[Match]:
     ]
 
 
-def _told_of(model: JsonObject) -> str:
-    """ "openai/gpt-4o-mini, fast, jurisdiction us"; of an alias, the name that it stands for."""
+def _detail(model: JsonObject) -> str:
+    """Return "openai/gpt-4o-mini, fast, jurisdiction us", or the name that an alias stands for."""
     tags = model.get("tags")
     stands_for = f"= {model['model']}" if model["driver"] == "alias" else f"{model['driver']}/{model['model']}"
-    told = ", ".join(filter(None, [stands_for, tag_words(tags) if isinstance(tags, dict) else ""]))
-    return cut_end(visible_label(told), DETAIL_CHARS)
+    detail = ", ".join(filter(None, [stands_for, tag_words(tags) if isinstance(tags, dict) else ""]))
+    return cut_end(visible_label(detail), DETAIL_CHARS)
 
 
 def fitting_sessions(rows: Iterable[Row], typed: str, own: SessionId | None) -> list[Match]:
-    """Sessions by what resolves to them (`Sessions.find`): their title where no other has it, else their id."""
+    """Return the matching sessions by a text that `Sessions.find` resolves: a unique title, otherwise the id."""
     rows = list(rows)
     titles = Counter(str(row["title"]).casefold() for row in rows)
     wanted = typed.strip().casefold()
@@ -305,13 +306,13 @@ def fitting_sessions(rows: Iterable[Row], typed: str, own: SessionId | None) -> 
 
 
 def _resolves(title: str) -> bool:
-    """Whether the title finds its session: one that looks like an id would find another."""
+    """Whether `Sessions.find` finds the session by its title, which must not look like an id."""
     return _is_plain(title) and not title.startswith("sess_")
 
 
 def _is_plain(text: str) -> bool:
-    """Whether `text` can stand in a list as it is. What could draw on a terminal or hide its end is not offered:
-    escaped, it would name something else."""
+    """Whether `text` can be shown without escapes. Others, such as control characters, are not offered: escaped, the
+    text would name something else."""
     return bool(text) and visible_label(text) == text
 
 
@@ -324,8 +325,8 @@ _WHO = {"configuration": "the configuration", "Ollama": "Ollama", "litellm": "li
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Card:
-    """What a thing is: its kind and name, a sentence, facts as label and value, and a sample of what is in it. All of
-    it is text as it was found; who shows it escapes it."""
+    """The description of a thing: kind, name, a sentence, facts with labels, and a sample of its content. Its texts are
+    unescaped."""
 
     kind: str
     name: str
@@ -334,26 +335,19 @@ class Card:
     sample: str = ""
 
 
+@dataclass(frozen=True, slots=True)
 class Inspection:
-    """Finds out what stands at a cursor."""
+    """Describes the thing at a cursor."""
 
-    def __init__(
-        self,
-        sessions: Sessions,
-        models: ModelService,
-        details: ModelDetails,
-        tools: ToolRegistry,
-        files: ProjectFiles,
-    ) -> None:
-        self._sessions = sessions
-        self._models = models
-        self._details = details
-        self._tools = tools
-        self._files = files
+    sessions: Sessions
+    models: ModelService
+    details: ModelDetails
+    tools: ToolRegistry
+    files: ProjectFiles
 
     async def inspect(self, text: str, cursor: int, *, sees_all: bool) -> Card | None:
-        """The thing at the cursor; None where there is none, or where it could not be looked up in time. Sessions are
-        looked up only for who `sees_all`."""
+        """Return the card of the thing at the cursor; None if there is none, or on an error or a timeout. Sessions only
+        if the caller `sees_all`."""
         cursor = min(max(cursor, 0), len(text))
         try:
             async with asyncio.timeout(WAIT_S):
@@ -365,26 +359,26 @@ class Inspection:
         start = text.rfind("\n", 0, cursor) + 1
         line = text[start:].split("\n", 1)[0]
         if found := _MODEL.match(line):
-            return model_card(await self._details.glance(found[1]), await self._models.listing())
+            return model_card(await self.details.glance(found[1]), await self.models.listing())
         if found := _SESSION.fullmatch(line):
             return await self._session(found[1].rstrip()) if sees_all else None
         if mention := mention_at(text, cursor):
             return await self._file(mention)
-        tool = self._tools.find(_word(line, cursor - start))
+        tool = self.tools.find(_word(line, cursor - start))
         return tool_card(tool) if tool is not None else None
 
     async def _session(self, named: str) -> Card:
-        return session_card(await self._sessions.row(await self._sessions.find(named)))
+        return session_card(await self.sessions.row(await self.sessions.find(named)))
 
     async def _file(self, mention: Mention) -> Card:
         try:
-            return file_card(await self._files.facts(mention.path))
+            return file_card(await self.files.facts(mention.path))
         except InputError as error:
             return Card(kind="file", name=mention.path, about=str(error))
 
 
 def tool_card(tool: Tool) -> Card:
-    """The tool's contract: what the model is told, and what Ozzie holds it to."""
+    """Return a tool's description and metadata."""
     meta, spec = tool.meta, tool.spec
     facts = [
         ("Side effect", EFFECTS_AT_LENGTH[meta.side_effect]),
@@ -399,7 +393,7 @@ def tool_card(tool: Tool) -> Card:
 
 
 def model_card(found: ModelGlance, listing: JsonObject) -> Card:
-    """What a name stands for, how that model is, and what is known of it; `listing` tells what is only offered."""
+    """Return what a name stands for, and the model's state and capabilities. `listing` has the models found here."""
     offers = [str(offer["found"]) for offer in objects(listing.get("offers")) if offer["choose"] == found.name]
     stands_for = f"{found.driver}/{found.model}"
     if found.provider not in ("", found.name):
@@ -469,7 +463,7 @@ def _moment(seconds: float) -> str:
 
 
 def _word(line: str, at: int) -> str:
-    """The word at a place of a line; nothing of a command's own name, as in `%%python`."""
+    """Return the word at a position of a line, unless it is the name of a magic as in `%%python`."""
     for match in _WORD.finditer(line[:4096]):
         if match.start() <= at <= match.end() and line[: match.start()][-1:] != "%":
             return match[0].rstrip(".")
@@ -482,11 +476,11 @@ def _properties(schema: JsonObject) -> Iterator[str]:
 
 
 def _parameter(name: str, schema: Any) -> str:
-    """ "text, needed. Relative to the project folder." """
+    """Return "text, needed. Relative to the project folder." """
     found = schema["properties"][name]
     kind = {"string": "text", "integer": "whole number", "number": "number", "boolean": "true or false"}.get(
         found.get("type", ""), found.get("type", "any")
     )
     needed = "needed" if name in schema.get("required", ()) else f"otherwise {found.get('default')!r}"
-    said = str(found.get("description", ""))
-    return f"{kind}, {needed}. {said}".strip() if said else f"{kind}, {needed}"
+    description = str(found.get("description", ""))
+    return f"{kind}, {needed}. {description}".strip() if description else f"{kind}, {needed}"

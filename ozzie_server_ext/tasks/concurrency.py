@@ -1,4 +1,4 @@
-"""How many tasks run at once and who is next, and which of them only wait."""
+"""How many tasks run at once, which is next, and which running tasks only wait for others."""
 
 import asyncio
 from collections import Counter, deque
@@ -12,28 +12,28 @@ from ozzie_server_ext.config.settings import Settings
 from ozzie_server_ext.domain.ids import SessionId, TaskId
 from ozzie_server_ext.store.log import EventLog
 from ozzie_server_ext.store.tables import Row
+from ozzie_server_ext.tasks.rows import find_task, session_of, task_of
 
-MOST_TOLD = 20
-"""Of those that wait, how many are told how many are before them, each time that somebody goes. Whoever waits behind
-them has time."""
+MOST_NOTIFIED = 20
+"""How many waiters are told their position after each change. Those behind them have time."""
 MOST_KNOWN = 1000
-"""Tasks that delegate, of which it is remembered whether a step is above."""
+"""The size of the cache of `TaskSlots`."""
 
-Tell = Callable[[int], None]
-"""Tells whoever waits how many are before it."""
+OnPosition = Callable[[int], None]
+"""Receives the number of waiters ahead."""
 
 
 @dataclass(eq=False, slots=True)
 class _Waiter:
-    tell: Tell
+    on_position: OnPosition
     number: int
-    given: "asyncio.Future[None]" = field(default_factory=lambda: asyncio.get_running_loop().create_future())
+    granted: "asyncio.Future[None]" = field(default_factory=lambda: asyncio.get_running_loop().create_future())
     ahead: int = -1
 
 
-class Places:
-    """Those of one kind; `most` of them at once, as it is now. Of several groups that wait, the one that has the fewest
-    is next, and of these the one that came first."""
+class FairSlots:
+    """A semaphore that is fair between groups: the group with the fewest slots is next, and among those the one that
+    came first. `most` returns the current number of slots."""
 
     def __init__(self, most: Callable[[], int]) -> None:
         self._most = most
@@ -42,54 +42,54 @@ class Places:
         self._count = 0
 
     @asynccontextmanager
-    async def place(self, group: str, tell: Tell = lambda ahead: None) -> AsyncIterator[None]:
-        """One of them, once there is one."""
-        await self._take(group, tell)
+    async def slot(self, group: str, on_position: OnPosition = lambda ahead: None) -> AsyncIterator[None]:
+        """Wait for a slot and hold it."""
+        await self._acquire(group, on_position)
         try:
             yield
         finally:
-            self._leave(group)
+            self._release(group)
 
-    async def _take(self, group: str, tell: Tell) -> None:
+    async def _acquire(self, group: str, on_position: OnPosition) -> None:
         self._count += 1
-        waiter = _Waiter(tell, self._count)
+        waiter = _Waiter(on_position, self._count)
         self._waiting.setdefault(group, deque()).append(waiter)
-        self._give()
+        self._grant()
         try:
-            await waiter.given
+            await waiter.granted
         except asyncio.CancelledError:
-            if waiter.given.done() and not waiter.given.cancelled():  # it was given in that very moment
-                self._leave(group)
+            if waiter.granted.done() and not waiter.granted.cancelled():  # granted at the same moment
+                self._release(group)
             else:
                 self._forget(group, waiter)
-                self._give()
+                self._grant()
             raise
 
-    def _leave(self, group: str) -> None:
+    def _release(self, group: str) -> None:
         self._held[group] -= 1
         if not self._held[group]:
             del self._held[group]
-        self._give()
+        self._grant()
 
-    def _give(self) -> None:
+    def _grant(self) -> None:
         while self._waiting and self._held.total() < max(self._most(), 1):
             group = min(self._waiting, key=lambda each: (self._held[each], self._waiting[each][0].number))
             waiter = self._waiting[group][0]
             self._forget(group, waiter)
             self._held[group] += 1
-            waiter.given.set_result(None)
+            waiter.granted.set_result(None)
         order = nsmallest(
-            MOST_TOLD,
+            MOST_NOTIFIED,
             (
                 (self._held[group] + index, waiter.number, waiter)
                 for group, waiters in self._waiting.items()
-                for index, waiter in enumerate(islice(waiters, MOST_TOLD))
+                for index, waiter in enumerate(islice(waiters, MOST_NOTIFIED))
             ),
         )
         for ahead, (_, _, waiter) in enumerate(order):
             if waiter.ahead != ahead:
                 waiter.ahead = ahead
-                waiter.tell(ahead)
+                waiter.on_position(ahead)
 
     def _forget(self, group: str, waiter: _Waiter) -> None:
         self._waiting[group].remove(waiter)
@@ -97,58 +97,57 @@ class Places:
             del self._waiting[group]
 
 
-class TaskPlaces:
-    """Finds the place that a task needs."""
+class TaskSlots:
+    """The slots of tasks: turns of sessions and steps of skills are limited separately; runs need none."""
 
     def __init__(
-        self, log: EventLog, settings: Callable[[], Settings], tell: Callable[[SessionId, TaskId, int], None]
+        self, log: EventLog, settings: Callable[[], Settings], on_position: Callable[[SessionId, TaskId, int], None]
     ) -> None:
-        """`settings` are those of the moment; `tell` tells whoever watches a task how many are before it."""
         self._log = log
-        self._turns = Places(lambda: settings().tasks.max_running)
-        self._steps = Places(lambda: settings().skills.max_parallel_steps)
-        self._tell = tell
+        self._turns = FairSlots(lambda: settings().tasks.max_running)
+        self._steps = FairSlots(lambda: settings().skills.max_parallel_steps)
+        self._on_position = on_position
         self._within_step: dict[str, bool] = {}
 
     @asynccontextmanager
-    async def of(self, row: Row) -> AsyncIterator[None]:
-        """The place of the task of that row, once there is one; nothing where it takes none."""
-        task_id, session_id, parent = TaskId(str(row["task_id"])), str(row["session_id"]), row["parent_id"]
+    async def slot(self, row: Row) -> AsyncIterator[None]:
+        """Wait for the slot of a task and hold it; return at once if it needs none."""
+        task_id, session_id, parent = task_of(row), session_of(row), row["parent_id"]
         if row["mode"] == "GRAPH" or (parent is not None and await self._is_within_step(str(parent))):
             yield
             return
-        places, group = (self._turns, session_id) if parent is None else (self._steps, str(parent))
-        async with places.place(group, lambda ahead: self._tell(SessionId(session_id), task_id, ahead)):
+        slots, group = (self._turns, str(session_id)) if parent is None else (self._steps, str(parent))
+        async with slots.slot(group, lambda ahead: self._on_position(session_id, task_id, ahead)):
             yield
 
     async def _is_within_step(self, task_id: str) -> bool:
-        """Whether that task, or one above it, is a step that has a place."""
+        """Whether the task, or one above it, is a step that holds a slot."""
         if (known := self._within_step.get(task_id)) is None:
-            rows = await self._log.rows("tasks", where={"task_id": task_id}, limit=1)
-            parent = rows[0]["parent_id"] if rows else None
-            known = parent is not None and (rows[0]["mode"] != "GRAPH" or await self._is_within_step(str(parent)))
+            row = await find_task(self._log, task_id)
+            known = row is not None and row["parent_id"] is not None
+            if row is not None and known and row["mode"] == "GRAPH":
+                known = await self._is_within_step(str(row["parent_id"]))
             if len(self._within_step) >= MOST_KNOWN:
                 del self._within_step[next(iter(self._within_step))]
             self._within_step[task_id] = known
         return known
 
 
-class Resting:
-    """What such a task waits for counts by itself: a task that runs does, one that waits for a person does not."""
+class IdleTasks:
+    """The running tasks that only wait, such as a run whose steps wait for a person."""
 
     def __init__(self) -> None:
-        self._asked: dict[TaskId, Callable[[], bool]] = {}
+        self._checks: dict[TaskId, Callable[[], bool]] = {}
 
     @contextmanager
-    def where(self, task_id: TaskId, rests: Callable[[], bool]) -> Iterator[None]:
-        """Within it, that task rests as long as `rests` says so."""
-        self._asked[task_id] = rests
+    def track(self, task_id: TaskId, is_idle: Callable[[], bool]) -> Iterator[None]:
+        """Use `is_idle` for the task inside of the `with`."""
+        self._checks[task_id] = is_idle
         try:
             yield
         finally:
-            del self._asked[task_id]
+            del self._checks[task_id]
 
-    def rests(self, task_id: TaskId) -> bool:
-        """Whether it does now."""
-        rests = self._asked.get(task_id)
-        return rests is not None and rests()
+    def is_idle(self, task_id: TaskId) -> bool:
+        check = self._checks.get(task_id)
+        return check is not None and check()

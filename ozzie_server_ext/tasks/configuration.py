@@ -1,4 +1,4 @@
-"""Settings and secrets in force: read again when their files change, and recorded when they do."""
+"""The settings and secrets in force: reloaded and recorded when their files change."""
 
 import asyncio
 import hashlib
@@ -25,7 +25,7 @@ CONFIG_STREAM = "config"
 
 
 class Configuration:
-    """`current` is what counts; `error` says why the files on disk are not it, empty where they are."""
+    """`current` has the settings in force; `error` says why the files on disk are not, or is empty."""
 
     def __init__(self, home: Home, project: Path, event_log: EventLog, blobs: BlobStore) -> None:
         self._home = home
@@ -48,7 +48,7 @@ class Configuration:
         self.error = ""
 
     async def refresh(self) -> Config:
-        """Read the files again if any changed, and record the change. A broken file leaves the settings as they are."""
+        """Read the files again if any changed, and record the change. An invalid file leaves the settings unchanged."""
         async with self._refreshing:
             stamps = stamps_of(self._files)
             if stamps != self._stamps:
@@ -85,14 +85,14 @@ class Configuration:
 
 SECRETS_STREAM = "secrets"
 KEYRING_S = 5.0
-"""How long a start waits for the system's keyring; later it is taken as it comes."""
+"""How long a start waits for the system's keyring, which may answer later."""
 
 
 class SecretChanges:
-    """Commands change the vault without the gateway. `refresh` notices that: it records what was changed, once, and
-    calls `on_changed`, so that nobody goes on with a value that is no more.
+    """Follows the vault, which commands change without the gateway. `refresh` records each change once and calls
+    `on_changed`, so that no old value is used.
 
-    `warning` says what is wrong with the vault; empty where all is well or there is none.
+    `warning` says what is wrong with the vault, or is empty.
     """
 
     def __init__(self, vault: Vault, event_log: EventLog, on_changed: Callable[[], Awaitable[None]]) -> None:
@@ -104,9 +104,9 @@ class SecretChanges:
         self.warning = ""
 
     async def refresh(self, *, patiently: bool = False) -> None:
-        """Look at the vault again. What is wrong with it is said in `warning`, and keeps nobody from anything else.
+        """Check the vault again. Problems are only set as `warning`.
 
-        `patiently`: open it too, where the system's keyring does, which may ask somebody.
+        `patiently`: also open it with the system's keyring, which may ask a person.
         """
         if patiently:
             await self._open_patiently()
@@ -120,8 +120,8 @@ class SecretChanges:
                 self.warning = str(error)
 
     async def state(self) -> tuple[VaultState | None, str]:
-        """How the vault is, None where there is none or none that can be used; and what is wrong with it, if so."""
-        if self.warning:  # it may have been mended since
+        """Return the vault's state, None if there is none or it can't be used, and the warning."""
+        if self.warning:  # it may have been fixed since
             await self.refresh()
         try:
             return await asyncio.to_thread(self._vault.state), self.warning
@@ -129,25 +129,25 @@ class SecretChanges:
             return None, str(error)
 
     async def unlock(self, passphrase: str) -> None:
-        """Open the vault until the end of this process, or until `lock`. Raises WrongPassphrase, OzzieError."""
+        """Open the vault until `lock` or the end of this process. Raises WrongPassphrase, OzzieError."""
         await asyncio.to_thread(self._vault.unlock, lambda: passphrase)
         await self.refresh()
         log.info("the vault was unlocked")
 
     async def lock(self) -> None:
-        """Forget what opens the vault, and have the model worker forget what came from it. Raises BadSecret."""
+        """Forget the vault's key here, and its secrets in the model worker. Raises BadSecret."""
         await asyncio.to_thread(self._vault.lock)
         await self._on_changed()
 
     async def _open_patiently(self) -> None:
-        """Ask the system's keyring, where it has the key. It may ask a person, and never answer: so in a thread that
-        holds nothing up, not even the end of this process."""
+        """Open the vault with the system's keyring if it has the key. It may ask a person and never answer, so it is
+        called in a daemon thread."""
         loop, done = asyncio.get_running_loop(), asyncio.Event()
 
         def ask() -> None:
-            with suppress(OzzieError):  # whatever it is, `_vault.changes` says it again
+            with suppress(OzzieError):  # `_vault.changes` raises it again
                 self._vault.unlock()
-            with suppress(RuntimeError):  # the loop has ended meanwhile
+            with suppress(RuntimeError):  # the loop has ended
                 loop.call_soon_threadsafe(done.set)
 
         try:
@@ -160,12 +160,12 @@ class SecretChanges:
             await asyncio.wait_for(done.wait(), KEYRING_S)
 
     async def _record(self, vault: str, changes: tuple[Change, ...]) -> str:
-        """Record what the log does not know yet; what is wrong, if the log knows more than the vault."""
+        """Record the changes that the log lacks; return a warning if the log has more than the vault."""
         last = changes[-1].number if changes else 0
         if self._seen == (vault, last):
             return self.warning
         known = await self._recorded(vault)
-        # Not by number alone: a vault that was put back to an earlier state counts on from there.
+        # Not compared by number alone: a vault restored to an earlier state reuses numbers.
         fresh = [fact for change in changes if (fact := _fact(vault, change)) not in known]
         if fresh:
             await self._log.append(SECRETS_STREAM, [Draft(body=fact, actor="user", source="vault") for fact in fresh])

@@ -1,15 +1,15 @@
-"""What people do to tasks that are there already, beside stopping and answering them: one object for each way."""
+"""Operations on existing tasks besides cancelling and answering: pause, signal, update, retry."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import cast
 
 from ozzie_server_ext.agent.conversation import Conversation
-from ozzie_server_ext.agent.questions import TOO_LATE, end, sentence, too_late
+from ozzie_server_ext.agent.questions import TOO_LATE, describe, limit_exceeded, time_overrun
 from ozzie_server_ext.domain.budget import Account, Budget
 from ozzie_server_ext.domain.errors import Conflict, OzzieError, VersionConflict
-from ozzie_server_ext.domain.events import Draft, Event, EventBody, Limits, StepFailed, TaskRetried
-from ozzie_server_ext.domain.ids import SessionId, TaskId, task_stream
+from ozzie_server_ext.domain.events import Event, EventBody, Limits, StepFailed, TaskRetried
+from ozzie_server_ext.domain.ids import TaskId, task_stream
 from ozzie_server_ext.domain.steps import StepStatus
 from ozzie_server_ext.domain.tasks import FINAL, TaskStatus
 from ozzie_server_ext.skills.run import Failed
@@ -17,24 +17,25 @@ from ozzie_server_ext.store.blobs import BlobStore
 from ozzie_server_ext.store.log import EventLog
 from ozzie_server_ext.store.projections.tasks import MOST_DEPTH
 from ozzie_server_ext.store.tables import Row
-from ozzie_server_ext.tasks.budgets import standing_of
+from ozzie_server_ext.tasks.budgets import balance_of
 from ozzie_server_ext.tasks.pauses import Pauses
 from ozzie_server_ext.tasks.reconciliation import not_again, unfinished
-from ozzie_server_ext.tasks.service import Runner, TaskService, limits_of
+from ozzie_server_ext.tasks.rows import find_task, limits_of, session_of, task_of, user_recorder
+from ozzie_server_ext.tasks.service import Runner, TaskService
 from ozzie_server_ext.tasks.sessions import Sessions
-from ozzie_server_ext.tasks.signals import SignalIntake, Updates
+from ozzie_server_ext.tasks.signals import SignalIntake, UpdateIntake
 from ozzie_server_ext.tasks.times import TaskTimes
 from ozzie_server_ext.tasks.workflows.skill_log import STOPPED, LoadedRun, load_run
 from ozzie_server_ext.tasks.workflows.skill_starts import SkillStarts
 
 _TRIES = 5
-"""Of a retry during which others have something to say of the same tasks."""
+"""How often a retry is tried while others change the same tasks."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Retried:
-    """Which attempt comes, after how many other turns, and what it has left: rounds of a turn, steps of a run, and what
-    it may use up. None where there is no such limit."""
+    """The next attempt: the number of turns ahead of it, and the rounds or steps and the budget that it has left. None
+    means no limit."""
 
     task_id: TaskId
     attempt: int
@@ -48,7 +49,7 @@ class Retried:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Part:
-    """What is to be recorded of one task that is tried again."""
+    """The events to record for one of the tasks to retry."""
 
     row: Row
     version: int
@@ -58,74 +59,62 @@ class _Part:
     limits: Limits | None = None
     time_left_s: float | None = None
 
-    @property
-    def task_id(self) -> TaskId:
-        return TaskId(str(self.row["task_id"]))
 
-
+@dataclass(frozen=True, slots=True)
 class Retries:
-    """Sends tasks back to the queue."""
+    """Queues ended tasks again."""
 
-    def __init__(
-        self,
-        log: EventLog,
-        blobs: BlobStore,
-        tasks: TaskService,
-        sessions: Sessions,
-        runner: Runner,
-        starts: SkillStarts,
-        times: TaskTimes,
-    ) -> None:
-        self._starts = starts
-        self._times = times
-        self._log = log
-        self._blobs = blobs
-        self._tasks = tasks
-        self._sessions = sessions
-        self._runner = runner
+    log: EventLog
+    blobs: BlobStore
+    tasks: TaskService
+    sessions: Sessions
+    runner: Runner
+    starts: SkillStarts
+    times: TaskTimes
 
     async def retry(self, task_id: TaskId, *, by: str) -> Retried:
-        """Try a task again that had failed or was stopped. It is durable when this returns.
+        """Retry a failed or cancelled task. It is durable when this returns.
 
-        Raises NotFound, or Conflict, in words, for a task that is not in such a state, that is a part of another one,
-        that has nothing left to try it with, or of which nobody knows what it did.
+        Raises NotFound, or Conflict if the task is in another state, was delegated, has no rounds or time left, or has
+        uncertain calls and nobody to ask about them.
         """
         for _ in range(_TRIES):
-            row = await self._tasks.get(task_id)
+            row = await self.tasks.get(task_id)
             await self._expect_final(row)
-            await self._sessions.expect_open(SessionId(str(row["session_id"])))
+            session_id = session_of(row)
+            await self.sessions.expect_open(session_id)
             parts = await self._parts(row, by)
             try:
                 for part in parts:
-                    await self._append(part)
+                    recorder = user_recorder(self.log, session_of(part.row), task_of(part.row))
+                    await recorder.append(*part.bodies, expected_version=part.version)
             except VersionConflict:
                 continue
-            session_id = SessionId(str(row["session_id"]))
             for part in parts[:-1]:
-                self._runner.enqueue(part.task_id, session_id, delegated=True)
-            ahead = self._runner.enqueue(task_id, session_id)
-            return await self._told(parts[-1], ahead)
+                self.runner.enqueue(task_of(part.row), session_id, delegated=True)
+            ahead = self.runner.enqueue(task_id, session_id)
+            return await self._retried(parts[-1], ahead)
         raise Conflict("Others change this task at the moment.", hint="Try it once more.", code="task.busy")
 
     async def _expect_final(self, row: Row) -> None:
-        """Raises Conflict for a task that can't be tried again."""
+        """Raise Conflict if the task can't be retried."""
         status = TaskStatus(str(row["status"]))
         if status is TaskStatus.SUCCEEDED:
             raise Conflict(
-                "The task did what it was for, so there is nothing to try again.",
-                hint="To have it done once more, send its message again.",
+                "The task has succeeded, so there is nothing to retry.",
+                hint="To do it once more, send its message again.",
                 code="task.succeeded",
             )
         if status not in FINAL:
             raise Conflict(
-                "The task has not ended, so it can't be tried again.",
+                "The task has not ended, so it can't be retried.",
                 hint=f"Look at it with ozzie tasks show {row['task_id']}, or stop it first.",
                 code="task.open",
             )
         if row["parent_id"] is not None:
             top = await self._top(row)
             raise Conflict(
-                "The task is a part of another one, and is tried again with that.",
+                "The task is part of another one and is retried with it.",
                 hint=f"ozzie tasks retry {top}",
                 code="task.part",
             )
@@ -134,12 +123,12 @@ class Retries:
         for _ in range(MOST_DEPTH):
             if row["parent_id"] is None:
                 break
-            row = await self._tasks.get(TaskId(str(row["parent_id"])))
+            row = await self.tasks.get(TaskId(str(row["parent_id"])))
         return str(row["task_id"])
 
     async def _parts(self, row: Row, by: str) -> list[_Part]:
-        """What is recorded, of the task of that row last, and of what it goes on by before. Raises Conflict."""
-        events = await self._log.read_stream(task_stream(TaskId(str(row["task_id"]))))
+        """Return the parts for the tasks of steps that continue, then the task's own. Raises Conflict."""
+        events = await self.log.read_stream(task_stream(task_of(row)))
         if row["mode"] == "GRAPH":
             return await self._run(row, events, by)
         return [self._turn(row, events, by)]
@@ -148,12 +137,12 @@ class Retries:
         left = unfinished(events)
         if left.unknown and not row["attended"]:
             raise Conflict(
-                f"{not_again(left.unknown).message} Nobody is there to be asked, so it is not tried again.",
+                f"{not_again(left.unknown).message} Nobody is there to ask, so it is not retried.",
                 hint="Find out whether it did, then ask for what is missing in a new message.",
                 code="task.uncertain",
             )
         retried = TaskRetried(by=by, attempt=_next_attempt(row))
-        task_id, last_event = TaskId(str(row["task_id"])), events[-1]
+        task_id, last_event = task_of(row), events[-1]
         after = replace(last_event, body=retried, position=last_event.position + 1, version=last_event.version + 1)
         delegated = task_id if row["parent_id"] is not None else None
         last = Conversation((*events, after), of=delegated).last_round(task_id)
@@ -162,20 +151,19 @@ class Retries:
         is_answered = last is not None and bool(last.text) and not last.uses
         if used >= rounds and not is_answered and not (last and last.is_given):
             raise Conflict(
-                f"The task has used all of its {rounds} rounds, so that a retry could do nothing.",
-                hint="Send a new message: what was done is known there. agent.max_rounds says how many a turn has.",
+                f"The task has used all of its {rounds} rounds, so a retry would do nothing.",
+                hint="Send a new message; it knows what was done. agent.max_rounds sets the rounds of a turn.",
                 code="limit.rounds",
             )
         return _Part(row=row, version=last_event.version, bodies=(retried,), rounds_left=rounds - used)
 
     async def _run(self, row: Row, events: Sequence[Event], by: str) -> list[_Part]:
-        task_id = TaskId(str(row["task_id"]))
-        loaded = await load_run(self._log, self._blobs, task_id)
+        loaded = await load_run(self.log, self.blobs, task_of(row))
         parts: list[_Part] = []
         stopped: list[StepFailed] = []
         taken_up: dict[str, TaskId] = {}
         for step_id, record in list(loaded.run.records.items()):
-            child = None if record.task is None else await self._row_of(record.task)
+            child = None if record.task is None else await find_task(self.log, record.task)
             is_failed = record.status is StepStatus.FAILED and not getattr(loaded.run.steps[step_id], "optional", False)
             is_stopped = step_id in loaded.run.running and child is not None and child["status"] in _STOPPED
             if is_stopped:
@@ -192,12 +180,12 @@ class Retries:
                 stopped.append(again)
             if child is None or not (is_failed or is_stopped) or child["status"] == TaskStatus.SUCCEEDED:
                 continue
-            before = await self._goes_on_by(child, by)
+            before = await self._continued(child, by)
             if before is not None:
                 parts += before
-                taken_up[step_id] = TaskId(str(child["task_id"]))
+                taken_up[step_id] = task_of(child)
         loaded.run.retried(taken_up)
-        _expect_some(loaded)
+        _expect_progress(loaded)
         limits = await self._limits(loaded, row)
         time_left_s = await self._time_left_s(row, limits)
         new = None if limits == limits_of(row) else limits
@@ -214,58 +202,44 @@ class Retries:
         return [*parts, whole]
 
     async def _limits(self, loaded: LoadedRun, row: Row) -> Limits:
-        """Those of a run that is tried again: what its skill's file says now, for that is where more is allowed."""
+        """Return the limits of a retried run by the skill's current file, where people raise them."""
         limits = limits_of(row)
         try:
-            wanted = await self._starts.limits_of(loaded.started.skill)
-        except OzzieError:  # the file is gone, or can't be read now; the run has its own copy
+            wanted = await self.starts.limits_of(loaded.started.skill)
+        except OzzieError:  # the file is gone or unreadable; the run has its own copy
             return limits
         return replace(wanted, max_rounds=limits.max_rounds)
 
     async def _time_left_s(self, row: Row, limits: Limits) -> float | None:
-        """Raises Conflict where a run has none."""
+        """Return a run's remaining time. Raises Conflict if there is none."""
         if limits.deadline_s is None:
             return None
-        task_id = TaskId(str(row["task_id"]))
-        left_s = round(limits.deadline_s - (await self._times.spent(task_id)).total_seconds(), 3)
+        left_s = round(limits.deadline_s - (await self.times.spent(task_of(row))).total_seconds(), 3)
         if left_s > 0:
             return left_s
-        account = Account("task", task_id)
+        account = Account("task", task_of(row))
         budget = Budget(account=account, skill=limits.skill, skill_bounds=limits.skill_bounds)
-        breach = too_late(budget, limits.deadline_s)
+        breach = time_overrun(budget, limits.deadline_s)
         raise Conflict(
-            f"{sentence(breach)} Without more time, a retry could do nothing.",
-            hint=end(breach, alone=False).hint,
+            f"{describe(breach)} Without more time, a retry would do nothing.",
+            hint=limit_exceeded(breach, alone=False).hint,
             code=TOO_LATE,
         )
 
-    async def _goes_on_by(self, child: Row, by: str) -> list[_Part] | None:
-        """What is recorded where a step goes on by the task that it had: a run, which has done a part of it, and one
-        that did what nobody knows of. None where it begins by a new one."""
+    async def _continued(self, child: Row, by: str) -> list[_Part] | None:
+        """Return the parts of a step that continues with its task, because that is a run with finished steps, or has
+        uncertain calls; None if the step starts a new task."""
         if child["status"] not in _STOPPED:
-            return []  # an earlier retry came so far
-        events = await self._log.read_stream(task_stream(TaskId(str(child["task_id"]))))
-        left = unfinished(events)
+            return []  # an earlier retry came this far
+        left = unfinished(await self.log.read_stream(task_stream(task_of(child))))
         return await self._parts(child, by) if child["mode"] == "GRAPH" or left.unknown or left.in_doubt else None
 
-    async def _row_of(self, task_id: TaskId) -> Row | None:
-        rows = await self._log.rows("tasks", where={"task_id": task_id}, limit=1)
-        return rows[0] if rows else None
-
-    async def _append(self, part: _Part) -> None:
-        session_id = SessionId(str(part.row["session_id"]))
-        drafts = [
-            Draft(body=body, actor="user", source="hub", session_id=session_id, task_id=part.task_id)
-            for body in part.bodies
-        ]
-        await self._log.append(task_stream(part.task_id), drafts, expected_version=part.version)
-
-    async def _told(self, part: _Part, ahead: int) -> Retried:
-        limits, task_id = part.limits or limits_of(part.row), part.task_id
-        standing = await standing_of(self._log, Account("task", task_id))
+    async def _retried(self, part: _Part, ahead: int) -> Retried:
+        limits, task_id = part.limits or limits_of(part.row), task_of(part.row)
+        balance = await balance_of(self.log, Account("task", task_id))
         time_left_s = part.time_left_s
         if limits.deadline_s is not None and part.row["mode"] != "GRAPH":
-            spent = await self._times.spent(task_id)
+            spent = await self.times.spent(task_id)
             time_left_s = round(max(limits.deadline_s - spent.total_seconds(), 0.0), 3)
         return Retried(
             task_id=task_id,
@@ -273,8 +247,8 @@ class Retries:
             ahead=ahead,
             rounds_left=part.rounds_left,
             steps_left=part.steps_left,
-            tokens_left=_left(limits.max_tokens, standing.raised.tokens, standing.settled.tokens),
-            cost_left=_left(limits.max_cost, standing.raised.cost, standing.settled.cost),
+            tokens_left=_left(limits.max_tokens, balance.raised.tokens, balance.settled.tokens),
+            cost_left=_left(limits.max_cost, balance.raised.cost, balance.settled.cost),
             time_left_s=time_left_s,
         )
 
@@ -290,32 +264,23 @@ def _left(most: int | None, raised: int, used: int) -> int | None:
     return None if most is None else max(most + raised - used, 0)
 
 
-def _expect_some(loaded: LoadedRun) -> None:
-    """Raises Conflict for a run that would come to the same end at once."""
+def _expect_progress(loaded: LoadedRun) -> None:
+    """Raise Conflict if the run would end the same way at once."""
     run, skill = loaded.run, loaded.skill
     if isinstance(run.ended, Failed) or (skill.type == "fsm" and run.settled >= skill.max_moves):
         why = run.ended.message if isinstance(run.ended, Failed) else "It has made all of its moves."
         raise Conflict(
-            f"A retry could do nothing: the run came to an end of its own. {why}",
+            f"A retry would change nothing: the run has ended by itself. {why}",
             hint=f"Begin another one: ozzie skills run {skill.name}",
             code="task.ended",
         )
 
 
+@dataclass(frozen=True, slots=True)
 class TaskControl:
-    """Those of one gateway."""
+    """The operations of one gateway."""
 
-    def __init__(
-        self,
-        log: EventLog,
-        blobs: BlobStore,
-        tasks: TaskService,
-        sessions: Sessions,
-        runner: Runner,
-        starts: SkillStarts,
-        times: TaskTimes,
-    ) -> None:
-        self.pauses = Pauses(log, tasks)
-        self.tells = SignalIntake(log, tasks)
-        self.updates = Updates(log, tasks)
-        self.retries = Retries(log, blobs, tasks, sessions, runner, starts, times)
+    pauses: Pauses
+    signals: SignalIntake
+    updates: UpdateIntake
+    retries: Retries

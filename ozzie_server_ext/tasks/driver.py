@@ -1,4 +1,4 @@
-"""Carries tasks out: one at a time in a session; sessions, and what was delegated, side by side."""
+"""Carries tasks out: one at a time per session; sessions and delegated tasks in parallel."""
 
 import asyncio
 import contextlib
@@ -28,12 +28,11 @@ from ozzie_server_ext.domain.events import (
     content_of,
 )
 from ozzie_server_ext.domain.ids import SessionId, TaskId, task_stream
-from ozzie_server_ext.domain.tasks import Claim, TaskStatus, TurnHeld, Unheard
+from ozzie_server_ext.domain.tasks import Claim, TaskStatus, TurnHeld, UnreadUpdate
 from ozzie_server_ext.observability.logs import logger
 from ozzie_server_ext.store.log import ClaimLost, EventLog, OwnerLost
 from ozzie_server_ext.store.recorder import Recorder
 from ozzie_server_ext.store.tables import Row
-from ozzie_server_ext.tasks.delegated import with_delegated
 from ozzie_server_ext.tasks.failures import failure
 from ozzie_server_ext.tasks.reconciliation import (
     NO_RECONCILER,
@@ -44,28 +43,20 @@ from ozzie_server_ext.tasks.reconciliation import (
     unfinished,
     why_stopped,
 )
+from ozzie_server_ext.tasks.rows import find_task, with_delegated
 
 log = logger(__name__)
 T = TypeVar("T")
 
 RunTurn = Callable[[Row, Recorder], Awaitable[int]]
-"""Runs the turn of a task's row, recording through the recorder; returns its number of rounds."""
-
-FindPlace = Callable[[Row], AbstractAsyncContextManager[None]]
-"""The place that the task of a row runs at, for as long as it does."""
+"""Runs a task, recording through the recorder; returns its number of rounds."""
 
 Thread: TypeAlias = SessionId | TaskId
-"""What runs one after the other: the turns of a session. A delegated task is its own."""
-
-Tell = Callable[[Recorder, str], None]
-"""Tells whoever watches a task what it waits for."""
-
-TellPlace = Callable[[SessionId, TaskId, int], None]
-"""Tells whoever watches a queued task how many are before it."""
+"""Tasks with the same thread run one after another: a session's turns. A delegated task is its own thread."""
 
 _ENDED = "The turn ended in the middle of it."
 RETRY_S = (0.2, 0.5, 1.0, 2.0, 5.0)
-"""Pauses between attempts to write to a log that can't be written, as on a full disk; the last one repeats."""
+"""Pauses between attempts to write to an unavailable log, as on a full disk; the last one repeats."""
 
 
 @dataclass(slots=True)
@@ -79,28 +70,28 @@ class _Running:
 
 
 class TaskDriver:
-    """Claims queued tasks and sees each to a final state, or leaves it for recovery when the gateway stops."""
+    """Claims queued tasks and runs each to a final state, or leaves it for recovery when the gateway stops."""
 
     def __init__(
         self,
         log_: EventLog,
         ids: IdSource,
         run_turn: RunTurn,
-        tell: Tell = lambda recorder, step: None,
-        tell_place: TellPlace = lambda session_id, task_id, ahead: None,
+        on_wait: Callable[[Recorder, str], None] = lambda recorder, step: None,
+        on_position: Callable[[SessionId, TaskId, int], None] = lambda session_id, task_id, ahead: None,
         reconciler: Reconciler = NO_RECONCILER,
-        place: FindPlace = lambda row: nullcontext(),
-        rests: Callable[[TaskId], bool] = lambda task_id: False,
+        slot: Callable[[Row], AbstractAsyncContextManager[None]] = lambda row: nullcontext(),
+        is_idle: Callable[[TaskId], bool] = lambda task_id: False,
     ) -> None:
-        """`place` is what a task needs to run, and waits for in the queue; `rests` tells of one that runs whether it
-        only waits for others."""
+        """`on_wait` receives what a task waits for, `on_position` the number of tasks ahead of a queued one. `slot`
+        limits the number of running tasks; `is_idle`: whether a running task only waits for others."""
         self._log = log_
         self._run_turn = run_turn
-        self._tell = tell
-        self._tell_place = tell_place
+        self._on_wait = on_wait
+        self._on_position = on_position
         self._reconciler = reconciler
-        self._place = place
-        self._rests = rests
+        self._slot = slot
+        self._is_idle = is_idle
         self._epoch = ids.new()
         self._waiting: dict[Thread, deque[TaskId]] = {}
         self._running: dict[Thread, _Running] = {}
@@ -111,14 +102,14 @@ class TaskDriver:
 
     @property
     def stopping(self) -> bool:
-        """Whether what is cancelled now is let go of for the next gateway, and not stopped by anybody."""
+        """Whether tasks are cancelled because the gateway stops; the next gateway continues them."""
         return self._stopping
 
     @property
     def busy(self) -> bool:
-        """Whether anything runs, or waits for what runs; a gateway with an idle exit stays up while it does. What waits
-        for a person waits in the log, and so does a run of which nothing else goes on."""
-        return any(not self._rests(running.task_id) for running in self._running.values())
+        """Whether any task makes progress, so that a gateway with an idle exit must stay up. Tasks that wait for a
+        person don't count, nor do runs whose steps all wait for one."""
+        return any(not self._is_idle(running.task_id) for running in self._running.values())
 
     def enqueue(self, task_id: TaskId, session_id: SessionId, *, delegated: bool = False) -> int:
         """See `tasks.service.Runner`."""
@@ -134,18 +125,18 @@ class TaskDriver:
         self._held[self._thread(task_id, session_id, delegated)] = task_id
 
     def interrupt(self, task_id: TaskId, by: str, reason: str) -> SessionId | None:
-        """See `tasks.service.Runner`. The end is recorded by the task itself once it has let go."""
+        """See `tasks.service.Runner`. The task records its end itself once it has stopped."""
         for running in self._running.values():
             if running.task_id == task_id:
                 if not running.stopped_by:
                     running.stopped_by, running.reason = by, reason
-                    if running.began:  # what is cancelled before its first step could not even say so
+                    if running.began:  # a coroutine that is cancelled before its first step can't record its end
                         running.work.cancel()
                 return running.session_id
         return None
 
     async def stop(self) -> None:
-        """Let go of everything at once. What was running stays RUNNING in the log; the next start recovers it."""
+        """Stop all work. Running tasks stay RUNNING in the log; the next start recovers them."""
         self._stopping = True
         works = [running.work for running in self._running.values()]
         for work in works:
@@ -158,7 +149,7 @@ class TaskDriver:
         return task_id if task_id in self._delegated else session_id
 
     def _follow(self, events: tuple[Event, ...]) -> None:
-        """What waits for a person, and what waits no more, as the log has it: who recorded it may have gone since."""
+        """Block and unblock threads by what the log says, whoever recorded it."""
         for event in events:
             task_id, session_id = event.task_id, event.session_id
             if task_id is None or session_id is None:
@@ -185,7 +176,7 @@ class TaskDriver:
             return
         task_id = queue.popleft()
         for ahead, waiting in enumerate(queue, 1):
-            self._tell_place(session_id, waiting, ahead)
+            self._on_position(session_id, waiting, ahead)
         if not queue:
             del self._waiting[thread]
         work = asyncio.create_task(self._drive(task_id, session_id, thread), name=f"task {task_id}")
@@ -199,8 +190,7 @@ class TaskDriver:
             if running.stopped_by:
                 raise asyncio.CancelledError
             await self._claim_and_run(recorder)
-        except TurnHeld:
-            # That its session is held, and whether it is still, the log has told meanwhile.
+        except TurnHeld:  # `_follow` has blocked its thread
             if running.stopped_by:
                 await self._cancelled(recorder, running)
         except asyncio.CancelledError:
@@ -214,26 +204,24 @@ class TaskDriver:
             self._next(thread, session_id)
 
     async def _claim_and_run(self, recorder: Recorder) -> None:
-        rows = await self._patiently(recorder, lambda: self._row(recorder))
-        if rows:
-            async with self._place(rows[0]):
-                await self._claimed(recorder)
-
-    async def _claimed(self, recorder: Recorder) -> None:
-        row = await self._patiently(recorder, lambda: self._claim(recorder))
-        if row is None:
-            return  # cancelled while it waited
-        claim = Claim(task_id=recorder.task_id, epoch=self._epoch, attempt=int(str(row["attempt"])))
-        recorder = msgspec.structs.replace(recorder, claim=claim)
-        while True:
-            end = await self._run(row, recorder)
-            try:
-                return await self._patiently(recorder, partial(self._end, recorder, end))
-            except Unheard:  # its model is asked once more, with what was said in the last moment
-                continue
+        queued = await self._patiently(recorder, lambda: find_task(self._log, recorder.task_id))
+        if queued is None:
+            return
+        async with self._slot(queued):
+            row = await self._patiently(recorder, lambda: self._claim(recorder))
+            if row is None:
+                return  # cancelled while it waited
+            claim = Claim(task_id=recorder.task_id, epoch=self._epoch, attempt=int(str(row["attempt"])))
+            recorder = msgspec.structs.replace(recorder, claim=claim)
+            while True:
+                end = await self._run(row, recorder)
+                try:
+                    return await self._patiently(recorder, partial(self._end, recorder, end))
+                except UnreadUpdate:  # call the model again, with the update that came at the last moment
+                    continue
 
     async def _run(self, row: Row, recorder: Recorder) -> TaskSucceeded | TaskFailed:
-        """How the task ends. Raises what there is nothing to say of: it is somebody else's, or waits and said so."""
+        """Return the end of the task. Raises OwnerLost or ClaimLost if others have it now, TurnHeld if it waits."""
         try:
             return TaskSucceeded(rounds=await self._run_turn(row, recorder))
         except (OwnerLost, ClaimLost, TurnHeld):
@@ -245,8 +233,8 @@ class TaskDriver:
             return _broken(error)
 
     async def _end(self, recorder: Recorder, end: TaskSucceeded | TaskFailed | TaskCancelled) -> None:
-        """Record the end of a task, and of the calls that it left open: what those of models took is known to nobody,
-        and yet it counts; of those of tools, the tool is asked whether it did what it was for."""
+        """Record the end of a task and of its open calls. A model call counts with its reservation; a tool is asked
+        whether its call took effect."""
         actor = "user" if isinstance(end, TaskCancelled) else None
         if isinstance(end, TaskSucceeded):
             await recorder.append(*await with_delegated(self._log, recorder.task_id, [end]))
@@ -262,39 +250,36 @@ class TaskDriver:
             unknown = [*left.in_doubt, *(tool for tool in left.tools if done[tool.call_id] is None)]
             if unknown and isinstance(end, TaskFailed):
                 end = not_again(unknown)
-            telling = recorder.made_from(content_of(events))  # why it ended may quote anything that it read
-            with contextlib.suppress(VersionConflict):  # somebody had something to say meanwhile: look again
+            labelled = recorder.made_from(content_of(events))  # the reason may quote anything that the task read
+            with contextlib.suppress(VersionConflict):  # the task has changed meanwhile: check again
                 facts = await with_delegated(self._log, recorder.task_id, [*ends, end])
-                await telling.append(*facts, actor=actor, expected_version=events[-1].version)
+                await labelled.append(*facts, actor=actor, expected_version=events[-1].version)
                 return
 
     async def _claim(self, recorder: Recorder) -> Row | None:
-        """Make the queued task this driver's own; its row, or None where it is queued no more."""
-        rows = await self._row(recorder)
-        if not rows or rows[0]["status"] != TaskStatus.QUEUED:
+        """Claim the queued task; return its row, or None if it is not queued any more."""
+        row = await find_task(self._log, recorder.task_id)
+        if row is None or row["status"] != TaskStatus.QUEUED:
             return None
-        # A retry has counted the attempt that it wants.
-        attempt = int(str(rows[0]["attempt"])) + (rows[0]["reason"] != "retried")
+        # A retry has counted the next attempt already.
+        attempt = int(str(row["attempt"])) + (row["reason"] != "retried")
         try:
             await recorder.append(TaskStarted(attempt=attempt, epoch=self._epoch))
         except Conflict:
             return None
-        return rows[0] | {"attempt": attempt}
-
-    async def _row(self, recorder: Recorder) -> list[Row]:
-        return await self._log.rows("tasks", where={"task_id": recorder.task_id}, limit=1)
+        return row | {"attempt": attempt}
 
     async def _cancelled(self, recorder: Recorder, running: _Running) -> None:
         if not running.stopped_by:
-            return  # the gateway stops: recovery goes on with it
+            return  # the gateway stops: recovery continues the task
         end = TaskCancelled(by=running.stopped_by, reason=running.reason)
-        # A Conflict means that it had ended in the same moment, a lost log that its new owner sees to it.
+        # After a Conflict it ended at the same moment; the new owner of a lost log ends it.
         with contextlib.suppress(Conflict, OwnerLost, asyncio.CancelledError):
             await self._patiently(recorder, lambda: self._end(recorder, end))
 
     async def _patiently(self, recorder: Recorder, work: Callable[[], Awaitable[T]]) -> T:
-        """The result of `work`, which needs the log, however long the log can't be used: a task whose end is not
-        recorded would be running for ever. Ends when the driver stops."""
+        """Return the result of `work`, and repeat it as long as the log is unavailable: a task whose end is not
+        recorded would run forever. Ends when the driver stops."""
         for pause in itertools.chain(RETRY_S, itertools.repeat(RETRY_S[-1])):
             try:
                 return await work()
@@ -302,7 +287,7 @@ class TaskDriver:
                 raise
             except Unavailable as error:
                 log.error("the log can't be used: %s", error, extra={"task_id": recorder.task_id})
-                self._tell(recorder, "waiting until the log can be written again")
+                self._on_wait(recorder, "waiting until the log can be written again")
                 await asyncio.sleep(pause)
         raise AssertionError("an endless loop ended")
 

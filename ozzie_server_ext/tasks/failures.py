@@ -1,4 +1,4 @@
-"""The class of a failure, its cause, and the next step."""
+"""Failures of tasks and steps: their class, message and next step."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -23,15 +23,15 @@ MAX_DETAIL_CHARS = 2000
 NEXT_STEPS: dict[str, str] = {
     "model": "Try it again, or choose another model with %model.",
     "parse": "Try it again, choose another model with %model, or ask for a simpler answer.",
-    "tool": "Look at what the tool was given and what it said, mend that, then try it again.",
+    "tool": "Check the tool's arguments and its error, fix that, then try it again.",
     "business": "Say it differently, or ask for less, then try it again.",
     "system": "Try it again. The folder logs/app has the details for a bug report.",
 }
-"""What to do where the failure itself does not say it."""
+"""The hints for failures without their own."""
 
 
 class SkillFailedError(OzzieError):
-    """The run of a skill did not come to its result; `kind` is the class of what it failed by."""
+    """The run of a skill failed; `kind` is the class of the cause."""
 
     code = "skill.failed"
 
@@ -42,7 +42,7 @@ class SkillFailedError(OzzieError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FailedStep:
-    """A step that a run failed by, as it stands; `task` carried out its last attempt, where that was one of its own."""
+    """A failed step of a run. `task` carried out its last attempt, if that had its own task."""
 
     step_id: str
     title: str
@@ -54,7 +54,7 @@ class FailedStep:
 
 
 def class_of(error: OzzieError) -> FailureKind:
-    """Whose failure it is: the model's, what it wrote, a tool's, what was asked for, or Ozzie's own."""
+    """Return the cause of a failure: the model, its answer, a tool, the request, or Ozzie itself."""
     match error:
         case SkillFailedError():
             return error.kind
@@ -71,13 +71,13 @@ def class_of(error: OzzieError) -> FailureKind:
 
 
 def failure(error: OzzieError) -> TaskFailed:
-    """The end of a task by that error."""
+    """Return the end of a task by an error."""
     detail = error.detail[:MAX_DETAIL_CHARS] if isinstance(error, ModelError) else ""
     return TaskFailed(kind=class_of(error), code=error.code, message=str(error), hint=error.hint, detail=detail)
 
 
 def failed_steps(events: Iterable[Event]) -> list[FailedStep]:
-    """The steps of a run of these events that failed, and have not been begun again."""
+    """Return the failed steps of a run that have not started again, by the run's events; the cause of its end first."""
     found: dict[str, FailedStep] = {}
     titles: dict[str, str] = {}
     tasks: dict[str, TaskId | None] = {}
@@ -99,7 +99,7 @@ def failed_steps(events: Iterable[Event]) -> list[FailedStep]:
                     hint=fact.hint or NEXT_STEPS[fact.kind],
                 )
             case SkillFailed(step_id=step_id) if step_id in found:
-                found = {step_id: found[step_id], **found}  # the one that ended it comes first
+                found = {step_id: found[step_id], **found}
             case _:
                 pass
     return list(found.values())

@@ -1,8 +1,9 @@
-"""Takes in messages from people and programs, with the pictures that they name, by the configuration of the moment."""
+"""Submits messages under the current configuration, with the pictures that they mention."""
 
 import asyncio
 import os
 from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
 from pathlib import Path
 
 from ozzie_server_ext.domain.content import CLEAN, Content
@@ -11,10 +12,10 @@ from ozzie_server_ext.domain.messages import (
     MAX_PICTURE_BYTES,
     MAX_PICTURES,
     MAX_SHOWN_BYTES,
-    Named,
+    MentionedPictures,
     Picture,
     media_type_of,
-    named_pictures,
+    mentioned_pictures,
 )
 from ozzie_server_ext.domain.paths import path_parts
 from ozzie_server_ext.store.blobs import BlobStore
@@ -27,7 +28,7 @@ from ozzie_server_ext.tools.base import ToolFailed
 from ozzie_server_ext.tools.safe_open import open_below
 
 WAIT_S = 10.0
-"""How long the project's disk may take for those of one message."""
+"""How long reading the pictures of one message may take."""
 _NOT_MEANT = "or write the name without the @."
 
 
@@ -36,36 +37,35 @@ async def _unmarked(path: str) -> Content:
 
 
 class PictureIntake:
-    """Reads below `project`, as the tools do: what they are not offered, no message shows either. One message at a
-    time, in a thread: a disk that hangs costs one thread and no more."""
+    """Reads pictures below `project` with the restrictions of the tools. One message at a time, in a thread, so that a
+    hanging disk blocks one thread only."""
 
     def __init__(self, project: Path, blobs: BlobStore, marks: Callable[[str], Awaitable[Content]] = _unmarked) -> None:
-        """`marks` tells what a file of the project is made from."""
+        """`marks` returns the provenance of a file."""
         self._marks = marks
         self._project = project
         self._blobs = blobs
         self._turn = asyncio.Lock()
         self._reading: asyncio.Future[bytes | None] | None = None
 
-    async def of(self, text: str) -> Named:
-        """The pictures that `text` names, kept by content address. One that is not there is no mistake: a message may
-        name what is still to be made.
+    async def of(self, text: str) -> MentionedPictures:
+        """Return the pictures that `text` mentions, stored as blobs. A missing one is no error: a message may name a
+        file that is still to be made.
 
-        Raises InputError for one that is there and can't be shown: a message is not answered without what its writer
-        wants to have seen.
+        Raises InputError for a picture that exists but can't be shown: a message is not answered without it.
         """
-        named = list(named_pictures(text))
+        named = list(mentioned_pictures(text))
         if not named:
-            return Named()
+            return MentionedPictures()
         try:
             async with asyncio.timeout(WAIT_S), self._turn:
-                return await self._taken_in(named)
+                return await self._read_all(named)
         except TimeoutError:
             raise _refused("The pictures can't be read: the disk does not answer.", "Try again in a moment") from None
 
-    async def _taken_in(self, named: list[str]) -> Named:
+    async def _read_all(self, named: list[str]) -> MentionedPictures:
         found: list[Picture] = []
-        content_of = CLEAN
+        provenance = CLEAN
         absent: list[str] = []
         for path in named:
             content = await self._content(path)
@@ -83,16 +83,16 @@ class PictureIntake:
                     "Make them smaller",
                 )
             ref = await self._blobs.put(content)
-            content_of = content_of | await self._marks("/".join(path_parts(path) or ()))
+            provenance = provenance | await self._marks("/".join(path_parts(path) or ()))
             found.append(Picture(path=path, ref=ref, media_type=media_type, size=len(content)))
-        return Named(tuple(found), tuple(absent[:MAX_PICTURES]), content_of)
+        return MentionedPictures(tuple(found), tuple(absent[:MAX_PICTURES]), provenance)
 
     async def _content(self, path: str) -> bytes | None:
         if self._reading is not None and not self._reading.done():
-            raise TimeoutError  # the one before never came back
+            raise TimeoutError  # an earlier read still hangs
         try:
             self._reading = asyncio.ensure_future(asyncio.to_thread(_read, self._project, path))
-            # Asked for here, because who waits for it may have given up by then; that does not end the thread.
+            # The caller may have given up before the thread ends, so its exception is retrieved here.
             self._reading.add_done_callback(lambda done: done.cancelled() or done.exception())
             content = await asyncio.shield(self._reading)
         except ToolFailed as error:
@@ -108,7 +108,7 @@ class PictureIntake:
 
 
 def _read(project: Path, path: str) -> bytes | None:
-    """None where nothing is there."""
+    """Return a file's content, up to just over the limit; None if there is nothing."""
     if not os.path.lexists(project / path):
         return None
     with os.fdopen(open_below(project, path, folder=False), "rb") as file:
@@ -119,33 +119,26 @@ def _refused(sentence: str, advice: str) -> InputError:
     return InputError(sentence, hint=f"{advice}, {_NOT_MEANT}", code="message.picture")
 
 
+@dataclass(frozen=True, slots=True)
 class Intake:
-    """Looks again at the configuration and the secrets first, and whether the session is open."""
+    """Submits messages after refreshing configuration and secrets."""
 
-    def __init__(
-        self,
-        configuration: Configuration,
-        secrets: SecretChanges,
-        sessions: Sessions,
-        tasks: TaskService,
-        starts: SkillStarts,
-    ) -> None:
-        self._configuration = configuration
-        self._secrets = secrets
-        self._sessions = sessions
-        self._tasks = tasks
-        self._starts = starts
+    configuration: Configuration
+    secrets: SecretChanges
+    sessions: Sessions
+    tasks: TaskService
+    starts: SkillStarts
 
     async def submit(self, turn: NewTurn) -> Submitted:
-        """Begin a turn, or a run of `turn.skill`, under the settings of this moment.
+        """Create a turn, or a run of `turn.skill`, under the current settings.
 
-        Raises as `TaskService.submit` and, for a skill, as `SkillStarts.typed`; NotFound, or Conflict for a closed
-        session.
+        Raises like `TaskService.submit` and, for a skill, `SkillStarts.typed`; NotFound or Conflict if the session does
+        not exist or is closed.
         """
-        config = await self._configuration.refresh()
-        await self._secrets.refresh()
-        await self._sessions.expect_open(turn.session_id)
+        config = await self.configuration.refresh()
+        await self.secrets.refresh()
+        await self.sessions.expect_open(turn.session_id)
         if turn.skill is None:
-            return await self._tasks.submit(turn, limits_under(config.settings))
-        started = await self._starts.typed(turn.skill.name, turn.skill.words)
-        return await self._tasks.submit(turn, await self._starts.limits_of(turn.skill.name), started)
+            return await self.tasks.submit(turn, limits_under(config.settings))
+        started = await self.starts.typed(turn.skill.name, turn.skill.words)
+        return await self.tasks.submit(turn, await self.starts.limits_of(turn.skill.name), started)

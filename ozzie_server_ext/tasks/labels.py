@@ -1,4 +1,4 @@
-"""The labels of sessions and files: what of them came from outside, and who takes that off."""
+"""The labels of sessions and files, and clearing them."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,14 +19,14 @@ STREAM = "labels"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MarkedFile:
-    """A file of the project, by its path below it, and what it was made from."""
+    """A labelled file of the project, and its provenance."""
 
     path: str
     content: Content
 
 
 class Labels:
-    """Those of one project's files and of all sessions. Only persons get here: a kernel's token opens no way to it."""
+    """The labels of a project's files and of all sessions. Only persons may use this, never a kernel's token."""
 
     def __init__(
         self, log: EventLog, sessions: Sessions, conversations: Conversations, project: Path, marks: FileMarks
@@ -38,23 +38,23 @@ class Labels:
         self._marks = marks
 
     async def of_session(self, session_id: SessionId) -> Content:
-        """What of it came from outside, its parent's part included. Raises NotFound."""
+        """Return a session's provenance, including its parent's part. Raises NotFound."""
         await self._sessions.get(session_id)
         return (await self._conversations.get(session_id)).content
 
     async def files(self) -> list[MarkedFile]:
-        """Those of the project, by their paths."""
+        """Return the labelled files of the project, by path."""
         return [MarkedFile(path=path, content=content) for path, content in sorted((await self._marks.all()).items())]
 
     async def clear_session(self, session_id: SessionId, by: Answerer) -> Content:
-        """Take off what the session has read so far; what that was. Raises NotFound."""
+        """Clear a session's labels; return what they were. Raises NotFound."""
         found = await self.of_session(session_id)
         if found:
             await self._record(session_stream(session_id), LabelsCleared(by=by.name, way=by.way), session_id)
         return found
 
     async def clear_file(self, path: str, by: Answerer) -> Content:
-        """Take off what a file was made from; what that was. Raises NotFound where it bears none."""
+        """Clear a file's labels; return what they were. Raises NotFound if it has none."""
         marked = next((file for file in await self.files() if file.path == path), None)
         if marked is None:
             raise NotFound(

@@ -1,4 +1,4 @@
-"""Models as clients see them: which one answers, what is known of each, how it fares, what it used."""
+"""Models for clients: which one answers, and each one's capabilities, health and usage."""
 
 import asyncio
 import contextlib
@@ -39,27 +39,27 @@ from ozzie_server_ext.tasks.configuration import Configuration
 from ozzie_server_ext.tasks.sessions import SessionInfo, Sessions
 
 LOOKED_AT = 500
-"""So many calls are looked at when first asked: a model that none of them was made to was not asked lately."""
+"""The number of recent calls that are read at first."""
 
 _PAGE = 500
 _ENDS = frozenset({ModelCallCompleted.type, ModelCallFailed.type})
-_SAYS_NOTHING = frozenset({"cancelled", INTERRUPTED})
-"""Ends that were not the model's doing."""
+_NOT_THE_MODELS = frozenset({"cancelled", INTERRUPTED})
+"""Ends that say nothing about the model."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LastCall:
-    """How a model's newest call ended: `code` as in `model.call.failed`, empty where it answered; `finish` how the
-    answer ended."""
+    """How a model's last call ended: `code` is that of `model.call.failed`, or empty after an answer; `finish` is the
+    answer's."""
 
     ended_at: str
     code: str = ""
     finish: str = ""
 
 
-class LastCalls:
-    """Follows the ends of calls, of the log what is new since it was asked last. `cooling_s` tells for how many seconds
-    a provider is asked only after others."""
+class LastModelCalls:
+    """The last call of each model, updated from the log by `refresh`. `cooling_s` returns for how many seconds a
+    provider is avoided."""
 
     def __init__(
         self, log: EventLog, clock: Clock, *, cooling_s: Callable[[str], float] = lambda provider: 0.0
@@ -72,7 +72,7 @@ class LastCalls:
         self._asking = asyncio.Lock()
 
     async def refresh(self) -> None:
-        """Look what has happened since; the rest tells of what was seen here."""
+        """Read new events. The other methods use what was read."""
         async with self._asking:
             if self._position is None:
                 newest = await self._log.read(types=_ENDS, newest_first=True, limit=LOOKED_AT)
@@ -83,36 +83,35 @@ class LastCalls:
                 self._position = page[-1].position
 
     def last_call(self, provider: str, model: str) -> LastCall | None:
-        """None where it was not asked lately."""
+        """Return the last call, or None if there was none lately."""
         return self._last.get((provider, model))
 
     def in_words(self, provider: str, model: str) -> str:
-        """ "answered 3 min ago", "was busy just now, spared for 25 s"; empty where nothing is known."""
+        """Return "answered 3 min ago" or "was busy just now, spared for 25 s"; empty if there was no call lately."""
         last = self.last_call(provider, model)
         if last is None:
             return ""
         ago = self._clock.now() - datetime.fromisoformat(last.ended_at)
-        said = call_end(last.code, last.finish, ago.total_seconds())
+        words = call_end(last.code, last.finish, ago.total_seconds())
         cooling = self._cooling_s(provider)
-        return f"{said}, spared for {elapsed(cooling)}" if cooling >= 1 else said
+        return f"{words}, spared for {elapsed(cooling)}" if cooling >= 1 else words
 
     async def _take(self, ends: Sequence[Event]) -> None:
-        """Remember these ends, the oldest first."""
         ids = [event.body.call_id for event in ends if isinstance(event.body, ModelCallCompleted | ModelCallFailed)]
         rows = {row["call_id"]: row for row in await self._log.rows("model_calls", where={"call_id": list(ids)})}
         for row in filter(None, map(rows.get, ids)):
             code = str(row["error_code"])
-            if code not in _SAYS_NOTHING:
+            if code not in _NOT_THE_MODELS:
                 ended = LastCall(ended_at=str(row["ended_at"]), code=code, finish=str(row["finish"]))
                 self._last[str(row["provider"]), str(row["model"])] = ended
 
 
 _TAKES_PICTURES = frozenset({"openai", "openai-compatible", "vllm", "litellm", "anthropic", "gemini", "ollama"})
-"""Drivers whose requests keep their pictures whatever model they name."""
+"""Drivers that send pictures to any model."""
 
 
 class ModelKnowledge:
-    """`registry` gives that of the moment; `is_ready` tells whether a model worker answers at once."""
+    """The capabilities and prices of models. `registry` returns the current one; `is_ready`: a model worker runs."""
 
     def __init__(
         self, registry: Callable[[], ModelRegistry], book: FactBook, *, is_ready: Callable[[], bool] = lambda: False
@@ -122,28 +121,24 @@ class ModelKnowledge:
         self.is_ready = is_ready
 
     async def find(self, choice: ModelChoice) -> Capabilities:
-        """Everything that can be known, waiting for the model worker where it has to be asked.
-
-        Raises Unavailable where it has to be, and does not answer.
-        """
+        """Return all capabilities, if necessary after starting a model worker. Raises Unavailable if that fails."""
         if name := self._listed(choice):
             await self._book.learn([name])
         return await self.look(choice)
 
     async def look(self, choice: ModelChoice) -> Capabilities:
-        """What can be known at once: a worker that does not run is not started for it."""
+        """Return the capabilities that are known without starting a worker."""
         name = self._listed(choice)
         if name and self.is_ready():
             with contextlib.suppress(Unavailable):
                 await self._book.learn([name])
-        return capabilities(self._said(choice), await self._ollama(choice), self._book.known(name) if name else None)
+        return capabilities(self._set(choice), await self._ollama(choice), self._book.known(name) if name else None)
 
     async def informed(self, chain: Chain, *, wait_s: float | None) -> Chain:
-        """The chain as a turn takes it: with prices and lengths as far as they are known, and no tools offered to
-        models that are known to take none.
+        """Return the chain for a turn, with the known prices, lengths and capabilities.
 
-        Where the first needs the worker, the turn waits for it anyway, so nothing is lost by waiting here. Where none
-        comes in time, what nobody knows stays as it was: the call itself will say why.
+        If the first model needs the worker, wait for it up to `wait_s`: the turn would wait anyway. If it does not
+        come, unknown values stay unknown, and the call will report why.
         """
         if answers_in_worker(chain.first):
             everybody = (*chain.choices, *chain.stronger)
@@ -156,7 +151,7 @@ class ModelKnowledge:
         )
 
     async def priced(self, choice: ModelChoice) -> ModelChoice:
-        """The choice with what is known of its price and length. Raises Unavailable where it can't be asked for."""
+        """Return the choice with its prices and length. Raises Unavailable if they can't be looked up."""
         known = await self.find(choice)
         return replace(choice, sees=_sees(choice, known), max_output=known.max_output.value, prices=known.prices)
 
@@ -166,7 +161,7 @@ class ModelKnowledge:
     async def _informed(self, choice: ModelChoice) -> ModelChoice:
         if choice.driver == OFFLINE.driver:
             return choice
-        known = await self.look(choice) if self._is_open(choice) else capabilities(self._said(choice), None, None)
+        known = await self.look(choice) if self._is_open(choice) else capabilities(self._set(choice), None, None)
         return replace(
             choice,
             takes_tools=choice.takes_tools and known.takes_tools,
@@ -177,17 +172,17 @@ class ModelKnowledge:
         )
 
     def _is_open(self, choice: ModelChoice) -> bool:
-        """Whether the configuration leaves anything open that a turn has to know of the model."""
-        said = self._said(choice)
+        """Whether the configuration lacks anything that a turn needs to know about the model."""
+        settings = self._set(choice)
         return (
-            (choice.takes_tools and said.tools is None)
-            or (choice.sees and said.images is None)
-            or said.prices is None
-            or said.max_output is None
+            (choice.takes_tools and settings.tools is None)
+            or (choice.sees and settings.images is None)
+            or settings.prices is None
+            or settings.max_output is None
         )
 
     async def _ollama(self, choice: ModelChoice) -> ModelFacts | None:
-        """What the choice's Ollama says of the model. Asked each time: the model of a name may be another tomorrow."""
+        """Return Ollama's facts about the model. Never cached, since the model behind a name may change."""
         if choice.driver != "ollama":
             return None
         try:
@@ -196,13 +191,13 @@ class ModelKnowledge:
             return None
         return await asyncio.to_thread(abilities, address, choice.model)
 
-    def _said(self, choice: ModelChoice) -> CapabilitySettings:
+    def _set(self, choice: ModelChoice) -> CapabilitySettings:
+        """Return the capabilities in the configuration."""
         found = self._registry().configured(choice)
         return found.capabilities if found else CapabilitySettings()
 
     def _listed(self, choice: ModelChoice) -> ModelName | None:
-        """The name under which litellm's table may speak of the model; None where it can't: anybody may run anything
-        at an address of their own."""
+        """Return the name for litellm's table; None for models at other addresses, which may be anything."""
         try:
             address = self._registry().address(choice)
         except Unavailable:
@@ -211,8 +206,8 @@ class ModelKnowledge:
 
 
 def _sees(choice: ModelChoice, known: Capabilities) -> bool:
-    """Whether it may be shown pictures. Where nobody knows, it is, and may refuse them itself; but litellm drops them
-    without a word on the way to some providers, unless its own table says that the model sees."""
+    """Whether to send it pictures. If unknown, yes: it may refuse them. But for some providers litellm silently drops
+    them, unless its own table says that the model can see."""
     images = known.images
     if choice.driver in _TAKES_PICTURES:
         return choice.sees and images.value is not False
@@ -224,7 +219,7 @@ _COUNTERS = tuple(name for name in DayUsage.__slots__ if name != "day")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelUsage:
-    """`total` is of no day: its `day` is empty."""
+    """The `day` of `total` is empty."""
 
     today: DayUsage
     total: DayUsage
@@ -233,7 +228,7 @@ class ModelUsage:
 async def usage_of_model(
     log: EventLog, clock: Clock, provider: str, model: str, *, zone: tzinfo | None = None
 ) -> ModelUsage:
-    """By whatever alias the model was asked. `zone` is the machine's where it is None."""
+    """Return a model's usage under all of its aliases. `zone` None means the machine's."""
     rows = await log.rows("usage", where={"provider": provider, "model": model})
     total = {name: sum(cast(int, row[name]) for row in rows) for name in _COUNTERS}
     day, midnight = today(clock.now(), zone)
@@ -254,9 +249,8 @@ log = logger(__name__)
 
 
 class ModelService:
-    """Resolves names under the settings of the moment. `warm` begins to start the model worker; `last_calls` tell how
-    models fare, `health` who has just failed, until the settings change; `secrets` are those that Ozzie itself may
-    see."""
+    """Resolves names under the current settings. `warm` starts the model worker in the background; `health` tracks
+    recent failures until the settings change; `secrets` are those that Ozzie itself may see."""
 
     def __init__(
         self,
@@ -264,7 +258,7 @@ class ModelService:
         sessions: Sessions,
         *,
         warm: Callable[[], None],
-        last_calls: LastCalls,
+        last_calls: LastModelCalls,
         config_file: Path,
         health: Health,
         secrets: Secrets | None = None,
@@ -285,15 +279,14 @@ class ModelService:
 
     @property
     def default(self) -> str:
-        """The name of the model that answers where nobody chose one."""
+        """The name of the default model."""
         return self.registry.default
 
     async def listing(self) -> JsonObject:
-        """What `%model` shows: every model, the default, what was found here, and what is wrong with the settings."""
+        """Return the content of `%model`: all models, the default, models found here, and problems of the settings."""
         config = await self._configuration.refresh()
         registry = self.registry
         address = registry.ollama_address
-        # In a thread: it waits for whatever is or is not at that address.
         ollama = await asyncio.to_thread(installed_models, address) if address else ()
         await self._last_calls.refresh()
         return {
@@ -309,15 +302,12 @@ class ModelService:
         }
 
     async def named(self, name: str) -> Chain:
-        """What a name stands for now, whether it can be asked or not; an empty one for the default.
-
-        Raises UnknownModel.
-        """
+        """Return the models behind a name, available or not; an empty name means the default. Raises UnknownModel."""
         await self._configuration.refresh()
         return self.registry.chain(name)
 
     async def resolve(self, raw: Json) -> JsonObject:
-        """What a selector chooses, and how every model fared; `reason` says why none was chosen, if so.
+        """Return what a selector chooses, and the evaluation of all models; `reason` says why none was chosen.
 
         Raises InvalidSelector.
         """
@@ -342,9 +332,9 @@ class ModelService:
         }
 
     async def choose(self, session_id: SessionId, name: str, base_url: str, *, by: str = "") -> JsonObject:
-        """Fix what answers in a session from now on; says what it stands for, and `then` who answers where it can't.
+        """Choose the model of a session; return what the name stands for, and `then` the fallbacks.
 
-        Raises NotFound, UnknownModel, BadAddress, or Unavailable where its key is missing.
+        Raises NotFound, UnknownModel, BadAddress, or Unavailable if its key is missing.
         """
         await self._configuration.refresh()
         chain = self._reachable(self.registry.chain(name, base_url=base_url))
@@ -354,16 +344,14 @@ class ModelService:
         return {**encode(chain.first), "then": then}
 
     async def warm_up(self, session: SessionInfo) -> None:
-        """Begin to start what the session's model needs: the worker's imports take seconds."""
+        """Start the worker in the background if the session's model needs it: its imports take seconds."""
         try:
             self._make_ready(self._reachable(self.registry.chain(session.model, base_url=session.base_url)).first)
         except OzzieError as error:
             log.warning("the model worker was not started: %s", error)
 
     async def for_turn(self, session: SessionInfo, asked: str) -> Chain:
-        """Who answers a turn of the session; `asked` is the turn's own wish. Left out are those that can't be asked as
-        things are, without a key for one, while any other can. Raises as `choose` does.
-        """
+        """Return the available models for a turn; `asked` is the turn's own model, or empty. Raises like `choose`."""
         name = asked or session.model
         self._expect_settings(name)
         if self._version != (version := self._configuration.version):
@@ -372,29 +360,29 @@ class ModelService:
         return self._reachable(self.registry.chain(name, base_url=session.base_url if name == session.model else ""))
 
     def _expect_settings(self, name: str) -> None:
-        """Nothing that may cost is asked under settings that nobody could read: who knows which budgets they set.
-        Raises Unavailable."""
+        """Raise Unavailable if the settings could never be read and the model may cost money: their budgets are
+        unknown."""
         if not self._configuration.error or self._configuration.version:
             return
-        with contextlib.suppress(UnknownModel):  # a name of the configuration, as it may be
+        with contextlib.suppress(UnknownModel):  # possibly a name in the invalid configuration
             if self.registry.chain(name).first == OFFLINE:
                 return
         raise Unavailable(
             "The configuration was refused, so what a model may cost is not known.",
-            hint=f"{self._configuration.error} Mend it and run the cell again. Your message is kept.",
+            hint=f"{self._configuration.error} Fix it and run the cell again. Your message is kept.",
             code="config.refused",
         )
 
     def cheaper(self) -> Chain | None:
-        """Who is named for turns whose budget has no room for their own model, and can be asked; None for nobody."""
+        """Return the available models for turns whose budget has no room for their own, or None."""
         if not self.registry.has_alias(CHEAP):
             return None
         chain = self.registry.chain(CHEAP)
         return self._reachable(chain) if any(self._can_be_asked(choice) for choice in chain.choices) else None
 
     def checker(self, own: Chain) -> Chain | None:
-        """Who looks at calls that a rule has checked, for a turn that `own` answers; None where nobody can be asked.
-        Where nothing has the usual name it is the turn's own model, asked for itself. A script is no second model."""
+        """Return the available models that check calls of a turn answered by `own`, or None. Without a configured one,
+        `own` checks itself. The offline driver does not count as a model."""
         settings = self._configuration.current.settings
         name = settings.approvals.checker
         chain = self.registry.chain(name) if settings.models.providers_of(name) else own
@@ -403,10 +391,10 @@ class ModelService:
         return self._reachable(chain)
 
     def _reachable(self, chain: Chain) -> Chain:
-        """Of a chain those that can be asked. Raises Unavailable where none can."""
+        """Return the available models of a chain. Raises Unavailable if there is none."""
         reachable = tuple(choice for choice in chain.choices if self._can_be_asked(choice))
         if not reachable:
-            self.access(chain.first)  # says what the first one lacks
+            self.access(chain.first)  # raises what the first one lacks
             reachable = (chain.first,)
         stronger = tuple(choice for choice in chain.stronger if self._can_be_asked(choice))
         return replace(chain, choices=reachable, stronger=stronger)
@@ -419,7 +407,7 @@ class ModelService:
         return True
 
     def access(self, choice: ModelChoice) -> ProviderAccess:
-        """How the choice's provider is reached under the settings of the moment. Raises Unavailable."""
+        """Return the access to a model's provider under the current settings. Raises Unavailable."""
         return self.registry.access(choice)
 
     def _make_ready(self, choice: ModelChoice) -> None:
@@ -428,16 +416,18 @@ class ModelService:
 
 
 WORKER_S = 40.0
-"""How long a person who asks for a model waits for a worker that has to be started."""
+"""How long the details of a model wait for a worker to start."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelGlance:
-    """What can be told of a model at once. `provider` is what the configuration calls it, empty for one that was named
-    directly; another `name` is an alias for it. `address` is empty for the driver's usual one, and holds neither
-    credentials nor path. `key_name` and `key`: what it is asked with, and where that lies. `missing` says why it can't
-    be asked, if so; `health` how its last call ended, empty where it was not asked lately. `then` names those that are
-    asked in this order where it can't answer, `stronger` those that are where it is not up to a request."""
+    """What is known about a model at once.
+
+    `provider` is its name in the configuration, empty for one that was named directly; another `name` is an alias of
+    it. `address` is empty for the driver's default, and has neither credentials nor path. `key_name` and `key` are its
+    key and the place of that. `missing` says why the model is not available; `health` how its last call ended, or
+    empty. `then` are the fallbacks in order, `stronger` those for requests that are too much for it.
+    """
 
     name: str
     provider: str
@@ -458,7 +448,7 @@ class ModelGlance:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelInFull:
-    """`unasked` says why litellm's table could not be asked, if so."""
+    """`unasked` says why litellm's table could not be read, or is empty."""
 
     glance: ModelGlance
     usage: ModelUsage
@@ -466,10 +456,10 @@ class ModelInFull:
 
 
 class ModelDetails:
-    """Puts together what is known of one model."""
+    """Collects the details of one model."""
 
     def __init__(
-        self, log: EventLog, clock: Clock, models: ModelService, knowledge: ModelKnowledge, last_calls: LastCalls
+        self, log: EventLog, clock: Clock, models: ModelService, knowledge: ModelKnowledge, last_calls: LastModelCalls
     ) -> None:
         self._log = log
         self._clock = clock
@@ -478,12 +468,12 @@ class ModelDetails:
         self._last_calls = last_calls
 
     async def glance(self, name: str) -> ModelGlance:
-        """What can be told at once; a worker is not started for it. Raises UnknownModel."""
+        """Return what is known without starting a worker. Raises UnknownModel."""
         chain = await self._models.named(name)
         return await self._glance(chain, await self._knowledge.look(chain.first))
 
     async def show(self, name: str) -> ModelInFull:
-        """Everything, also what only the model worker knows: where none runs, one is started. Raises UnknownModel."""
+        """Return everything, if necessary after starting a model worker. Raises UnknownModel."""
         chain = await self._models.named(name)
         choice, unasked = chain.first, ""
         try:

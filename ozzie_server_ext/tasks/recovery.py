@@ -1,16 +1,14 @@
-"""After a restart: what was running goes on, what was queued runs, nothing is lost or done twice.
+"""Recovery after a restart: running and queued tasks go on, and nothing is lost or done twice.
 
-A turn goes on from what the log says was done. What it was in the middle of gets an honest end first: a call of a model
-failed, and is asked anew; a call of a tool that only reads is made again; of one that may have had an effect, the tool
-itself looks whether it did, and where it can't say, the call is uncertain: made again where it has a key, and else
-a person is asked what is to become of it. docs/adr/0012-recovery.md has the whole table.
+A turn resumes from the log. Its open calls get an outcome first. A model call has failed and is repeated. A tool call
+that only reads is repeated; for another one, the tool checks whether it took effect. If it can't tell, the call is
+uncertain: repeated if it has a key, otherwise a person is asked. docs/adr/0012-recovery.md has the whole table.
 """
 
 import asyncio
 from collections.abc import Callable, Mapping, Set
-from dataclasses import dataclass
 
-from ozzie_server_ext.agent.questions import doubt
+from ozzie_server_ext.agent.questions import uncertain_prompt
 from ozzie_server_ext.domain.calls import CallRecord
 from ozzie_server_ext.domain.clock import IdSource
 from ozzie_server_ext.domain.errors import Conflict, OzzieError
@@ -28,16 +26,15 @@ from ozzie_server_ext.domain.events import (
     WorkerStarted,
     content_of,
 )
-from ozzie_server_ext.domain.ids import CallId, PromptId, ReplyId, SessionId, TaskId, task_stream, worker_stream
-from ozzie_server_ext.domain.json import Json
-from ozzie_server_ext.domain.tasks import FINAL, HELD, OPEN, Task, TaskStatus
+from ozzie_server_ext.domain.ids import CallId, PromptId, SessionId, TaskId, task_stream, worker_stream
+from ozzie_server_ext.domain.json import Json, JsonObject
+from ozzie_server_ext.domain.tasks import FINAL, HELD, Task, TaskStatus
 from ozzie_server_ext.observability.logs import logger
 from ozzie_server_ext.planes.identity import ProcessMark, see_off
 from ozzie_server_ext.store.log import EventLog
 from ozzie_server_ext.store.projections.tasks import task_from
 from ozzie_server_ext.store.recorder import Recorder
-from ozzie_server_ext.tasks.delegated import with_delegated
-from ozzie_server_ext.tasks.pauses import hand_down, wished
+from ozzie_server_ext.tasks.pauses import pending_pause, propagate_requests
 from ozzie_server_ext.tasks.reconciliation import (
     NO_RECONCILER,
     Reconciler,
@@ -49,28 +46,21 @@ from ozzie_server_ext.tasks.reconciliation import (
     stopped,
     unfinished,
 )
+from ozzie_server_ext.tasks.rows import find_task, open_tasks, with_delegated
 from ozzie_server_ext.tasks.service import Runner
 from ozzie_server_ext.tasks.times import RECOVERY
 
 log = logger(__name__)
 
 MAX_ATTEMPTS = 3
-"""A turn that was at work at each of so many deaths of the gateway may be what kills it. One that waited for what it
-had handed over is not: it may wait for a person over any number of restarts."""
+"""A turn that was working at so many deaths of the gateway may be their cause. Turns that waited for delegated tasks
+don't count: they may wait for a person across any number of restarts."""
 
 MAX_DELEGATED_ATTEMPTS = 10
-"""Steps run side by side, and most die of others. The run that they are part of is never what kills: all that it does,
-it does by them."""
+"""The same for steps: more, because steps run in parallel and most are not the cause. Runs are never the cause: all
+their work is in their steps."""
 
 _CUT_OFF = "Ozzie's gateway ended in the middle of it."
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Verdict:
-    """What becomes of one task: the facts to record, and whether it is to run."""
-
-    facts: tuple[EventBody, ...]
-    runs: bool
 
 
 async def recover(
@@ -81,77 +71,72 @@ async def recover(
     reconciler: Reconciler = NO_RECONCILER,
     publish: Callable[[Transient], None] = lambda transient: None,
 ) -> int:
-    """Take up every unfinished task, in the order in which they were created; returns how many run.
+    """Recover all unfinished tasks in the order of their creation; return how many run.
 
-    The caller owns the log. It waits first, in bounded time, until the child processes of dead gateways are gone.
-    `publish` tells those who follow which replies begin again.
+    The caller owns the log. Wait first, for a limited time, until the child processes of dead gateways are gone.
+    `publish` sends live messages about replies that begin again.
     """
-    await _see_off_workers(event_log)
-    await _end_the_abandoned(event_log)
-    await hand_down(event_log, RECOVERY)
-    taken: list[tuple[Task, SessionId, bool]] = []
+    await _end_orphaned_workers(event_log)
+    await _end_orphaned_tasks(event_log)
+    await propagate_requests(event_log, RECOVERY)
+    recovered: list[tuple[TaskId, SessionId, bool]] = []
     for row in await event_log.rows("tasks", where={"status": [str(status) for status in HELD]}):
         waiting = task_from(row)
-        if waiting.session_id is not None:  # it stays as it is, and what was asked after it comes after it
+        if waiting.session_id is not None:  # it stays as it is, and blocks later tasks of its session
             runner.hold(waiting.task_id, waiting.session_id, delegated=row["parent_id"] is not None)
-            await _end_calls(event_log, waiting)
+            await _end_model_calls(event_log, waiting)
     open_states: list[Json] = [TaskStatus.CREATED, TaskStatus.QUEUED, TaskStatus.RUNNING]
     for row in await event_log.rows("tasks", where={"status": open_states}, order_by="task_id"):
-        task = task_from(row)
+        task, is_delegated = task_from(row), row["parent_id"] is not None
         if task.session_id is None:
-            log.error("a task without a session can't be taken up", extra={"task_id": task.task_id})
+            log.error("a task without a session can't be recovered", extra={"task_id": task.task_id})
             continue
         recorder = Recorder(log=event_log, session_id=task.session_id, task_id=task.task_id, source=RECOVERY)
         events = await event_log.read_stream(task_stream(task.task_id))
         left = unfinished(events)
         done = {tool.call_id: await reconciler.was_done(tool) for tool in left.tools}
         keyed = {tool.call_id for tool in left.tools if reconciler.has_key(tool)}
-        most = MAX_ATTEMPTS if row["parent_id"] is None else MAX_DELEGATED_ATTEMPTS
-        verdict = _judge(
+        most = MAX_DELEGATED_ATTEMPTS if is_delegated else MAX_ATTEMPTS
+        facts, runs = _judge(
             task,
             left,
             done,
             keyed,
             PromptId(ids.new()) if row["attended"] else None,
             gives_up=task.mode != "GRAPH" and left.works and left.recoveries + 1 >= most,
-            wish=wished(events),
+            pause=pending_pause(events),
         )
-        if verdict.facts and isinstance(verdict.facts[-1], TaskPaused | TaskWaitingInput):
-            # Before that is recorded: who hears of it in the log can't know that the task was delegated.
-            runner.hold(task.task_id, task.session_id, delegated=row["parent_id"] is not None)
+        if facts and isinstance(facts[-1], TaskPaused | TaskWaitingInput):
+            # Before it is recorded, because the driver can't know from the log that the task was delegated.
+            runner.hold(task.task_id, task.session_id, delegated=is_delegated)
         try:
-            if verdict.facts:  # why something ended may quote what was read before
-                facts = await with_delegated(event_log, task.task_id, verdict.facts)
+            if facts:  # the reason of an end may quote anything that the task read
+                facts = await with_delegated(event_log, task.task_id, facts)
                 await recorder.made_from(content_of(events)).append(*facts)
         except Conflict:
             log.warning("a task changed while it was recovered", extra={"task_id": task.task_id})
             continue
-        log.info(
-            "task %s was %s: %s",
-            task.task_id,
-            task.status.lower(),
-            ", ".join(fact.type for fact in verdict.facts) or "goes on",
-        )
-        if verdict.runs:
+        types = ", ".join(fact.type for fact in facts) or "goes on"
+        log.info("task %s was %s: %s", task.task_id, task.status.lower(), types)
+        if runs:
             for reply_id in left.replies:
-                publish(_reset(reply_id, task.session_id, task.task_id))
-            taken.append((task, task.session_id, row["parent_id"] is not None))
-    # A run looks at its steps first: what they were in the middle of has its end in the log by then.
-    for task, session_id, delegated in taken:
-        runner.enqueue(task.task_id, session_id, delegated=delegated)
-    return len(taken)
+                reset: JsonObject = {"reply_id": reply_id}
+                publish(Transient(type="reply.reset", session_id=task.session_id, task_id=task.task_id, payload=reset))
+            recovered.append((task.task_id, task.session_id, is_delegated))
+    # Enqueue at the end: a run checks its steps first, whose interrupted calls have their ends in the log by now.
+    for task_id, session_id, delegated in recovered:
+        runner.enqueue(task_id, session_id, delegated=delegated)
+    return len(recovered)
 
 
-async def _end_the_abandoned(event_log: EventLog) -> None:
-    """A gateway that died between the end of a run and the ends of its steps left those: nobody waits for them."""
-    open_states: list[Json] = [str(status) for status in OPEN]
-    for row in await event_log.rows("tasks", where={"status": open_states}, order_by="task_id"):
-        if row["parent_id"] is None:
-            continue
-        above = await event_log.rows("tasks", where={"task_id": row["parent_id"]}, limit=1)
-        if above and above[0]["status"] in FINAL:
+async def _end_orphaned_tasks(event_log: EventLog) -> None:
+    """Cancel the open tasks whose parent has ended: a gateway died between the end of a run and the ends of its
+    steps."""
+    for row in await open_tasks(event_log):
+        above = None if row["parent_id"] is None else await find_task(event_log, str(row["parent_id"]))
+        if above is not None and above["status"] in FINAL:
             task = task_from(row)
-            assert task.session_id is not None, "what is delegated has the session of who delegates"
+            assert task.session_id is not None, "a delegated task has its parent's session"
             recorder = Recorder(log=event_log, session_id=task.session_id, task_id=task.task_id, source=RECOVERY)
             events = await event_log.read_stream(task_stream(task.task_id))
             left = unfinished(events)
@@ -161,8 +146,8 @@ async def _end_the_abandoned(event_log: EventLog) -> None:
             await recorder.made_from(content_of(events)).append(*facts)
 
 
-async def _end_calls(event_log: EventLog, waiting: Task) -> None:
-    """A gateway that ended between a question and the end of the call before it left that open."""
+async def _end_model_calls(event_log: EventLog, waiting: Task) -> None:
+    """Record the end of model calls that a gateway left open when it died right after a question."""
     left = unfinished(await event_log.read_stream(task_stream(waiting.task_id)))
     if left.models and waiting.session_id is not None:
         recorder = Recorder(log=event_log, session_id=waiting.session_id, task_id=waiting.task_id, source=RECOVERY)
@@ -177,11 +162,13 @@ def _judge(
     prompt_id: PromptId | None,
     *,
     gives_up: bool,
-    wish: TaskPaused | None,
-) -> _Verdict:
-    """`keyed` are the calls that can be made again with their key; `wish` is the pause that somebody asked for;
-    `prompt_id` is that of a question, where somebody is there to be asked; `gives_up`: it was at work at as many deaths
-    as what may be what kills."""
+    pause: TaskPaused | None,
+) -> tuple[list[EventBody], bool]:
+    """Return the facts to record for a task, and whether it runs.
+
+    `done`: whether each open call took effect; `keyed`: the calls that can be repeated with their key; `prompt_id`: for
+    a question, if a person can be asked; `gives_up`: the task may be what kills gateways; `pause`: the requested one.
+    """
     given_up = task.status is TaskStatus.RUNNING and gives_up
     goes_on = not task.stop_by and not given_up
     ends: list[EventBody] = [cut_off(call, INTERRUPTED, _CUT_OFF) for call in left.models]
@@ -193,40 +180,33 @@ def _judge(
         ends.append(end_of(tool, done[tool.call_id], _CUT_OFF))
         if done[tool.call_id] is None:
             unknown.append(tool)
-    if given_up and not task.stop_by:  # what was to be made again is not; after a stop, it is where that is retried
+    if given_up and not task.stop_by:  # not repeated now; after a cancellation they are, if the task is retried
         ends += [end_of(tool, None, tool.doubt) for tool in left.in_doubt]
         unknown += left.in_doubt
     if task.stop_by:
-        return _Verdict(facts=(*ends, TaskCancelled(by=task.stop_by, reason=task.reason)), runs=False)
+        return [*ends, TaskCancelled(by=task.stop_by, reason=task.reason)], False
     if unknown or left.uncertain:
         end = not_again([*left.uncertain, *unknown])
         if prompt_id is not None and task.status is TaskStatus.RUNNING:
-            return _Verdict(facts=(*ends, *doubt(prompt_id, end.message)), runs=False)
-        return _Verdict(facts=(*ends, end), runs=False)
+            return [*ends, *uncertain_prompt(prompt_id, end.message)], False
+        return [*ends, end], False
     if given_up:
-        return _Verdict(facts=(*ends, _given_up()), runs=False)
-    if wish is not None and task.status is TaskStatus.RUNNING:
-        return _Verdict(facts=(*ends, wish), runs=False)
+        failed = TaskFailed(
+            kind="system",
+            code="task.interrupted",
+            message=f"This turn was interrupted by a restart {MAX_ATTEMPTS} times and was not resumed.",
+            hint="Run the cell again. Your message is kept.",
+        )
+        return [*ends, failed], False
+    if pause is not None and task.status is TaskStatus.RUNNING:
+        return [*ends, pause], False
     if task.status is TaskStatus.QUEUED:
-        return _Verdict(facts=tuple(ends), runs=True)
-    return _Verdict(facts=(*ends, TaskQueued(reason="recovered")), runs=True)
+        return ends, True
+    return [*ends, TaskQueued(reason="recovered")], True
 
 
-def _given_up() -> TaskFailed:
-    return TaskFailed(
-        kind="system",
-        code="task.interrupted",
-        message=f"This turn was interrupted by a restart {MAX_ATTEMPTS} times and was not taken up again.",
-        hint="Run the cell again. Your message is kept.",
-    )
-
-
-def _reset(reply_id: ReplyId, session_id: SessionId, task_id: TaskId) -> Transient:
-    return Transient(type="reply.reset", session_id=session_id, task_id=task_id, payload={"reply_id": reply_id})
-
-
-async def _see_off_workers(event_log: EventLog) -> None:
-    """Whatever a dead gateway's children were asked to do, they do it no more after this."""
+async def _end_orphaned_workers(event_log: EventLog) -> None:
+    """End the child processes of dead gateways, and record that."""
     rows = await event_log.rows("workers", where={"status": "running"})
     planes = {
         ProcessMark(pid=int(str(row["pid"])), started=str(row["started"]), boot=str(row["boot"])): str(row["plane"])
@@ -240,7 +220,7 @@ async def _see_off_workers(event_log: EventLog) -> None:
 
 
 class WorkerRecord:
-    """Records for one plane what its supervisor tells. A log that can't be written keeps no worker from running."""
+    """Records the starts and losses of a plane's processes. If the log can't be written, they run all the same."""
 
     def __init__(self, event_log: EventLog, plane: str) -> None:
         self._log = event_log
@@ -248,17 +228,17 @@ class WorkerRecord:
         self._losses: set[asyncio.Task[None]] = set()
 
     async def started(self, mark: ProcessMark) -> None:
-        """See `planes.supervisor`; durable when it returns, if it can be."""
+        """See `planes.supervisor`. Durable when it returns, unless the log fails."""
         await self._record(WorkerStarted(plane=self._plane, pid=mark.pid, started=mark.started, boot=mark.boot))
 
     def lost(self, pid: int, reason: str) -> None:
-        """See `planes.supervisor`, which does not wait for it."""
+        """See `planes.supervisor`, which does not wait for the recording."""
         task = asyncio.create_task(self._record(WorkerLost(plane=self._plane, pid=pid, reason=reason)))
         self._losses.add(task)
         task.add_done_callback(self._losses.discard)
 
     async def settle(self) -> None:
-        """Wait until what was told is recorded."""
+        """Wait until all losses are recorded."""
         await asyncio.gather(*self._losses, return_exceptions=True)
 
     async def _record(self, body: EventBody) -> None:

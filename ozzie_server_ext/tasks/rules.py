@@ -1,4 +1,4 @@
-"""The rules in force: read again when a file changes, recorded then, and nothing is allowed while one is broken."""
+"""The rules in force: reloaded and recorded when a file changes. Nothing is allowed while a file is invalid."""
 
 import asyncio
 from pathlib import Path
@@ -26,8 +26,8 @@ UNREADABLE = "The rules can't be read; Ozzie's log has the details."
 
 
 class RulesInForce:
-    """`policy` is what counts. `error` says why the files can't be taken, empty where they can; until they can, every
-    call is denied: nobody knows what the broken one was to forbid."""
+    """`policy` has the current rules. `error` says why the files are invalid, or is empty. As long as they are, every
+    call is denied, since it is unknown what the invalid file was to forbid."""
 
     def __init__(
         self,
@@ -59,24 +59,24 @@ class RulesInForce:
             stamps = await asyncio.to_thread(stamps_of, self._files)
             if stamps != self._stamps:
                 await self._read()
-                # What could not be read for a moment, for want of file handles, say, can be without any change.
+                # After a temporary error, such as too many open files, try again without any change.
                 self._stamps = None if self.error else stamps
         return self.policy
 
     async def of(self, meta: ToolMeta, args: JsonObject, caller: Caller, reading: Reading = UNREAD) -> Ruling:
-        """What the rules of this moment say to a call."""
+        """Return the ruling on a call by the current files."""
         await self.refresh()
         return await self.now(meta, args, caller, reading)
 
     async def now(self, meta: ToolMeta, args: JsonObject, caller: Caller, reading: Reading = UNREAD) -> Ruling:
-        """As `of`, by the rules as they were read last."""
+        """Like `of`, by the rules as last read."""
         if self.error:
             return Ruling(Verdict(decision=Decision.DENY, rule=BROKEN, reason=self.problem))
         return await FixedRulings(self.policy.rules, self.policy.version).of(meta, args, caller, reading)
 
     async def denied(self, caller: Caller) -> frozenset[str]:
-        """The ids of the tools that the rules of this moment deny `caller`, whatever the arguments. None while they are
-        broken: then every call is denied, and says why, which nobody would hear of tools that are not offered."""
+        """Return the ids of the tools that the rules deny `caller` for all arguments. None while the rules are invalid:
+        then every call is denied with the reason, which nobody would see if no tools were offered."""
         policy = await self.refresh()
         if self.error or not policy.rules:
             return frozenset()
@@ -86,7 +86,7 @@ class RulesInForce:
 
     @property
     def problem(self) -> str:
-        """Why the files can't be taken and what to do about it; empty where they can."""
+        """Why the files are invalid and what to do; empty if they are valid."""
         return " ".join(filter(None, [self.error, self.hint]))
 
     async def _read(self) -> None:
@@ -95,11 +95,11 @@ class RulesInForce:
                 load, self._home, self._project, self._registry.find, system_file=self._system_file
             )
         except InputError as error:
-            if str(error) != self.error:  # a broken file is read for every call, and told of once
+            if str(error) != self.error:  # an invalid file is read for every call, but logged once
                 log.warning("the rules were not taken: %s", error)
             self.error, self.hint = str(error), error.hint
             return
-        except Exception:  # whatever it is: rules that can't be read must not be taken for none
+        except Exception:  # unreadable rules must not count as no rules
             if self.error != UNREADABLE:
                 log.exception("the rules can't be read")
             self.error, self.hint = UNREADABLE, ""

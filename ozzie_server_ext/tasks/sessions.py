@@ -1,4 +1,4 @@
-"""Sessions: one isolated context per notebook, thread or terminal, found again by its key."""
+"""Sessions: one isolated conversation per notebook, thread or terminal, found by its key."""
 
 import asyncio
 import os
@@ -34,14 +34,14 @@ from ozzie_server_ext.store.tables import Row
 from ozzie_server_ext.tools.registry import ToolRegistry
 
 MOST_SEARCHED = 1000
-"""Sessions in which `find` looks for a title."""
+"""The number of sessions that `find` searches."""
 SHORTEST_END = 4
-"""Characters of an id's end that are worth looking for."""
+"""The minimum length of an id's end to search for."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SessionInfo:
-    """What a client is told of its session. `model` is what was chosen in it, empty for the default."""
+    """A session for clients. `model` is the one chosen in it; empty for the default."""
 
     session_id: SessionId
     title: str
@@ -53,19 +53,16 @@ class SessionInfo:
 
 
 class Sessions:
-    """Opens, names and lists sessions. Everything is in the log; this only decides what to append.
-
-    `by` is the name of who asks, as authentication gave it.
-    """
+    """Opens, names and lists sessions. All state is in the log. `by` is the authenticated name of the caller."""
 
     def __init__(self, log: EventLog, ids: IdSource) -> None:
         self._log = log
         self._ids = ids
-        # Two clients opening the same key at once must get the same session.
+        # Two clients that open the same key at once must get the same session.
         self._opening = asyncio.Lock()
 
     async def open(self, key: str, *, title: str, channel: str, by: str = "") -> SessionInfo:
-        """The session that this key opens; a new one where there is none yet."""
+        """Return the session of this key, creating it if necessary."""
         async with self._opening:
             if held := await self.holder(key):
                 return await self.get(held)
@@ -74,7 +71,7 @@ class Sessions:
         return await self.get(session_id)
 
     async def begin(self, key: str, *, channel: str, by: str = "") -> SessionInfo:
-        """A new session, which the key opens from now on. It is called after its first message."""
+        """Create a session, which the key opens from now on. Its first message gives it a title."""
         async with self._opening:
             session_id = self._new_id()
             created = SessionCreated(key=str(session_id), title="", channel=channel, by=by)
@@ -82,7 +79,7 @@ class Sessions:
         return await self.get(session_id)
 
     async def resume(self, session_id: SessionId, key: str, *, by: str = "") -> SessionInfo:
-        """Go on in this session: the key opens it from now on, and it takes messages again. Raises NotFound."""
+        """Make the session active; the key opens it from now on. Raises NotFound."""
         async with self._opening:
             row = await self.row(session_id)
             if row["status"] != "active" or row["key"] != key:
@@ -90,10 +87,8 @@ class Sessions:
         return await self.get(session_id)
 
     async def fork(self, parent: SessionId, key: str, *, title: str, channel: str, by: str = "") -> SessionInfo:
-        """A new session that begins with all that was said in `parent` so far; the key opens it from now on.
-
-        Raises NotFound.
-        """
+        """Create a session that begins with the conversation of `parent`; the key opens it from now on. Raises
+        NotFound."""
         async with self._opening:
             await self.row(parent)
             session_id = self._new_id()
@@ -104,8 +99,8 @@ class Sessions:
         return await self.get(session_id)
 
     async def move(self, before: str, key: str, *, by: str = "") -> SessionId | None:
-        """What the key `before` opens is opened by `key` instead, or by none where that is empty. The session; None
-        where `before` opens nothing."""
+        """Change the key of the session that `before` opens to `key`, or to none if that is empty. Return the session,
+        or None if `before` opens none."""
         async with self._opening:
             held = await self.holder(before)
             if held is not None and before != key:
@@ -113,8 +108,7 @@ class Sessions:
         return held
 
     async def place(self, session_id: SessionId, key: str, *, by: str = "") -> SessionInfo:
-        """The key opens this session from now on, and what opened it before opens nothing any more. A closed or
-        archived session stays what it is. Raises NotFound."""
+        """Replace the session's key, without activating a closed or archived session. Raises NotFound."""
         async with self._opening:
             before = str((await self.row(session_id))["key"]) or str(session_id)
             await self._append(session_id, SessionMoved(before=before, key=key, by=by))
@@ -125,12 +119,9 @@ class Sessions:
         return _info(await self.row(session_id))
 
     async def row(self, session_id: SessionId) -> Row:
-        """All that is known of a session (`store.projections.sessions`). Raises NotFound."""
-        rows = (
-            await self._log.rows("sessions", where={"session_id": session_id}, limit=1)
-            if is_session_id(session_id)
-            else []
-        )
+        """Return a session's row (`store.projections.sessions`). Raises NotFound."""
+        is_id = is_session_id(session_id)
+        rows = await self._log.rows("sessions", where={"session_id": session_id}, limit=1) if is_id else []
         if not rows:
             raise NotFound(f"There is no session {session_id[:40]}.", hint="List them with ozzie sessions list.")
         return rows[0]
@@ -138,18 +129,16 @@ class Sessions:
     async def list(
         self, *, limit: int = 50, after: int | None = None, status: str | None = None, channel: str | None = None
     ) -> list[Row]:
-        """Those in which something happened last come first. `after`: the `last_position` that a page ended with;
-        without a `status`, archived ones are left out."""
+        """Return the sessions, last used first. `after` is the `last_position` at the end of the page before; without a
+        `status`, archived ones are left out."""
         where = {"status": [status] if status else ["active", "closed"], **({"channel": channel} if channel else {})}
         return await self._log.rows(
             "sessions", where=where, order_by="last_position", descending=True, after=after, limit=limit
         )
 
     async def find(self, text: str) -> SessionId:
-        """The session that a person means: by its id, the end of its id, or its title.
-
-        Raises NotFound, or InputError where several fit.
-        """
+        """Find a session by its id, the end of its id, or its title. Raises NotFound, or InputError if several
+        match."""
         fitting = await self.fitting(text)
         if len(fitting) > 1:
             ids = ", ".join(str(row["session_id"]) for row in fitting[:5])
@@ -163,7 +152,7 @@ class Sessions:
         return SessionId(str(fitting[0]["session_id"]))
 
     async def fitting(self, text: str) -> Sequence[Row]:
-        """The sessions that a person could mean, archived ones too: by id, by title, or by the end of an id."""
+        """Return the sessions that match, including archived ones: by id, by title, or by the end of an id."""
         if is_session_id(text):
             return await self._log.rows("sessions", where={"session_id": text})
         rows = await self.list(limit=MOST_SEARCHED) + await self.list(limit=MOST_SEARCHED, status="archived")
@@ -174,25 +163,25 @@ class Sessions:
         return [row for row in rows if str(row["session_id"]).casefold().endswith(wanted)]
 
     async def rename(self, session_id: SessionId, title: str, *, by: str = "") -> None:
-        """Raises NotFound, or InputError for a title that says nothing."""
+        """Raises NotFound, or InputError for an empty title."""
         await self.get(session_id)
-        said = " ".join(title.split())
-        if not said:
+        title = " ".join(title.split())
+        if not title:
             raise InputError("A session needs a title.", hint="Write it behind the command.", code="input.title")
-        await self._append(session_id, SessionRenamed(title=said[:TITLE_LENGTH], by=by))
+        await self._append(session_id, SessionRenamed(title=title[:TITLE_LENGTH], by=by))
 
     async def archive(self, session_id: SessionId, *, by: str = "") -> None:
-        """Put a session away; a message in it brings it back. Raises NotFound."""
+        """Archive a session; a message in it makes it active again. Raises NotFound."""
         if (await self.get(session_id)).status != "archived":
             await self._append(session_id, SessionArchived(by=by))
 
     async def close(self, session_id: SessionId, *, by: str = "") -> None:
-        """Take no more messages until it is resumed; what runs in it goes on. Raises NotFound."""
+        """Accept no messages until it is resumed; its running tasks go on. Raises NotFound."""
         if (await self.get(session_id)).status != "closed":
             await self._append(session_id, SessionClosed(by=by))
 
     async def expect_open(self, session_id: SessionId) -> None:
-        """Raises NotFound, or Conflict where the session takes no messages."""
+        """Raise NotFound, or Conflict if the session is closed."""
         if (await self.get(session_id)).status == "closed":
             raise Conflict(
                 "This session is closed.",
@@ -201,17 +190,17 @@ class Sessions:
             )
 
     async def choose_model(self, session_id: SessionId, model: str, base_url: str = "", *, by: str = "") -> None:
-        """From the next turn on, `model` answers in this session; empty for the default."""
+        """Use `model` in this session from the next turn on; empty for the default."""
         await self.get(session_id)
         await self._append(session_id, SessionModelChosen(model=model, base_url=base_url, by=by))
 
     async def holder(self, key: str) -> SessionId | None:
-        """The session that this key opens; None where it opens nothing."""
+        """Return the session that this key opens, or None."""
         rows = await self._log.rows("session_keys", where={"key": key}, limit=1)
         return SessionId(str(rows[0]["session_id"])) if rows and rows[0]["session_id"] else None
 
     async def keys(self, beginning: str) -> Sequence[str]:
-        """The keys that open something and begin like this."""
+        """Return the keys in use that begin like this."""
         rows = await self._log.rows("session_keys")
         return [key for row in rows if (key := str(row["key"])).startswith(beginning) and row["session_id"]]
 
@@ -240,25 +229,24 @@ _KEY = "notebook:"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Opened:
-    """`copy_of` is the title of the session that the notebook's was forked from just now; empty where it was not."""
+    """`copy_of` is the title of the session that the notebook's was just forked from, or empty."""
 
     info: SessionInfo
     copy_of: str = ""
 
 
 class Notebooks:
-    """The sessions of notebooks. A `path` is that of the file system, as Jupyter gives it to a kernel."""
+    """The sessions of notebooks. A `path` is absolute, as Jupyter gives it to a kernel."""
 
     def __init__(self, sessions: Sessions) -> None:
         self._sessions = sessions
-        # What is found out about a notebook has to hold until what follows from it is recorded.
+        # The findings about a notebook must hold until the decision is recorded.
         self._opening = asyncio.Lock()
 
     async def open(self, path: str, *, noted: SessionId | None = None, by: str = "") -> Opened:
-        """The session of the notebook at `path`, in whose metadata the session `noted` stands.
+        """Return the session of the notebook at `path`, whose metadata have the session `noted`.
 
-        A notebook that was moved goes on in its session, a copy in a fork of it, and one from elsewhere, whose note
-        means nothing here, begins a new one.
+        A moved notebook keeps its session, a copy gets a fork of it, and one from another home gets a new session.
         """
         async with self._opening:
             held = await self._sessions.holder(_key(path))
@@ -271,19 +259,19 @@ class Notebooks:
                     session_id, _key(path), title=os.path.basename(path), channel="notebook", by=by
                 )
                 return Opened(info=fork, copy_of=str(row["title"]))
-            # Not resumed: to open a notebook is no wish to go on in a session that was closed or put away.
+            # Opening a notebook does not activate a closed or archived session.
             return Opened(info=await self._sessions.place(session_id, _key(path), by=by))
 
     async def begin(self, path: str, *, by: str = "") -> SessionInfo:
-        """A new session for the notebook at `path`."""
+        """Create a new session for the notebook at `path`."""
         return await self._sessions.begin(_key(path), channel="notebook", by=by)
 
     async def resume(self, session_id: SessionId, path: str, *, by: str = "") -> SessionInfo:
-        """Go on in this session in the notebook at `path`. Raises NotFound."""
+        """Use this session in the notebook at `path`. Raises NotFound."""
         return await self._sessions.resume(session_id, _key(path), by=by)
 
     async def moved(self, before: str, after: str, *, by: str = "") -> None:
-        """The notebook at `before`, or all those of that folder, lie at `after` now."""
+        """Follow the move of a notebook, or of a folder with notebooks."""
         for path in await self._below(before):
             there = after + path.removeprefix(before)
             session_id = await self._sessions.move(_key(path), _key(there), by=by)
@@ -291,7 +279,7 @@ class Notebooks:
                 await self._sessions.rename(session_id, os.path.basename(there), by=by)
 
     async def deleted(self, path: str, *, by: str = "") -> None:
-        """The notebook at `path`, or that folder, is gone: another one of that name begins anew."""
+        """Release the key of a deleted notebook, or of those in a deleted folder, so that new ones get new sessions."""
         for gone in await self._below(path):
             await self._sessions.move(_key(gone), "", by=by)
 
@@ -305,8 +293,8 @@ class Notebooks:
             return None
 
     async def _left_behind(self, noted: Row, held: SessionId) -> bool:
-        """Whether the notebook has gone on from the session that it notes to the one that its path opens: by `%session`
-        or as a copy, and was not saved since."""
+        """Whether the notebook's own session has replaced the one in its metadata, by `%session` or as a copy, and it
+        was not saved since."""
         return not noted["key"] or (await self._sessions.row(held))["parent"] == noted["session_id"]
 
     async def _below(self, path: str) -> list[str]:
@@ -319,9 +307,8 @@ def _key(path: str) -> str:
 
 
 def _is_elsewhere(noted: Row, path: str) -> bool:
-    """Whether the session is still where it was, so that the notebook at `path` is a copy: in a notebook of its own
-    that still lies there, and is not this one by another name, or in a terminal or a program, which no note takes it
-    from."""
+    """Whether the session still belongs to something else, so that the notebook at `path` is a copy: to another
+    existing notebook, or to a terminal or a program."""
     own = str(noted["key"])
     if not own.startswith(_KEY):
         return own != ""
@@ -337,16 +324,16 @@ def _is_same_file(there: Path, path: str) -> bool:
 
 
 MOST_LOOKED_AT = 1000
-"""Messages, and calls of tools, that are looked at, the newest ones."""
+"""The number of latest messages, and of tool calls, that are read."""
 
 _UNKNOWN = "a tool that is not known any more"
-"""Its request was erased, or lies further back than is looked."""
+"""For calls whose request was erased or was not read."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Earlier:
-    """The turns of a session's cells. `turns` counts them, `last_at` is the time of the newest (RFC 3339); `effects`
-    names the tools of them that changed something, each with how often it was begun."""
+    """The turns of a session's cells: their number, the time of the newest (RFC 3339), and the tools with effects that
+    they started, with counts."""
 
     turns: int
     last_at: str
@@ -361,7 +348,7 @@ class EarlierRuns:
         self._registry = registry
 
     async def of_cell(self, session_id: SessionId, cell_id: str) -> Earlier | None:
-        """What the session's cells did, where the cell `cell_id` is one that was run in it before; else None."""
+        """Return what the session's cells did, or None if this cell was not run in it before."""
         messages = await self._log.read(
             types=frozenset({MessageReceived.type}), session_id=session_id, limit=MOST_LOOKED_AT, newest_first=True
         )
@@ -389,6 +376,5 @@ class EarlierRuns:
         return dict(started)
 
     def _changes_something(self, tool_id: str) -> bool:
-        """A tool that is here no more may have done anything."""
         tool = self._registry.find(tool_id)
         return tool is None or tool.meta.side_effect is not SideEffect.NONE

@@ -1,4 +1,4 @@
-"""What is told to tasks while they run: signals that steps wait for, and further messages."""
+"""Input to running tasks: signals that steps wait for, and updates for the model."""
 
 import asyncio
 import contextlib
@@ -23,15 +23,16 @@ from ozzie_server_ext.domain.events import (
     TaskSignalled,
     TaskUpdated,
 )
-from ozzie_server_ext.domain.ids import EventId, SessionId, TaskId, task_stream
+from ozzie_server_ext.domain.ids import EventId, TaskId, task_stream
 from ozzie_server_ext.domain.json import Json
 from ozzie_server_ext.domain.steps import StepRecord
-from ozzie_server_ext.domain.tasks import FINAL, OPEN
+from ozzie_server_ext.domain.tasks import FINAL
 from ozzie_server_ext.protocol.jsontext import canonical_bytes
 from ozzie_server_ext.store.log import EventLog
 from ozzie_server_ext.store.tables import Row
+from ozzie_server_ext.tasks.rows import open_tasks, session_of, task_of
 from ozzie_server_ext.tasks.service import TaskService
-from ozzie_server_ext.tasks.workflows.delegation import handed_on
+from ozzie_server_ext.tasks.workflows.delegation import forwarded
 
 JUDGE = """\
 You check one result by one criterion. Say whether the criterion holds for the result, and why, in one sentence. \
@@ -45,22 +46,22 @@ VERDICT: dict[str, Json] = {
 
 
 MOST_DATA = 32 << 10
-"""Bytes of what is told with an event."""
+"""Bytes of a signal's data."""
 MOST_KEPT = 100
-"""Events of one name that nobody has waited for yet."""
+"""Signals of one name that no step has taken yet."""
 
 
 @dataclass(frozen=True, slots=True)
 class Signal:
-    """One that was told, and which no step has heard yet."""
+    """A signal that no step has taken yet."""
 
     event_id: EventId
     data: Json
     content: Content
 
 
-class OutsideEvents:
-    """Gives waiting steps what was told to their runs."""
+class SignalWaits:
+    """Lets steps wait for the signals of their runs."""
 
     def __init__(self, log: EventLog, clock: Clock) -> None:
         self._log = log
@@ -68,28 +69,28 @@ class OutsideEvents:
         self._waiting: dict[TaskId, list[asyncio.Event]] = {}
         log.on_commit(self._follow)
 
-    async def next(self, run: TaskId, event: str, heard: set[EventId]) -> Signal:
-        """The first of that name that the run was told and no step has heard; those in `heard`, others of its steps are
-        taking in now. It is one of them then."""
-        signal = asyncio.Event()
-        self._waiting.setdefault(run, []).append(signal)
+    async def next(self, run: TaskId, event: str, taken: set[EventId]) -> Signal:
+        """Wait for the run's first pending signal with that name that is not in `taken`, and add it there. `taken` are
+        the signals that other steps of the run are about to record."""
+        arrived = asyncio.Event()
+        self._waiting.setdefault(run, []).append(arrived)
         try:
             while True:
                 events = await self._log.read_stream(task_stream(run))
-                for told in unheard(events, event):
-                    if told.event_id not in heard:
-                        heard.add(told.event_id)
-                        return told
-                await signal.wait()
-                signal.clear()
+                for signal in pending_signals(events, event):
+                    if signal.event_id not in taken:
+                        taken.add(signal.event_id)
+                        return signal
+                await arrived.wait()
+                arrived.clear()
         finally:
             waiting = self._waiting[run]
-            waiting.remove(signal)
+            waiting.remove(arrived)
             if not waiting:
                 del self._waiting[run]
 
     async def left_s(self, run: TaskId, record: StepRecord, limit_s: float) -> float:
-        """What is left of the time of a step, whichever gateway it began under."""
+        """Return the remaining time of a step, even if it began under another gateway."""
         step: dict[str, Json] = {"task_id": run, "step_id": record.step_id, "visit": record.visit}
         rows = await self._log.rows("steps", where=step, limit=1)
         began = datetime.fromisoformat(str(rows[0]["started_at"]))
@@ -98,128 +99,123 @@ class OutsideEvents:
     def _follow(self, events: tuple[Event, ...]) -> None:
         for event in events:
             if event.task_id is not None and isinstance(event.body, TaskSignalled):
-                for signal in self._waiting.get(event.task_id, ()):
-                    signal.set()
+                for arrived in self._waiting.get(event.task_id, ()):
+                    arrived.set()
 
 
 class SignalIntake:
-    """Takes in what people say has happened."""
+    """Records signals to runs."""
 
     def __init__(self, log: EventLog, tasks: TaskService) -> None:
         self._log = log
         self._tasks = tasks
 
-    async def tell(self, task_id: TaskId, event: str, data: Json = None, *, by: str, key: str = "") -> bool:
-        """Say that something happened outside that a step of this run waits for, or of a run within it; whether one
-        waits for it now. With a `key`, it is told once, however often this is called.
+    async def send(self, task_id: TaskId, event: str, data: Json = None, *, by: str, key: str = "") -> bool:
+        """Send a signal to a run, or to the nested run that expects it; return whether a step waits for it now. With a
+        `key`, repeated calls record it once.
 
-        Raises NotFound, InputError for an event that no step waits for, and Conflict where that is no run, or one that
-        has ended.
+        Raises NotFound, InputError if no step expects it, and Conflict if the task is no run or has ended.
         """
         if len(canonical_bytes(data)) > MOST_DATA:
             raise InputError(
-                f"The data of an event has at most {MOST_DATA:,} bytes.",
-                hint="Put it into a file of the project, and tell its path.",
+                f"The data of a signal has at most {MOST_DATA:,} bytes.",
+                hint="Put it into a file of the project and send its path.",
                 code="event.too_large",
             )
         while True:
             row = await self._tasks.get(task_id)
             events = await self._log.read_stream(task_stream(task_id))
-            if key and await self._was_told(task_id, events, key):
+            if key and await self._was_sent(task_id, events, key):
                 return True
-            expected = still_expected(events)
+            expected = expected_signals(events)
             if not expected and row["mode"] != "GRAPH":
-                raise Conflict("The task is no run of a skill: nothing in it waits for an event.", code="task.no_run")
+                raise Conflict("The task is no run of a skill, so it takes no signals.", code="task.no_run")
             if row["status"] in FINAL:
                 raise Conflict(f"The run has ended already: {str(row['status']).lower()}.", code="task.ended")
             if event not in expected:
-                inner = await self._within(row, event)
+                inner = await self._find_nested(row, event)
                 if inner is None:
                     raise await self._unknown(row, event, events)
-                return await self.tell(inner, event, data, by=by, key=key)
+                return await self.send(inner, event, data, by=by, key=key)
             waiting = awaited(events).count(event)
-            kept = len(unheard(events, event))
+            kept = len(pending_signals(events, event))
             if kept >= MOST_KEPT:
                 raise Conflict(
-                    f'{kept} events "{event}" have come that no step has waited for yet.',
-                    hint="Tell it of more once it has come so far.",
+                    f'{kept} signals "{event}" wait already for a step to take them.',
+                    hint="Send more once the run has taken them.",
                     code="event.too_many",
                 )
             draft = Draft(
                 body=TaskSignalled(event=event, by=by, data=data),
                 actor="user",
                 source="hub",
-                session_id=SessionId(str(row["session_id"])),
+                session_id=session_of(row),
                 task_id=task_id,
                 idempotency_key=key or None,
             )
             try:
                 await self._log.append(task_stream(task_id), [draft], expected_version=events[-1].version)
-            except VersionConflict:  # the run has gone on meanwhile: look again
+            except VersionConflict:  # the run has changed meanwhile: check again
                 continue
             return waiting > kept
 
-    async def _within(self, row: Row, event: str) -> TaskId | None:
-        """The run within that one which has a step that waits for such an event."""
-        for inner in await self._runs_within(row):
-            task_id = TaskId(str(inner["task_id"]))
-            if event in still_expected(await self._log.read_stream(task_stream(task_id))):
-                return task_id
-            if (further := await self._within(inner, event)) is not None:
+    async def _find_nested(self, row: Row, event: str) -> TaskId | None:
+        """Return the nested run that expects the signal."""
+        for inner in await self._nested(row):
+            if event in expected_signals(await self._log.read_stream(task_stream(task_of(inner)))):
+                return task_of(inner)
+            if (further := await self._find_nested(inner, event)) is not None:
                 return further
         return None
 
-    async def _was_told(self, task_id: TaskId, events: Iterable[Event], key: str) -> bool:
-        """Whether the run of these events was told of it by that key, or one within it was, also one that has ended."""
+    async def _was_sent(self, task_id: TaskId, events: Iterable[Event], key: str) -> bool:
+        """Whether the run of these events, or a nested one, ended or not, has a signal with that key."""
         if any(event.idempotency_key == key for event in events):
             return True
-        for inner in await self._log.rows("tasks", where={"parent_id": task_id, "mode": "GRAPH"}):
-            within = TaskId(str(inner["task_id"]))
-            if await self._was_told(within, await self._log.read_stream(task_stream(within)), key):
+        for inner in map(task_of, await self._log.rows("tasks", where={"parent_id": task_id, "mode": "GRAPH"})):
+            if await self._was_sent(inner, await self._log.read_stream(task_stream(inner)), key):
                 return True
         return False
 
-    async def _runs_within(self, row: Row) -> list[Row]:
-        is_open: list[Json] = [str(status) for status in OPEN]
-        where: dict[str, Json] = {"parent_id": row["task_id"], "mode": "GRAPH", "status": is_open}
-        return await self._log.rows("tasks", where=where)
+    async def _nested(self, row: Row) -> list[Row]:
+        return await open_tasks(self._log, parent_id=row["task_id"], mode="GRAPH")
 
     async def _unknown(self, row: Row, event: str, events: Sequence[Event]) -> InputError:
-        """The refusal of an event that no step waits for; it names those that steps wait for now or will."""
-        now, expected = awaited(events), still_expected(events)
-        for inner in await self._runs_within(row):
-            within = await self._log.read_stream(task_stream(TaskId(str(inner["task_id"]))))
-            now += awaited(within)
-            expected += still_expected(within)
+        """Return the error for a signal that no step expects. It names the expected ones."""
+        now, expected = awaited(events), expected_signals(events)
+        for inner in await self._nested(row):
+            nested = await self._log.read_stream(task_stream(task_of(inner)))
+            now += awaited(nested)
+            expected += expected_signals(nested)
         near = nearest(event, expected)
         later = [name for name in expected if name not in now]
-        told = [
+        hints = [
             f'Did you mean "{near}"?' if near else "",
             f"It waits for {_quoted(now)}." if now else "",
             f"Later it waits for {_quoted(later)}." if later else "",
-            "" if expected else "It waits for no event any more.",
+            "" if expected else "It waits for no more signals.",
         ]
         return InputError(
-            f'No step of this run waits for "{event[:100]}".', hint=" ".join(filter(None, told)), code="event.unknown"
+            f'No step of this run waits for "{event[:100]}".', hint=" ".join(filter(None, hints)), code="event.unknown"
         )
 
 
-def unheard(events: Iterable[Event], name: str) -> list[Signal]:
-    """The events of that name that a run of these events was told, and that no step of it has heard."""
+def pending_signals(events: Iterable[Event], name: str) -> list[Signal]:
+    """Return the signals with that name in a run's events that no step has taken."""
     found: dict[str, Signal] = {}
     for event in events:
         match event.body:
-            case TaskSignalled(event=told, data=data) if told == name:
+            case TaskSignalled(event=sent, data=data) if sent == name:
                 found[event.event_id] = Signal(event.event_id, data, event.content)
-            case StepCompleted(told=told) if told:
-                found.pop(told, None)
+            case StepCompleted(told=taken) if taken:
+                found.pop(taken, None)
             case _:
                 pass
     return list(found.values())
 
 
 def awaited(events: Iterable[Event]) -> list[str]:
-    """The events that steps of a run of these events wait for now, one for each step."""
+    """Return the signals that steps of a run wait for now, one per step, by the run's events."""
     names: dict[str, str] = {}
     running: dict[str, None] = {}
     for event in events:
@@ -235,9 +231,9 @@ def awaited(events: Iterable[Event]) -> list[str]:
     return [names[step_id] for step_id in running]
 
 
-def still_expected(events: Iterable[Event]) -> list[str]:
-    """The events that steps of a run of these events wait for or will, one for each step. A state may be come to again;
-    a step that has ended waits no more, unless it failed and the run was retried."""
+def expected_signals(events: Iterable[Event]) -> list[str]:
+    """Return the signals that steps of a run wait for now or later, one per step, by the run's events. States can be
+    entered again; a step that has ended no longer waits, unless it failed and the run was retried."""
     expected: dict[str, str] = {}
     failed: dict[str, str] = {}
     is_machine = False
@@ -265,19 +261,20 @@ def _quoted(names: Iterable[str]) -> str:
 MOST_CHARS = 20_000
 
 
-class Updates:
-    """Takes the words in. They are a person's own, and so nothing that is said here has labels."""
+class UpdateIntake:
+    """Records updates of tasks, and forwards them to delegated tasks. They have no labels, since a person writes
+    them."""
 
     def __init__(self, log: EventLog, tasks: TaskService) -> None:
         self._log = log
         self._tasks = tasks
 
     async def update(self, task_id: TaskId, text: str, *, by: str, key: str = "") -> None:
-        """Say something more to a task that has not ended. It is durable when this returns. With a `key`, it is said
-        once, however often this is called, also where the task has ended since.
+        """Send a further message to an open task. It is durable when this returns. With a `key`, repeated calls record
+        it once, even if the task has ended since.
 
-        Raises NotFound, InputError for nothing or too much, and Conflict for a task that has ended, or that makes one
-        call and reads nothing.
+        Raises NotFound, InputError if the text is empty or too long, and Conflict if the task has ended or has no
+        model.
         """
         words = text.strip()
         if not words:
@@ -288,7 +285,7 @@ class Updates:
                 hint="Put the text into a file of the project and name the file.",
                 code="update.too_long",
             )
-        session_id = SessionId(str((await self._tasks.get(task_id))["session_id"]))
+        session_id = session_of(await self._tasks.get(task_id))
         fact = TaskUpdated(text=words, by=by)
         draft = Draft(
             body=fact,
@@ -298,48 +295,46 @@ class Updates:
             task_id=task_id,
             idempotency_key=f"updated:{key}" if key else None,
         )
-        await self._to_those_below(task_id, [await self._say(draft, task_id)])
+        await self._forward_below(task_id, [await self._record(draft, task_id)])
 
-    async def said_to(self, task_id: TaskId) -> list[Event]:
-        """What was said to a task while it went on."""
+    async def updates_of(self, task_id: TaskId) -> list[Event]:
+        """Return the updates of a task."""
         if not (await self._tasks.get(task_id))["updates"]:
             return []
         return [event for event in await self._log.read_stream(task_stream(task_id)) if event.type == TaskUpdated.type]
 
-    async def hand_on(self, run: TaskId, step: TaskId, but: Sequence[Event]) -> None:
-        """Say to the task of a step what was said to its run, but what it was begun with: it may have been said in the
-        moment in which the step began."""
-        known = {event.event_id for event in but}
-        if said := [event for event in await self.said_to(run) if event.event_id not in known]:
-            await self._to_one_below(await self._tasks.get(step), said)
+    async def forward(self, run: TaskId, step: TaskId, known: Sequence[Event]) -> None:
+        """Forward the updates of a run to the task of a step, except those that it was created with. An update may have
+        come while the step started."""
+        known_ids = {event.event_id for event in known}
+        if updates := [event for event in await self.updates_of(run) if event.event_id not in known_ids]:
+            await self._forward_to(await self._tasks.get(step), updates)
 
-    async def hand_on_the_rest(self) -> None:
-        """Say to all tasks what was said to those above them and what a gateway that died had not handed on. Before
-        anything runs: it would end without that."""
-        is_open: list[Json] = [str(status) for status in OPEN]
-        for row in await self._log.rows("tasks", where={"status": is_open}, order_by="task_id"):
+    async def forward_missed(self) -> None:
+        """Forward all updates that a dead gateway had not forwarded. Call it before any task runs and could end without
+        them."""
+        for row in await open_tasks(self._log):
             if not row["updates"]:
                 continue
-            said = await self.said_to(TaskId(str(row["task_id"])))
-            for below in await self._log.rows("tasks", where={"parent_id": row["task_id"], "status": is_open}):
-                begun = (await self._log.read_stream(task_stream(TaskId(str(below["task_id"])))))[0].position
-                # What an agent was told before it handed work over, that does not know; a step knows all.
-                await self._to_one_below(below, [e for e in said if row["mode"] == "GRAPH" or e.position > begun])
+            updates = await self.updates_of(task_of(row))
+            for below in await open_tasks(self._log, parent_id=row["task_id"]):
+                created = (await self._log.read_stream(task_stream(task_of(below))))[0].position
+                # Steps get all updates of their run; a task delegated by an agent only those after its creation.
+                await self._forward_to(below, [e for e in updates if row["mode"] == "GRAPH" or e.position > created])
 
-    async def _to_those_below(self, task_id: TaskId, said: list[Event]) -> None:
-        is_open: list[Json] = [str(status) for status in OPEN]
-        for row in await self._log.rows("tasks", where={"parent_id": task_id, "status": is_open}):
-            await self._to_one_below(row, said)
+    async def _forward_below(self, task_id: TaskId, updates: list[Event]) -> None:
+        for row in await open_tasks(self._log, parent_id=task_id):
+            await self._forward_to(row, updates)
 
-    async def _to_one_below(self, row: Row, said: list[Event]) -> None:
-        with contextlib.suppress(Conflict):  # it has ended by now, or reads nothing
-            task_id = TaskId(str(row["task_id"]))
-            heard = [await self._say(handed_on(event, task_id), task_id) for event in said]
+    async def _forward_to(self, row: Row, updates: list[Event]) -> None:
+        with contextlib.suppress(Conflict):  # it has ended, or has no model
+            task_id = task_of(row)
+            recorded = [await self._record(forwarded(event, task_id), task_id) for event in updates]
             if row["mode"] == "GRAPH":
-                await self._to_those_below(task_id, heard)
+                await self._forward_below(task_id, recorded)
 
-    async def _say(self, draft: Draft, task_id: TaskId) -> Event:
-        """Record it, once where it has a key; the event of it. Raises Conflict."""
+    async def _record(self, draft: Draft, task_id: TaskId) -> Event:
+        """Record an update, once per key, and return its event. Raises Conflict."""
         while True:
             events = await self._log.read_stream(task_stream(task_id))
             if (key := draft.idempotency_key) is not None:
@@ -350,21 +345,21 @@ class Updates:
             if row["status"] in FINAL:
                 raise Conflict(
                     f"The task has ended already: {str(row['status']).lower()}.",
-                    hint="Send it as a new message: what was done is known in its session.",
+                    hint="Send it as a new message: its session knows what was done.",
                     code="task.ended",
                 )
             if not _reads(events):
                 raise Conflict(
-                    "The task makes one call that was given to it, and reads nothing more.",
-                    hint="Say it to the run that it is a part of.",
+                    "The task makes one call and reads nothing more.",
+                    hint="Send it to the run that it is part of.",
                     code="task.one_call",
                 )
-            with contextlib.suppress(VersionConflict):  # somebody had something to say meanwhile: look again
-                (said,) = await self._log.append(task_stream(task_id), [draft], expected_version=events[-1].version)
-                return said
+            with contextlib.suppress(VersionConflict):  # the task has changed meanwhile: check again
+                (event,) = await self._log.append(task_stream(task_id), [draft], expected_version=events[-1].version)
+                return event
 
 
 def _reads(events: Iterable[Event]) -> bool:
-    """Whether a task of these events has a model that may hear of it: who judges sees the result and nothing else."""
+    """Whether a task of these events has a model that reads updates. A judge of a step's result does not."""
     created = next((event.body for event in events if isinstance(event.body, TaskCreated)), None)
     return created is None or (created.call is None and created.answer_schema != VERDICT)

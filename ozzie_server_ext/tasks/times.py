@@ -1,4 +1,4 @@
-"""How long tasks work, and their end once that is as long as their budgets say."""
+"""Working times of tasks, and the end of a task when its time budget is used up."""
 
 import asyncio
 import contextlib
@@ -34,9 +34,9 @@ from ozzie_server_ext.domain.toolmeta import SKILLS
 from ozzie_server_ext.store.log import EventLog
 
 RECOVERY = "recovery"
-"""The source of what is recorded as a task is taken up again, long after it was cut off."""
+"""The source of events that recovery records, long after a task was cut off."""
 
-_RESTS = (
+_PAUSES = (
     TaskWaitingInput,
     TaskWaitingApproval,
     TaskPaused,
@@ -49,31 +49,31 @@ _CALL_ENDS = (ToolCallCompleted, ToolCallFailed, ToolCallCancelled, ToolCallUnce
 
 
 class Work:
-    """Whether a task works, by its events one after the other."""
+    """Whether a task works, folded from its events."""
 
     def __init__(self) -> None:
         self._runs = False
         self._open: set[CallId] = set()
-        self._handing_over: set[CallId] = set()
+        self._delegating: set[CallId] = set()
 
     @property
     def goes_on(self) -> bool:
-        """One whose only open calls hand something over waits for that."""
-        return self._runs and not (self._open and self._open <= self._handing_over)
+        """False while the task only waits for delegated tasks."""
+        return self._runs and not (self._open and self._open <= self._delegating)
 
     def take(self, event: Event) -> None:
         match event.body:
             case TaskStarted():
                 self._runs = True
-            case body if isinstance(body, _RESTS):
+            case body if isinstance(body, _PAUSES):
                 self._runs = False
-                self._open.clear()  # what is made again is begun again
+                self._open.clear()  # repeated calls start again
             case ToolCallRequested(call_id=call_id, tool_id=tool_id) if tool_id.startswith(SKILLS):
-                self._handing_over.add(call_id)
+                self._delegating.add(call_id)
             case ToolCallStarted(call_id=call_id):
                 self._open.add(call_id)
-            case ToolCallCancelled(call_id=call_id) if call_id in self._handing_over:
-                pass  # whoever stops the turn, or lets go of it, does that: it does not go on from here
+            case ToolCallCancelled(call_id=call_id) if call_id in self._delegating:
+                pass  # the turn itself is stopped, so it does not go on from here
             case body if isinstance(body, _CALL_ENDS):
                 self._open.discard(body.call_id)
             case _:
@@ -81,23 +81,23 @@ class Work:
 
 
 Stretch = tuple[datetime, datetime | None]
-"""From when to when something went on; None where it does yet."""
+"""Begin and end of a period of work; None while it goes on."""
 
 
 def worked(events: Iterable[Event], now: datetime) -> timedelta:
-    """How long a task has worked, by its events up to now."""
+    """Return how long a task has worked until now, by its events."""
     return sum(((end or now) - begin for begin, end in stretches(events)), timedelta())
 
 
 def stretches(events: Iterable[Event]) -> list[Stretch]:
-    """From when to when a task has worked, by its events up to now. Of one that a gateway's end cut off, until the last
-    thing that it recorded."""
+    """Return the periods in which a task has worked, by its events. If a gateway's end cut it off, a period ends with
+    the last event that the task recorded."""
     found: list[Stretch] = []
     work = Work()
     since, last = None, None
     for event in events:
         work.take(event)
-        is_late = event.source == RECOVERY  # what that records, it records long after the task was cut off
+        is_late = event.source == RECOVERY  # recorded long after the task was cut off
         if since is None and work.goes_on and not is_late:
             since = event.ts
         elif since and not work.goes_on:
@@ -109,7 +109,7 @@ def stretches(events: Iterable[Event]) -> list[Stretch]:
 
 
 class TaskTimes:
-    """Hears of all that tasks do. What is kept in memory of one that goes on, the log says after a restart."""
+    """The working times of tasks. Running clocks are in memory, and can be restored from the log after a restart."""
 
     def __init__(self, log: EventLog, clock: Clock) -> None:
         self._log = log
@@ -119,9 +119,10 @@ class TaskTimes:
 
     @asynccontextmanager
     async def bounded(self, task_id: TaskId, limit_s: float | None) -> AsyncIterator[None]:
-        """End what is within once the task has worked for so long, before a restart too; None does nothing.
+        """Limit the task's total working time, including earlier attempts, inside of the `async with`; None is no
+        limit.
 
-        Raises OutOfTime, also at once.
+        Raises OutOfTime, possibly at once.
         """
         if limit_s is None:
             yield
@@ -143,28 +144,28 @@ class TaskTimes:
             del self._watches[task_id]
 
     async def spent(self, task_id: TaskId) -> timedelta:
-        """How long a task has worked so far."""
+        """Return how long a task has worked so far."""
         return await self._load(_Watch(task_id))
 
     @contextmanager
     def working(self, run: TaskId) -> Iterator[None]:
-        """A call is made for a step of that run, without a task of its own."""
+        """Count the time inside of the `with` as work of a run, for a call without its own task."""
         watches = [watch for watch in self._watches.values() if run in watch.members]
         key = object()
         for watch in watches:
-            watch.works(key)
+            watch.start(key)
         try:
             yield
         finally:
             for watch in watches:
-                watch.rests(key)
+                watch.pause(key)
 
     def passes(self, task_id: TaskId) -> bool:
-        """Whether the time of a task that is bounded passes now."""
+        """Whether the clock of a bounded task runs now."""
         return task_id in self._watches and bool(self._watches[task_id].working)
 
     async def _load(self, watch: "_Watch") -> timedelta:
-        """How long the task has worked by the log; what works now, the watch knows then."""
+        """Return how long the task has worked by the log, and load what works now into the watch."""
         found: list[Stretch] = []
         pending = [watch.root]
         while pending:
@@ -183,7 +184,8 @@ class TaskTimes:
 
 
 class _Watch:
-    """One task, `root`, and those below it, by whether they are runs of skills; and what of all these works now."""
+    """The clock of a task, `root`. `members` are it and the tasks below it, by whether they are runs of skills;
+    `working` are those that work now."""
 
     def __init__(self, root: TaskId) -> None:
         self.root = root
@@ -192,26 +194,26 @@ class _Watch:
         self._work: dict[TaskId, Work] = {}
         self._read: dict[TaskId, int] = {}
         self._early: list[Event] | None = []
-        """What was heard of before all was read."""
+        """Events that arrived before the log was read."""
         self._limit: asyncio.Timeout | None = None
         self._left_s = 0.0
         self._since = 0.0
 
     def read(self, task_id: TaskId, events: tuple[Event, ...]) -> list[Stretch]:
-        """When the task worked. What is heard of it later may be among these."""
+        """Return the periods of work in a task's events."""
         for event in events:
             if isinstance(event.body, TaskCreated):
                 self.members[task_id] = event.body.mode == "GRAPH"
-            self._heard(task_id, event)
+            self._apply(task_id, event)
         if self.members[task_id]:
-            return [call for event in events for call in _made(event)]
+            return [call for event in events for call in _calls_at_once(event)]
         return stretches(events)
 
     def begin(self, limit: asyncio.Timeout, left_s: float) -> None:
-        """From here on, the time that passes is taken off."""
+        """Start the clock with the remaining time."""
         self._limit, self._left_s = limit, left_s
         if self.working:
-            self._start()
+            self._resume()
         early, self._early = self._early or [], None
         for event in early:
             self.take(event)
@@ -226,27 +228,27 @@ class _Watch:
         if isinstance(event.body, TaskCreated) and event.body.parent in self.members:
             self.members.setdefault(task_id, event.body.mode == "GRAPH")
         if task_id in self.members:
-            self._heard(task_id, event)
+            self._apply(task_id, event)
 
-    def _heard(self, task_id: TaskId, event: Event) -> None:
-        """Time passes for a run by what is below it alone."""
+    def _apply(self, task_id: TaskId, event: Event) -> None:
+        # A run works only while tasks below it work; and an event may arrive after it was read.
         if self.members[task_id] or event.version <= self._read.get(task_id, 0):
             return
         self._read[task_id] = event.version
         work = self._work.setdefault(task_id, Work())
         work.take(event)
         if work.goes_on:
-            self.works(task_id)
+            self.start(task_id)
         else:
-            self.rests(task_id)
+            self.pause(task_id)
 
-    def works(self, key: object) -> None:
+    def start(self, key: object) -> None:
         is_first = not self.working
         self.working.add(key)
         if is_first:
-            self._start()
+            self._resume()
 
-    def rests(self, key: object) -> None:
+    def pause(self, key: object) -> None:
         if key not in self.working:
             return
         self.working.discard(key)
@@ -254,19 +256,19 @@ class _Watch:
             self._left_s -= asyncio.get_running_loop().time() - self._since
             self._set(None)
 
-    def _start(self) -> None:
+    def _resume(self) -> None:
         if self._limit is not None:
             self._since = asyncio.get_running_loop().time()
             self._set(self._since + self._left_s)
 
     def _set(self, when: float | None) -> None:
         assert self._limit is not None
-        with contextlib.suppress(RuntimeError):  # it has just come to its end
+        with contextlib.suppress(RuntimeError):  # the timeout has just expired
             self._limit.reschedule(when)
 
 
-def _made(event: Event) -> Iterator[Stretch]:
-    """The time of a call that was recorded with the end of its step (ADR 44)."""
+def _calls_at_once(event: Event) -> Iterator[Stretch]:
+    """Yield the period of a call that was recorded with the end of its step (ADR 44)."""
     match event.body:
         case StepCompleted(call=call) | StepFailed(call=call) if call is not None:
             yield event.ts - timedelta(milliseconds=call.duration_ms), event.ts
@@ -275,7 +277,7 @@ def _made(event: Event) -> Iterator[Stretch]:
 
 
 def _union(found: Iterable[Stretch], now: datetime) -> timedelta:
-    """How long all of these take together, counting once what lies side by side."""
+    """Return the total length of the union of periods."""
     total, until = timedelta(), None
     for begin, end in sorted((begin, end or now) for begin, end in found):
         if until is not None:

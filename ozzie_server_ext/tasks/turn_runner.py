@@ -1,7 +1,8 @@
-"""Plans a turn from the settings of the moment (models, budgets, tools, delegation) and runs it."""
+"""Plans turns by the current settings (models, budgets, tools, delegation) and runs them."""
 
 import asyncio
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import partial
 
 import msgspec
@@ -26,12 +27,12 @@ from ozzie_server_ext.store.log import EventLog
 from ozzie_server_ext.store.recorder import Recorder
 from ozzie_server_ext.store.tables import Row
 from ozzie_server_ext.tasks.budgets import TaskBudgets
-from ozzie_server_ext.tasks.concurrency import Resting
+from ozzie_server_ext.tasks.concurrency import IdleTasks
 from ozzie_server_ext.tasks.configuration import Configuration
 from ozzie_server_ext.tasks.models import ModelKnowledge, ModelService
 from ozzie_server_ext.tasks.pauses import PausePoints
+from ozzie_server_ext.tasks.rows import limits_of, task_of
 from ozzie_server_ext.tasks.rules import RulesInForce
-from ozzie_server_ext.tasks.service import limits_of
 from ozzie_server_ext.tasks.sessions import SessionInfo, Sessions
 from ozzie_server_ext.tasks.workflows.delegates import Room
 from ozzie_server_ext.tasks.workflows.skill_log import asks_first, brief_of, may_call
@@ -50,44 +51,44 @@ class Progress:
         self._publish = publish
 
     def step(self, recorder: Recorder, step: str) -> None:
-        """What a turn waits for."""
-        self._tell(recorder.session_id, recorder.task_id, {"step": step})
+        """Publish what a task waits for."""
+        self._send(recorder.session_id, recorder.task_id, {"step": step})
 
-    def place(self, session_id: SessionId, task_id: TaskId, ahead: int) -> None:
-        """How many turns are before a queued one."""
-        self._tell(session_id, task_id, {"ahead": ahead})
+    def position(self, session_id: SessionId, task_id: TaskId, ahead: int) -> None:
+        """Publish how many tasks are ahead of a queued one."""
+        self._send(session_id, task_id, {"ahead": ahead})
 
-    def _tell(self, session_id: SessionId, task_id: TaskId, payload: JsonObject) -> None:
+    def _send(self, session_id: SessionId, task_id: TaskId, payload: JsonObject) -> None:
         self._publish(Transient(type="task.progress", session_id=session_id, task_id=task_id, payload=payload))
 
 
 class SkillTools:
-    """The tools of a registry that run skills."""
+    """Keeps the tools that run skills up to date in a registry."""
 
     def __init__(self, library: Library, registry: ToolRegistry) -> None:
         self._library = library
         self._registry = registry
         self._shelf: Shelf | None = None
         self._tools: tuple[Tool, ...] = ()
-        self._told = ""
+        self._logged = ""
 
     async def refresh(self) -> None:
-        """Look at the files again. Where they can't be read, what was there stays, and the log says why."""
+        """Read changed files. If they can't be read, keep the tools and log the error once."""
         try:
             shelf = await self._library.look()
         except OzzieError as error:
-            if self._told != str(error):
+            if self._logged != str(error):
                 log.warning("the skills can't be read: %s", error)
-            self._told = str(error)
+            self._logged = str(error)
             return
-        self._told = ""
+        self._logged = ""
         if shelf is not self._shelf:
             self._tools = self._registry.replace(self._tools, skill_tools(shelf))
             self._shelf = shelf
 
 
 class TurnModels:
-    """Who answers turns: the models that the settings of the moment name, with what is known of each."""
+    """The models for turns by the current settings, with their capabilities and prices."""
 
     def __init__(self, models: ModelService, knowledge: ModelKnowledge, progress: Progress) -> None:
         self._models = models
@@ -99,18 +100,18 @@ class TurnModels:
         return self._models.registry
 
     async def chain(self, session: SessionInfo, row: Row, recorder: Recorder) -> Chain:
-        """Return who answers the turn of that row of `tasks`. Raises ModelError if no model can be asked."""
+        """Return the models for a turn. Raises ModelError if none is available."""
         chain = await self._models.for_turn(session, str(row["model"]))
         if answers_in_worker(chain.first) and not self._knowledge.is_ready():
             self._progress.step(recorder, "starting the model worker")
         return await self._knowledge.informed(chain, wait_s=limits_of(row).deadline_s)
 
     async def cheaper(self) -> Chain | None:
-        """Return who answers if a budget has no room for a turn's own model, or None."""
+        """Return the models to use if a budget has no room for a turn's own, or None."""
         return await self._informed(self._models.cheaper())
 
     async def checker(self, own: Chain) -> Chain | None:
-        """Return who checks calls of a turn that `own` answers, where a rule wants that, or None."""
+        """Return the models that check calls of a turn answered by `own`, or None."""
         return await self._informed(self._models.checker(own))
 
     async def priced(self, choice: ModelChoice) -> ModelChoice:
@@ -122,12 +123,12 @@ class TurnModels:
 
 
 class TurnTools:
-    """What the tools of a task work with, and which of them its turn is offered."""
+    """The context of tools, and which tools a turn is offered."""
 
     def __init__(
         self, base: ToolContext, artifacts: ArtifactStore, index: ToolIndex, rules: RulesInForce, skills: SkillTools
     ) -> None:
-        """`base` is the part of the context that is the same for all tasks."""
+        """`base` is the part of the context that all tasks share."""
         self._base = base
         self._artifacts = artifacts
         self._index = index
@@ -135,7 +136,7 @@ class TurnTools:
         self._skills = skills
 
     def context_of(self, row: Row, recorder: Recorder) -> ToolContext:
-        """Return the context of the calls that are made for the task of that row."""
+        """Return the context of a task's calls."""
         caller = Caller(
             project=str(self._base.project.resolve()),
             channel=str(row["channel"]),
@@ -145,11 +146,10 @@ class TurnTools:
         return msgspec.structs.replace(self._base, caller=caller, artifacts=self._artifacts.of(recorder.session_id))
 
     async def offers(self, settings: ToolsSettings, caller: Caller, brief: Brief, *, may_delegate: bool) -> Offers:
-        """Return what settings and rules say of the tools that a turn is offered, of the skills as their files are
-        now."""
+        """Return which tools a turn is offered by settings and rules, with the current skills."""
         await self._skills.refresh()
         if brief.tools is None and len(self._index.registry.all()) > settings.max_offered:
-            await asyncio.to_thread(self._index.refresh)  # in a thread: it may take a while with many tools
+            await asyncio.to_thread(self._index.refresh)  # slow with many tools
         return Offers(
             at_most=settings.max_offered,
             always=settings.always,
@@ -160,19 +160,19 @@ class TurnTools:
 
 
 class TurnDelegation:
-    """What a turn was delegated, and what it delegates. While it only waits for that, it is `resting`."""
+    """The brief of a delegated turn, and the delegation by a turn, which is `idle` while it only waits for that."""
 
-    def __init__(self, log: EventLog, resting: Resting, delegates: Callable[[Row, Recorder, Room], Delegates]) -> None:
-        self.resting = resting
+    def __init__(self, log: EventLog, idle: IdleTasks, delegates: Callable[[Row, Recorder, Room], Delegates]) -> None:
+        self.idle = idle
         self._log = log
         self._delegates = delegates
 
     async def brief(self, row: Row) -> Brief:
         """Return the brief of a delegated task; an empty one for any other."""
-        return Brief() if row["parent_id"] is None else await brief_of(self._log, TaskId(str(row["task_id"])))
+        return Brief() if row["parent_id"] is None else await brief_of(self._log, task_of(row))
 
     def bound(self, context: ToolContext, row: Row, recorder: Recorder, brief: Brief, room: Room) -> ToolContext:
-        """Return the context, bound to the brief, from which the turn can delegate as long as there is `room`."""
+        """Return the context with the brief's restrictions, from which the turn can delegate if there is `room`."""
         return msgspec.structs.replace(
             context,
             delegates=self._delegates(row, recorder, room),
@@ -181,71 +181,59 @@ class TurnDelegation:
         )
 
 
+@dataclass(slots=True)
 class TurnRunner:
-    """Plans turns and runs them. `parts` are the same for all of them."""
+    """Plans turns and runs them. All of them share `parts`."""
 
-    def __init__(
-        self,
-        parts: TurnParts,
-        configuration: Configuration,
-        *,
-        sessions: Sessions,
-        conversations: Conversations,
-        models: TurnModels,
-        budgets: TaskBudgets,
-        tools: TurnTools,
-        delegation: TurnDelegation,
-        pauses: PausePoints,
-    ) -> None:
-        self.parts = parts
-        self._configuration = configuration
-        self._sessions = sessions
-        self._conversations = conversations
-        self._models = models
-        self._budgets = budgets
-        self._tools = tools
-        self._delegation = delegation
-        self._pauses = pauses
+    parts: TurnParts
+    configuration: Configuration
+    sessions: Sessions
+    conversations: Conversations
+    models: TurnModels
+    budgets: TaskBudgets
+    tools: TurnTools
+    delegation: TurnDelegation
+    pauses: PausePoints
 
     async def run(self, row: Row, recorder: Recorder) -> int:
-        """Go on with the turn of that row of `tasks` until its model has answered; return its number of rounds.
+        """Continue a turn until its model has answered; return its number of rounds.
 
-        Raises as `Turn.run`, and ModelError if no model can be asked.
+        Raises like `Turn.run`, and ModelError if no model is available.
         """
-        settings = self._configuration.current.settings
-        session = await self._sessions.get(recorder.session_id)
-        chain = await self._models.chain(session, row, recorder)
-        registry = self._models.registry
-        brief = await self._delegation.brief(row)
-        lineage = await self._budgets.lineage(row)
+        settings = self.configuration.current.settings
+        session = await self.sessions.get(recorder.session_id)
+        chain = await self.models.chain(session, row, recorder)
+        registry = self.models.registry
+        brief = await self.delegation.brief(row)
+        lineage = await self.budgets.lineage(row)
         room = Room(most=settings.skills.max_delegations, too_deep=len(lineage) > settings.skills.max_depth)
-        context = self._tools.context_of(row, recorder)
+        context = self.tools.context_of(row, recorder)
         may_delegate = room.most > 0 and not room.too_deep
         plan = TurnPlan(
             chain=chain,
             limits=limits_of(row),
             max_history=settings.sessions.max_history,
-            soul=self._configuration.soul,
+            soul=self.configuration.soul,
             custom_prompt=settings.agent.system_prompt,
             session_title=session.title,
-            config_version=self._configuration.version,
+            config_version=self.configuration.version,
             retry=registry.retry,
             rates_of=registry.limits,
             recovered=row["reason"] == "recovered",
-            allowance=partial(self._budgets.now, lineage, recorder.session_id),
-            priced=self._models.priced,
-            deadline=await self._budgets.deadline(lineage[0]),
-            cheaper=self._models.cheaper,
-            checker=partial(self._models.checker, chain),
+            allowance=partial(self.budgets.now, lineage, recorder.session_id),
+            priced=self.models.priced,
+            deadline=await self.budgets.deadline(lineage[0]),
+            cheaper=self.models.cheaper,
+            checker=partial(self.models.checker, chain),
             attended=bool(row["attended"]),
             brief=brief,
-            offers=await self._tools.offers(settings.tools, context.caller, brief, may_delegate=may_delegate),
-            pause=partial(self._pauses.point, recorder),
+            offers=await self.tools.offers(settings.tools, context.caller, brief, may_delegate=may_delegate),
+            pause=partial(self.pauses.point, recorder),
         )
         delegated = recorder.task_id if row["parent_id"] is not None else None
-        conversation = await self._conversations.get(recorder.session_id, delegated)
+        conversation = await self.conversations.get(recorder.session_id, delegated)
         recorder = msgspec.structs.replace(recorder, read=lambda: conversation.content)
-        context = self._delegation.bound(context, row, recorder, brief, room)
+        context = self.delegation.bound(context, row, recorder, brief, room)
         turn = Turn(self.parts, plan, conversation, recorder, context)
-        with self._delegation.resting.where(recorder.task_id, lambda: turn.rests):
+        with self.delegation.idle.track(recorder.task_id, lambda: turn.is_idle):
             return await turn.run()

@@ -1,4 +1,4 @@
-"""Turns and runs as they are drawn, folded from the log only as far as there is news."""
+"""Views of turns and runs, folded incrementally from the log."""
 
 import asyncio
 from collections import defaultdict
@@ -18,25 +18,25 @@ from ozzie_server_ext.render.turnview import TurnView
 from ozzie_server_ext.store.blobs import BlobStore
 from ozzie_server_ext.store.log import EventLog
 from ozzie_server_ext.store.tables import Row
-from ozzie_server_ext.tasks.delegated import waiting_below
+from ozzie_server_ext.tasks.rows import waiting_below
 from ozzie_server_ext.tasks.workflows.executor import FailedAttempt, Succeeded
 from ozzie_server_ext.tasks.workflows.skill_log import load_run
 from ozzie_server_ext.tasks.workflows.step_ends import HeldStep, held_steps, may_be_held
 
 MOST_TURNS = 8
-"""Turns that are kept folded; of more, those that were asked for last."""
+"""The size of the cache."""
 
 IDLE_S = 30.0
-"""One that nobody has asked for so long is let go: it has ended, or its pages were closed."""
+"""Views that nobody has requested for so long are dropped: the turn has ended, or its pages were closed."""
 
 _PAGE = 500
-"""Events read and folded at a time; in between, others have their turn on the event loop."""
+"""The number of events that are folded before other tasks of the event loop get a turn."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FoldedTurn:
-    """A turn up to its event at `position`, which is `event_id`; 0 and None before the first. `graph` is that of a run
-    of a skill that has one; `live` draws the turn, and keeps what it has drawn."""
+    """A turn up to its event `event_id` at `position`; None and 0 before the first. `graph` is set for runs; `live`
+    draws the turn and caches the drawing."""
 
     view: TurnView
     graph: GraphView | None = None
@@ -46,26 +46,24 @@ class FoldedTurn:
 
 
 class FoldedTurns:
-    """Keeps the turns of one log that are being watched. Nothing of it outlives the gateway: the next owner of the home
-    folds anew."""
+    """A cache of the turns that are being watched."""
 
     def __init__(self, log: EventLog, *, most: int = MOST_TURNS, idle_s: float = IDLE_S) -> None:
         self._log = log
         self._most = most
         self._idle_s = idle_s
-        self._kept: dict[TaskId, FoldedTurn] = {}  # the one that was asked for last stands last
+        self._kept: dict[TaskId, FoldedTurn] = {}  # the last requested is last
         self._timers: dict[TaskId, asyncio.TimerHandle] = {}
 
     def __len__(self) -> int:
-        """How many are kept."""
         return len(self._kept)
 
     async def get(self, task_id: TaskId, session_id: SessionId | None) -> FoldedTurn:
-        """The turn as the log has it now. Raises what reading the log raises."""
+        """Return the turn by the current log. Raises what reading the log raises."""
         begun = FoldedTurn(view=new_turn(task_id=task_id, session_id=session_id or ""))
         turn = self._kept.get(task_id, begun)
         while True:
-            # The last event is read once more: where it is gone, its content was erased, and with it goes the view.
+            # The last event is read again: if it is gone, content was erased and the view must be folded again.
             page = await self._log.read(after=max(turn.position - 1, 0), limit=_PAGE, task_id=task_id)
             if turn.position and not (page and page[0].event_id == turn.event_id):
                 self._let_go(task_id)
@@ -80,7 +78,7 @@ class FoldedTurns:
     def _keep(self, task_id: TaskId, turn: FoldedTurn) -> None:
         other = self._kept.get(task_id)
         self._let_go(task_id)
-        # Of two that were asked for at once, the one that was slower may know less.
+        # Of two concurrent requests, the slower one may have read less.
         self._kept[task_id] = other if other and other.position > turn.position else turn
         self._timers[task_id] = asyncio.get_running_loop().call_later(self._idle_s, self._let_go, task_id)
         if len(self._kept) > self._most:
@@ -112,8 +110,8 @@ _ASKS: Mapping[TaskStatus, StepState] = {
 
 @dataclass(frozen=True, slots=True)
 class RunTasks:
-    """The tasks that a run has delegated, by step, and those that wait for a person, by the task of the run above them:
-    a step that runs another skill waits where a step of that does."""
+    """The delegated tasks of a run by step, and the tasks that wait for a person by each task above them: a step that
+    is a run waits if a step of that does."""
 
     by_step: Mapping[str, Sequence[Row]]
     waiting: Mapping[str, Sequence[Row]]
@@ -127,14 +125,14 @@ class RunTasks:
 
     @property
     def version(self) -> str:
-        """Another one whenever anything of theirs has changed."""
+        """A value that changes whenever any of them changes."""
         own = [str(row["latest_event_id"]) for rows in self.by_step.values() for row in rows]
         below = [f"{row['task_id']}{row['status']}" for rows in self.waiting.values() for row in rows]
         return " ".join([*own, *sorted(below)])
 
-    async def told(self, view: GraphView, run: Row, log: EventLog, blobs: BlobStore) -> GraphView:
-        """`view` of the run of that row with what its steps have cost, who answers in them, which of them wait for a
-        person, and, where the run is held, how those ended that it has not recorded."""
+    async def add_to(self, view: GraphView, run: Row, log: EventLog, blobs: BlobStore) -> GraphView:
+        """Return a run's `view` with the costs and models of its steps, those that wait for a person and, if the run is
+        paused, the ends that it has not recorded."""
         held = await self._held(view, run, log, blobs)
         steps = tuple(self._step(step, held.get(step.step_id)) for step in view.steps)
         is_held = run["status"] == TaskStatus.PAUSED
@@ -150,7 +148,7 @@ class RunTasks:
         return await held_steps(loaded, run, asked, log, blobs)
 
     def _own(self, step: GraphStep) -> Row | None:
-        """The row of the task that carries out its latest attempt; none where that was not created."""
+        """Return the row of the task of its latest attempt, or None."""
         return next((row for row in self.by_step.get(step.step_id, ()) if row["task_id"] == step.task_id), None)
 
     def _step(self, step: GraphStep, held: HeldStep | None) -> GraphStep:
@@ -171,7 +169,7 @@ class RunTasks:
         )
 
     def _finished_at(self, step: GraphStep, latest: Row) -> datetime | None:
-        """When the last of what it delegated ended: the run may have recorded that later, for it was held."""
+        """Return when the last of its tasks ended: a paused run may have recorded that later."""
         if latest["status"] not in FINAL or step.state == "Working":
             return step.finished_at
         rows = self.by_step[step.step_id]

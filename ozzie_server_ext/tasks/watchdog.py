@@ -1,8 +1,8 @@
-"""Notices tasks that get nowhere: nothing came from them for a while, though nobody is waited for.
+"""Finds running tasks that make no progress although they wait for nobody.
 
-It tells of one first. Where nothing came for as long again, it does what the configuration says: nothing more, the
-cheaper model at its next call, or its end. Time is that of the running machine, and begins anew with an attempt; an end
-stands in the log, so that no restart brings it twice.
+It first reports such a task. After the same time again, it does what the configuration says: nothing, the cheaper model
+for its next call, or cancelling it. Time is measured while the machine runs, from the start of an attempt; the end is
+in the log, so no restart repeats it.
 """
 
 import asyncio
@@ -24,9 +24,8 @@ from ozzie_server_ext.domain.events import (
     Transient,
     content_of,
 )
-from ozzie_server_ext.domain.ids import SessionId, TaskId, task_stream
-from ozzie_server_ext.domain.json import Json
-from ozzie_server_ext.domain.tasks import OPEN, TaskStatus
+from ozzie_server_ext.domain.ids import TaskId, task_stream
+from ozzie_server_ext.domain.tasks import TaskStatus
 from ozzie_server_ext.observability.logs import logger
 from ozzie_server_ext.render.text import duration
 from ozzie_server_ext.store.feed import Feed
@@ -34,6 +33,7 @@ from ozzie_server_ext.store.log import EventLog
 from ozzie_server_ext.store.recorder import Recorder
 from ozzie_server_ext.store.tables import Row
 from ozzie_server_ext.tasks.reconciliation import describe, unfinished
+from ozzie_server_ext.tasks.rows import open_tasks, session_of, task_of
 from ozzie_server_ext.tasks.service import TaskService
 from ozzie_server_ext.tasks.signals import awaited
 
@@ -46,14 +46,14 @@ _PROGRESS = frozenset({"reply.delta", "tool.output", "agent.thinking", "tool.cal
 
 @dataclass(slots=True)
 class _Quiet:
-    """Since when nothing came from a task, and how often that was acted on since."""
+    """When a task's last progress was, and how often the watchdog has acted since."""
 
     since: float
     acts: int = 0
 
 
 class Watchdog:
-    """Of one gateway. `cheaper` is who may be asked in the place of a turn's own model, where anybody is."""
+    """Watches the tasks of one gateway. `cheaper` returns the cheaper model, or None."""
 
     def __init__(
         self,
@@ -82,29 +82,28 @@ class Watchdog:
             self._work.cancel()
 
     def hear(self, transient: Transient) -> None:
-        """What is shown and not kept is progress too, where it is of the task itself."""
+        """Count live messages of a task itself as progress."""
         is_reasoning = transient.type == "task.progress" and transient.payload.get("step") == "reasoning"
         if transient.task_id is not None and (transient.type in _PROGRESS or is_reasoning):
             self._moved(transient.task_id)
 
     async def look(self) -> None:
-        """Look at every task that runs, and act on those that get nowhere."""
+        """Check all running tasks, and act on those without progress."""
         settings = self._settings().watchdog
         if settings.after_s is None:
             return
-        is_open: dict[str, Json] = {"status": [str(status) for status in OPEN]}
-        rows = await self._log.rows("tasks", where=is_open)
+        rows = await open_tasks(self._log)
         delegating = {row["parent_id"] for row in rows}
         running = [row for row in rows if row["status"] == TaskStatus.RUNNING]
         for row in running:
-            # What has delegated waits for that, which is looked at itself, or waits for a person.
+            # A task with open delegated tasks waits for them; those are checked themselves.
             if row["task_id"] not in delegating:
                 await self._look_at(row, settings.after_s, settings.action)
         known = {row["task_id"] for row in running}
         self._quiet = {task_id: quiet for task_id, quiet in self._quiet.items() if task_id in known}
 
     async def _look_at(self, row: Row, after_s: float, action: Literal["remind", "degrade", "cancel"]) -> None:
-        task_id = TaskId(str(row["task_id"]))
+        task_id = task_of(row)
         quiet = self._quiet.setdefault(task_id, _Quiet(self._clock.monotonic()))
         quiet_s = self._clock.monotonic() - quiet.since
         if quiet.acts > 1 or quiet_s < after_s * (quiet.acts + 1):
@@ -114,33 +113,32 @@ class Watchdog:
             return
         quiet.acts += 1
         if quiet.acts == 1:
-            await self._say(row, events, self._stalled("remind", quiet_s, events, task_id))
+            await self._record(row, events, quiet_s, "remind")
         elif action == "degrade" and row["mode"] == "FREE" and row["model"] != CHEAP and self._cheaper() is not None:
             chosen = TaskModelChosen(model=CHEAP, reason=TaskStalled.type)
-            await self._say(row, events, self._stalled("degrade", quiet_s, events, task_id), chosen)
+            await self._record(row, events, quiet_s, "degrade", chosen)
         elif action == "cancel":
-            await self._say(row, events, self._stalled("cancel", quiet_s, events, task_id))
+            await self._record(row, events, quiet_s, "cancel")
             with contextlib.suppress(Conflict):  # it has ended by now
                 await self._tasks.cancel(task_id, by=NAME, reason=f"nothing came from it for {duration(quiet_s)}")
 
-    def _stalled(
-        self, action: Literal["remind", "degrade", "cancel"], quiet_s: float, events: Iterable[Event], task_id: TaskId
-    ) -> TaskStalled:
+    async def _record(
+        self,
+        row: Row,
+        events: Iterable[Event],
+        quiet_s: float,
+        action: Literal["remind", "degrade", "cancel"],
+        *more: EventBody,
+    ) -> None:
+        task_id = task_of(row)
         hint = f"Look at it with ozzie tasks show {task_id}, or stop it with ozzie tasks cancel {task_id}."
         if action == "cancel":
             hint = f"Try it again with ozzie tasks retry {task_id}."
-        return TaskStalled(action=action, quiet_s=round(quiet_s, 3), doing=doing(events), hint=hint)
-
-    async def _say(self, row: Row, events: Iterable[Event], *facts: EventBody) -> None:
-        """Record facts about a task of these events, which they may quote."""
+        stalled = TaskStalled(action=action, quiet_s=round(quiet_s, 3), doing=doing(events), hint=hint)
         recorder = Recorder(
-            log=self._log,
-            session_id=SessionId(str(row["session_id"])),
-            task_id=TaskId(str(row["task_id"])),
-            actor="system",
-            source=NAME,
-        )
-        await recorder.made_from(content_of(events)).append(*facts)
+            log=self._log, session_id=session_of(row), task_id=task_id, actor="system", source=NAME
+        ).made_from(content_of(events))  # the facts may quote them
+        await recorder.append(stalled, *more)
 
     def _moved(self, task_id: TaskId | None) -> None:
         now = self._clock.monotonic()
@@ -165,11 +163,11 @@ class Watchdog:
             try:
                 await self.look()
             except Exception:
-                log.exception("what runs could not be looked at")
+                log.exception("the running tasks could not be checked")
 
 
 def doing(events: Iterable[Event]) -> str:
-    """What a task of these events is in the middle of, in words."""
+    """Return a sentence about what a task of these events is busy with."""
     left = unfinished(events)
     if left.tools:
         return f"It waits for {', '.join(describe(tool) for tool in left.tools)}."

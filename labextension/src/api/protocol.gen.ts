@@ -1,7 +1,7 @@
 /** The shapes on the wire. Made from protocol.schema.json by `make types`: not to be changed by hand. */
 
 /**
- * How an answer came, from the weakest: by a second model, where a rule lets it look first; told by a kernel, which runs the user's code; by another program of the user's; from a page under the user's own identity; after the user proved once more who they are.
+ * Where an answer came from, weakest first: a second model, if a rule allows that; a kernel, which runs the user's code; another program of the user's; a page under the user's own identity; a user who authenticated again.
  */
 export type AuthStrength = 'browser' | 'cli' | 'model' | 'relay' | 'step_up';
 export type RiskLevel = 'high' | 'low' | 'medium';
@@ -61,7 +61,7 @@ export interface Approval {
   why: '' | 'changed' | 'revoked' | 'task' | 'time';
 }
 /**
- * Nobody may answer any more, or the yes is void: its time is up, the call would do something else by now, or a person took back what they had allowed for the session.
+ * An approval can't be answered any more, or its yes is void: its time is up, the call would now do something else, or a person revoked what they had allowed for the session.
  */
 export interface ApprovalExpired {
   approval_id: string;
@@ -79,7 +79,7 @@ export interface ApprovalGrant {
   extent?: 'once' | 'session';
 }
 /**
- * The first answer, a yes.
+ * A tool call was approved.
  */
 export interface ApprovalGranted {
   approval_id: string;
@@ -108,7 +108,7 @@ export interface ApprovalReject {
   comment?: string;
 }
 /**
- * The first answer, a no. The model gets the comment.
+ * A tool call was rejected. The model gets the comment.
  */
 export interface ApprovalRejected {
   approval_id: string;
@@ -117,7 +117,7 @@ export interface ApprovalRejected {
   way: AuthStrength;
 }
 /**
- * A person, or before them a second model, is asked whether a call may be made. `sentence` is the question, and `proof` what the call would do, of the kind `shown`: both come from the tool's contract and the checked arguments, never from the model. Where the proof is long, the whole of it is `whole`. `reason`, `rule` and `place` are those of the decision. `undo`: how it can be taken back; empty where nothing is known. `binds` is a SHA-256 of all that the yes is for; with another one, it is void. `needs` is the weakest way that a yes may come by; `cover`, what one for the session would cover, null where none is offered. `expires_at` is RFC 3339 in UTC. `checked`: why a second model did not say yes, a sentence; empty where none was to. `arguments`: those that are carried out, as JSON without secrets, the long ones shortened. `made_from`: where from outside the content came that the call is made from, a phrase; empty where nothing did. `card`: if something that looks like a secret was taken out of these texts, the SHA-256 of the card that has it, which is drawn from the recorded call for whoever may answer; else empty. `brought` are the sources outside that these texts may quote, such as those of a marked file that would be changed.
+ * A person, or a second model before them, was asked to approve a tool call. `sentence` is the question, `proof` shows what the call would do, in the form `shown`. Both come from the tool's contract and the checked arguments, never from the model; `whole` is the complete proof if it is long. `reason`, `rule` and `place` are those of the decision. `undo` tells how to take the call back; empty if unknown. `binds` is a SHA-256 of everything that a yes is for: if it changes, the yes is void. `needs` is the minimum strength of a yes; `cover` is what a yes for the session would cover, null if none is offered. `expires_at` is RFC 3339 in UTC. `checked` is a sentence why a second model did not say yes, empty if none was asked. `arguments` are the call's, as JSON without secrets, long ones shortened. `made_from` is a phrase for the outside provenance of the call, or empty. `card`: if something that looks like a secret was removed from these texts, the SHA-256 of the complete card, which is drawn from the recorded call for a person who may answer; otherwise empty. `brought` are the outside sources that these texts may quote, such as those of a labelled file that would be changed.
  */
 export interface ApprovalRequested {
   approval_id: string;
@@ -146,7 +146,7 @@ export interface ApprovalRequested {
   whole: string | null;
 }
 /**
- * What a yes for the session covers: calls of the tool in this version and project that the same rule asks for, where every path lies below one of the folders `below` or is one of the files `on`, every host is one of `hosts`, and what they are made from bears the same labels. A call that names none of these may do anything, so only the very same one is covered: `arguments` is the SHA-256 of its arguments then, and empty else. `said` tells it to people: "`edit_file` in `notes/`".
+ * What a yes for the session covers: calls of the tool in this version and project that the same rule asks for, if every path is below one of the folders `below` or is one of the files `on`, every host is one of `hosts`, and the call is made from content with the same labels. A call without paths and hosts could do anything, so only the identical call is covered: `arguments` is the SHA-256 of its arguments, otherwise empty. `said` describes the grant to people: "`edit_file` in `notes/`".
  */
 export interface SessionGrant {
   arguments: string;
@@ -182,7 +182,7 @@ export interface Attached {
   url: string;
 }
 /**
- * What a delegated task works by, beside its message: the instruction, the tools that it may call (None for all), and those of them that ask first whatever the rules say; with `asks_for_changes`, so does all that changes anything. `skill` is where it comes from; `one_by_one`: calls that only read are not made side by side either. `given` are the addresses that a person gave for it (ADR 31).
+ * The instructions of a delegated task beside its message. `tools` are those that it may call (None for all); `dangerous_tools` ask first whatever the rules say, and with `asks_for_changes` so do all tools with effects. `skill` is the brief's origin; `one_by_one`: read-only calls are not made in parallel either. `given` are the addresses that a person gave for it (ADR 31).
  */
 export interface Brief {
   asks_for_changes: boolean;
@@ -212,7 +212,7 @@ export interface Card {
   undo: string;
 }
 /**
- * A place that the run can go on from: behind `node_id`. `state` tells how far it was then.
+ * The run can resume after `node_id`. `state` is its progress at that time.
  */
 export interface CheckpointSaved {
   checkpoint_id: string;
@@ -222,7 +222,7 @@ export interface CheckpointSaved {
   };
 }
 /**
- * What delegated tasks have used, by the end of the one that delegated them. `cost` is in 1e-9 USD, a lower bound where `cost_known` is false; `models` stand in the order of their first calls.
+ * What delegated tasks had used when the delegating task ended. `cost` is in 1e-9 USD, a lower bound if `cost_known` is false; `models` are in the order of their first calls.
  */
 export interface DelegatedUse {
   cost: number;
@@ -231,7 +231,7 @@ export interface DelegatedUse {
   usage: CallUsage;
 }
 /**
- * A model that was called, and the name that it was called by.
+ * A model that was called, and the alias used.
  */
 export interface UsedModel {
   alias: string;
@@ -295,7 +295,7 @@ export interface EventBodies {
   'tool.call.uncertain': ToolCallUncertain;
 }
 /**
- * Somebody wrote something: what a turn is made from. `pictures`: those that it names with an `@`; `absent`: the names of such that were not there.
+ * A message arrived, which begins a turn. `pictures` are those that it mentions with an `@`, `absent` the mentioned paths without a file.
  */
 export interface MessageReceived {
   absent: string[];
@@ -305,7 +305,7 @@ export interface MessageReceived {
   text: string;
 }
 /**
- * Where a message came from. Empty where a channel has no such thing.
+ * Where a message came from. Fields that a channel lacks are empty.
  */
 export interface Origin {
   cell_id: string;
@@ -315,7 +315,7 @@ export interface Origin {
   sender_name: string;
 }
 /**
- * `path` as the message names it, below the project; `ref` what was in the file then; `size` in bytes.
+ * `path` is relative to the project, `ref` the file's content at that time, `size` in bytes.
  */
 export interface Picture {
   media_type: string;
@@ -324,7 +324,7 @@ export interface Picture {
   size: number;
 }
 /**
- * The whole response came. `cost` in 1e-9 USD, None for an unknown price; `ttft_ms` None where no token came.
+ * The model's complete response. `cost` is in 1e-9 USD, None if unknown; `ttft_ms` is None if no token came.
  */
 export interface ModelCallCompleted {
   call_id: string;
@@ -337,7 +337,7 @@ export interface ModelCallCompleted {
   usage: CallUsage;
 }
 /**
- * What the model asked for, as it came: the name that the provider saw, arguments not yet checked. `call_id` is the model's own and unique within one response only; our events about the call carry a ULID.
+ * A tool call as the model requested it: the name that the provider saw, unchecked arguments. `call_id` is the model's own, unique within one response; events about the call have a ULID.
  */
 export interface ToolUse {
   arguments: string;
@@ -345,7 +345,7 @@ export interface ToolUse {
   name: string;
 }
 /**
- * The call ended without a whole response. `partial_blob` holds what had come, where anything had. `latency_ms` is None, and nothing is known of what had come, where the gateway itself ended in the middle. Where the provider may charge for it all the same, nobody says how much: budgets then count all that was reserved, `settled_cost` (1e-9 USD; None for an unknown price) and `settled_tokens`. Logs of before have neither.
+ * The model call ended without a complete response. `partial_blob` holds what had arrived, if anything. `latency_ms` is None if the gateway ended during the call; then it is unknown what had arrived. If the provider may still charge for it, budgets count all that was reserved: `settled_cost` (1e-9 USD; None for an unknown price) and `settled_tokens`. Older logs have neither.
  */
 export interface ModelCallFailed {
   call_id: string;
@@ -357,7 +357,7 @@ export interface ModelCallFailed {
   settled_tokens: number;
 }
 /**
- * One request to a model. `config`, `prompt`, `tools` are the content hashes of what shaped it, so that a deterministic replay can say which of them changed. A round may take several calls: `attempt` counts them, and `instead_of` names the provider in whose place this one is asked, if it is. It reserves `reserved_tokens` and `reserved_cost` (1e-9 USD; None for an unknown price) in the budgets of its task, its session, its `project` (a folder) and its `day` (YYYY-MM-DD where the gateway runs). `updates` counts what was said to the task while it went on (`task.updated`) and stands in the request. `purpose`: whether it is to answer the user, or to look at a call that a rule has checked; the `reply_id` of that one is no reply's.
+ * One request to a model. `config`, `prompt` and `tools` are content hashes, so that a deterministic replay can tell what changed. A round may need several calls: `attempt` counts them, and `instead_of` names the provider that this one replaces. It reserves `reserved_tokens` and `reserved_cost` (1e-9 USD; None for an unknown price) in the budgets of its task, session, `project` (a folder) and `day` (YYYY-MM-DD where the gateway runs). `updates` counts the task's updates in the request. `purpose`: to answer the user, or to check a tool call; a check has no reply with its `reply_id`.
  */
 export interface ModelCallStarted {
   alias: string;
@@ -380,7 +380,7 @@ export interface ModelCallStarted {
   updates: number;
 }
 /**
- * An attempt at a step failed. `again_in_s`: it is tried again, after so long; None where it is not. `to` is the state that the failure leads to, where one does; `call`, see `StepCompleted`.
+ * An attempt at a step failed. `again_in_s` is the delay before the next attempt; None if there is none. `to` is the state that the failure leads to, if any; `call`: see `StepCompleted`.
  */
 export interface StepFailed {
   again_in_s: number | null;
@@ -395,7 +395,7 @@ export interface StepFailed {
   visit: number;
 }
 /**
- * A call of a tool that only reads, recorded in one with the end of its step (ADR 44): what was called, with which arguments, and what the rules said to it (see `ToolCallDecided`).
+ * A call of a read-only tool, recorded together with the end of its step (ADR 44). `rule` and `policy`: see `ToolCallDecided`.
  */
 export interface MadeCall {
   args: {
@@ -410,7 +410,7 @@ export interface MadeCall {
   version: string;
 }
 /**
- * A step is not carried out: its condition does not hold, or nothing that it needs was.
+ * A step was skipped: its condition is false, or none of the steps that it needs was carried out.
  */
 export interface StepSkipped {
   reason: string;
@@ -418,7 +418,7 @@ export interface StepSkipped {
   visit: number;
 }
 /**
- * A step began, or began again: `attempt` counts from 1, and `visit` too, how often a state was come to. `task` is the task that carries it out, where that is one of its own.
+ * A step began. `attempt` counts from 1, and so does `visit`, the number of times that a state was entered. `task` carries the step out, if it has its own task.
  */
 export interface StepStarted {
   attempt: number;
@@ -427,7 +427,7 @@ export interface StepStarted {
   visit: number;
 }
 /**
- * A person or a rule ended the task. `delegated`, see `TaskSucceeded`.
+ * The task was cancelled by a person or a rule. `delegated`: see `TaskSucceeded`.
  */
 export interface TaskCancelled {
   by: string;
@@ -435,7 +435,7 @@ export interface TaskCancelled {
   reason: string;
 }
 /**
- * A unit of durable work began to exist, with what it may use up and who asked for it. `attended`: somebody is there to be asked. `answer_schema`: the JSON Schema that the answer has to fit, where a program reads it. `call`: the one call that is all that it is to do.
+ * A task was created, with its limits and its requester. `attended`: a person can be asked. `answer_schema` is the JSON Schema that the answer must fit, if a program reads it. `call`: the task consists of this one call.
  */
 export interface TaskCreated {
   answer_schema: {} | null;
@@ -456,7 +456,7 @@ export interface TaskCreated {
   title: string;
 }
 /**
- * A call of a tool that a task is to make, without a model being asked for it. `tool` is a name or an id.
+ * A tool call that a task makes without a model. `tool` is a name or an id.
  */
 export interface GivenCall {
   args: {
@@ -465,7 +465,7 @@ export interface GivenCall {
   tool: string;
 }
 /**
- * What one task may use up. None means no limit. Money in 1e-9 USD. `skill` is the one that it runs, where that has a budget, and `skill_bounds` say which of the limits are that budget's, the configuration's being wider.
+ * The limits of a task; None means no limit. Money is in 1e-9 USD. `skill` is the one that it runs, if that has a budget; `skill_bounds` are the limits from that budget, which are narrower than the configuration's.
  */
 export interface Limits {
   deadline_s: number | null;
@@ -476,7 +476,7 @@ export interface Limits {
   skill_bounds: ('cost' | 'time' | 'tokens')[];
 }
 /**
- * Ended without its purpose. `kind` is the class of failure; `hint` the next step; `detail` what a model's provider itself said, bounded and without any key; `delegated`, see `TaskSucceeded`.
+ * The task failed. `kind` is the class of failure, `hint` the next step, `detail` the provider's own message, shortened and without keys; `delegated`: see `TaskSucceeded`.
  */
 export interface TaskFailed {
   code: string;
@@ -487,14 +487,14 @@ export interface TaskFailed {
   message: string;
 }
 /**
- * A person or a rule holds the task.
+ * The task was paused by a person or a rule.
  */
 export interface TaskPaused {
   by: string;
   reason: string;
 }
 /**
- * A person asked for the task to be held, which comes before it does anything more: a turn its next calls, a run its next steps. Where it is not `wanted`, they take that back before it has come.
+ * A person requested a pause, which follows before a turn's next calls or a run's next steps. If not `wanted`, an earlier request is withdrawn.
  */
 export interface TaskPauseRequested {
   by: string;
@@ -502,19 +502,19 @@ export interface TaskPauseRequested {
   wanted: boolean;
 }
 /**
- * Ready to be claimed. `reason`: created, recovered after a restart, its question was answered, or its pause is over.
+ * The task is ready to run: created, recovered after a restart, answered, or resumed after a pause.
  */
 export interface TaskQueued {
   reason: 'answered' | 'created' | 'recovered' | 'resumed';
 }
 /**
- * The task is not held any more.
+ * The task is not paused any more, or its question was answered.
  */
 export interface TaskResumed {
   by: string;
 }
 /**
- * A task that had failed or was cancelled goes back to the queue. `attempt` is the one that comes. `taken_up` are the steps of a run that go on by the tasks that they had, with those: all others begin by new ones. `limits` take the place of those that the task had, where its skill's budget is another one by now.
+ * A failed or cancelled task is queued again. `attempt` is the next one. `taken_up` maps steps of a run to the tasks that they continue; all other steps get new tasks. `limits` replace the task's, if its skill's budget has changed.
  */
 export interface TaskRetried {
   attempt: number;
@@ -525,47 +525,47 @@ export interface TaskRetried {
   };
 }
 /**
- * A driver claimed the task. `epoch` fences: only the holder of the highest one may go on.
+ * A driver claimed the task. `epoch` is a fencing token: only the holder of the highest one may go on.
  */
 export interface TaskStarted {
   attempt: number;
   epoch: string;
 }
 /**
- * A person or a rule asked for the end of the task, which comes as soon as it has let go of what it was doing.
+ * A person or a rule requested the task's cancellation, which follows once it has stopped its work.
  */
 export interface TaskCancelRequested {
   by: string;
   reason: string;
 }
 /**
- * The task did what it was for. `delegated` is what the tasks that it delegated have used; None where none of them called a model.
+ * The task succeeded. `delegated` is what its delegated tasks have used; None if none of them called a model.
  */
 export interface TaskSucceeded {
   delegated: DelegatedUse | null;
   rounds: number;
 }
 /**
- * The task goes on once a person has decided.
+ * The task waits for an approval.
  */
 export interface TaskWaitingApproval {
   approval_id: string;
 }
 /**
- * The task goes on once its question is answered.
+ * The task waits for the answer to its question.
  */
 export interface TaskWaitingInput {
   question: string;
 }
 /**
- * The call was stopped before it gave a result.
+ * A tool call was stopped before it had a result.
  */
 export interface ToolCallCancelled {
   call_id: string;
   reason: string;
 }
 /**
- * The outcome. `data` is the result, or its beginning and end where it is large: then the whole is the first of `artifacts`. `summary` is for people, in a few words. `blob` held a large result before there were artifacts. `brought` are the sources outside that this result itself is from, `links` addresses that stand in what came from the web, `wrote` the files, with their whole paths, that bear the labels of this fact from now on.
+ * A tool call ended with a result. `data` is the result; of a large one its beginning and end, and the whole is the first of `artifacts`. `summary` is for people, in a few words. `blob` held large results before there were artifacts. `brought` are the outside sources of the result, `links` the addresses in content from the web, `wrote` the absolute paths of files that have the labels of this event from now on.
  */
 export interface ToolCallCompleted {
   artifacts: string[];
@@ -580,7 +580,7 @@ export interface ToolCallCompleted {
   wrote: string[];
 }
 /**
- * What the rules say to a call: the decision, the rule that made it and where that stands, its reason in words, and the version of all rules.
+ * The rules' decision on a tool call: the rule that decided, its place in a file, the reason in words, and the version of all rules.
  */
 export interface ToolCallDecided {
   call_id: string;
@@ -591,7 +591,7 @@ export interface ToolCallDecided {
   rule: string;
 }
 /**
- * The call gave no result. `message` is what the model and the user read; `brought` are the sources outside that it may be from.
+ * A tool call failed. `message` is for the model and the user; `brought` are the outside sources that it may quote.
  */
 export interface ToolCallFailed {
   brought: string[];
@@ -601,7 +601,7 @@ export interface ToolCallFailed {
   message: string;
 }
 /**
- * The model asked for a call. `use_id` is its own id for that, unique within the round only; `call_id` is ours.
+ * The model requested a tool call. `use_id` is the model's own id, unique within the round; `call_id` is ours.
  */
 export interface ToolCallRequested {
   args: {
@@ -616,7 +616,7 @@ export interface ToolCallRequested {
   version: string;
 }
 /**
- * The intent: durable before the tool runs. `effect` is what it is about to do, and to what, by which the tool finds out after a crash whether it did; null where nothing tells. `before` is the content it replaces, `approval_id` the yes by which it runs, where it took one. `writes` are the files, with their whole paths, that it is about to write: they bear the labels of this fact, whatever becomes of the call.
+ * A tool is about to run; recorded durably before. `effect` describes what it will do, so that the tool can tell after a crash whether it did; null if it can't. `before` is the content that it replaces, `approval_id` the approval that it needed, if any. `writes` are the absolute paths of files that it will write: they get the labels of this event, however the call ends.
  */
 export interface ToolCallStarted {
   approval_id: string | null;
@@ -626,7 +626,7 @@ export interface ToolCallStarted {
   writes: string[];
 }
 /**
- * The call was begun, and nobody knows whether it did what it was for. It is not made again by itself, unless `again` says so: then another call is made in its place, with the same key, and nobody is asked. Where its task ends before that, nobody knows still. `brought`: as of a failure.
+ * A tool call was started and it is unknown whether it took effect. It is not repeated, unless `again` is set: then another call with the same key replaces it, without asking anybody. If the task ends before that, it stays unknown. `brought`: see `ToolCallFailed`.
  */
 export interface ToolCallUncertain {
   again: boolean;

@@ -16,7 +16,7 @@ from ozzie_server_ext.gateway.rest.approval_shapes import ApprovalId, Binds, Com
 from ozzie_server_ext.gateway.rest.shapes import Done, Limit, Page, SessionId, TaskCursor, TaskId
 from ozzie_server_ext.store.codec import time_text
 from ozzie_server_ext.tasks.approvals import Approval, Status
-from ozzie_server_ext.tasks.delegated import above, run_of
+from ozzie_server_ext.tasks.rows import above, run_of
 
 _NOTEBOOK = "notebook:"
 

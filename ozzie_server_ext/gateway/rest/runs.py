@@ -124,7 +124,7 @@ async def get_task_graph(call: Call, request: TaskGraphQuery) -> shapes.TaskGrap
     version = blake2b(said.encode(), digest_size=12).hexdigest()
     if version == request.known:
         return None
-    view = await tasks.told(turn.graph, row, call.ozzie.log, call.ozzie.blobs)
+    view = await tasks.add_to(turn.graph, row, call.ozzie.log, call.ozzie.blobs)
     return shapes.TaskGraph(
         task_id=task_id,
         status=cast(TaskState, row["status"]),

@@ -7,7 +7,7 @@ from typing import Annotated, Any, cast
 
 from msgspec import Meta
 
-from ozzie_server_ext.agent.value import value_in
+from ozzie_server_ext.agent.structured_output import value_in
 from ozzie_server_ext.domain import ids
 from ozzie_server_ext.domain.events import Event, MessageReceived, PromptRequested, TaskCreated, TaskUpdated
 from ozzie_server_ext.domain.json import Json, JsonObject
@@ -50,8 +50,8 @@ from ozzie_server_ext.store.log import EventLog
 from ozzie_server_ext.store.tables import Row
 from ozzie_server_ext.tasks import failures
 from ozzie_server_ext.tasks.answers import ALL_SCOPES, OWN_SCOPES
-from ozzie_server_ext.tasks.delegated import above, run_of, waiting_below
 from ozzie_server_ext.tasks.failures import NEXT_STEPS, failed_steps
+from ozzie_server_ext.tasks.rows import above, run_of, waiting_below
 from ozzie_server_ext.tasks.signals import awaited
 from ozzie_server_ext.tools.broker import MOST_TEXT
 
@@ -306,8 +306,8 @@ async def tell_task(call: Call, request: TaskEvent) -> TaskTold:
     """Send a run of a skill a signal from outside. A signal that comes before a step waits for it is kept and counts
     for one step."""
     task_id, by = ids.TaskId(request.task_id), call.principal.name
-    told = await call.ozzie.control.tells.tell(task_id, request.event, request.data, by=by, key=request.key)
-    return TaskTold(task_id=request.task_id, event=request.event, heard=told)
+    was_awaited = await call.ozzie.control.signals.send(task_id, request.event, request.data, by=by, key=request.key)
+    return TaskTold(task_id=request.task_id, event=request.event, heard=was_awaited)
 
 
 def heard(told: TaskTold) -> JsonObject:

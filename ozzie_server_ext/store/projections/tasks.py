@@ -38,7 +38,7 @@ from ozzie_server_ext.domain.events import (
     ToolsetInjected,
 )
 from ozzie_server_ext.domain.ids import SessionId, TaskId
-from ozzie_server_ext.domain.tasks import Task, TaskStatus, Unheard
+from ozzie_server_ext.domain.tasks import Task, TaskStatus, UnreadUpdate
 from ozzie_server_ext.protocol.jsontext import canonical_bytes
 from ozzie_server_ext.store.codec import time_text
 from ozzie_server_ext.store.tables import Row, Rows, Table, integer, plus, text, usage_changes
@@ -100,7 +100,7 @@ _NO_ERROR: Row = {"error_kind": None, "error_code": None, "error_message": None,
 
 
 def apply(event: Event, rows: Rows) -> None:
-    """Fold one event. Raise IllegalTransition for a fact that the task's state does not allow, Unheard for an end
+    """Fold one event. Raise IllegalTransition for a fact that the task's state does not allow, UnreadUpdate for an end
     before its model has received all updates."""
     fact = event.body
     if event.task_id is None:
@@ -200,7 +200,7 @@ def _transition(event: Event, row: Row, fact: TaskFact) -> Row:
     match fact:
         case TaskSucceeded():
             if row["mode"] == "FREE" and cast(int, row["updates"]) > cast(int, row["heard"]):
-                raise Unheard
+                raise UnreadUpdate
             changes["rounds"] = fact.rounds
         case TaskFailed():
             changes |= {

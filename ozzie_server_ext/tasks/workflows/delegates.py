@@ -1,4 +1,4 @@
-"""Hands work of an agent over to skills, and waits for what they give."""
+"""Delegation of an agent's work to skills."""
 
 import asyncio
 import hashlib
@@ -35,20 +35,20 @@ from ozzie_server_ext.tasks.workflows.step_runner import StepParts, Stop
 from ozzie_server_ext.tools.base import ToolFailed
 
 CHANCE_BITS = 80
-"""Of a ULID, behind its time."""
+"""The random bits of a ULID."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Room:
-    """How often a task may hand work over in all, and whether it stands too deep for that at all."""
+    """How often a task may delegate, and whether it is nested too deep to delegate at all."""
 
     most: int
     too_deep: bool = False
 
 
 class SkillDelegates:
-    """Of one task, whose row and recorder those are. `stop` ends what was handed over and is waited for no more, unless
-    the gateway is `leaving`: then that goes on with it."""
+    """The delegation by one task. If that is cancelled, `stop` cancels the delegated task, unless the gateway is
+    `leaving`: then both go on at the next start."""
 
     def __init__(
         self, parts: StepParts, row: Row, recorder: Recorder, room: Room, stop: Stop, leaving: Callable[[], bool]
@@ -68,9 +68,9 @@ class SkillDelegates:
         """See `tools.base.Delegates`."""
         task_id = delegated_id(self._recorder.task_id, key)
         parts = self._parts
-        parts.news.watch(task_id, self._recorder, f'the skill "{skill}"')
+        parts.progress.watch(task_id, self._recorder, f'the skill "{skill}"')
         try:
-            async with self._beginning:  # calls of one round come side by side, and each takes some of the room
+            async with self._beginning:  # parallel calls must not exceed the room
                 await self._begin(task_id, skill, given, key, reading)
             row = await self._end_of(task_id)
         except asyncio.CancelledError:
@@ -78,11 +78,11 @@ class SkillDelegates:
                 await uncut(self._stop(task_id))
             raise
         finally:
-            parts.news.forget(task_id)
+            parts.progress.forget(task_id)
         events = await parts.log.read_stream(task_stream(task_id))
         if row["status"] == TaskStatus.SUCCEEDED:
             return await self._result(events)
-        provenance.add(content_of(events))  # its words may quote anything that it read
+        provenance.add(content_of(events))  # its message may quote anything that it read
         if row["status"] == TaskStatus.CANCELLED:
             raise ToolFailed(f"The skill {skill} was stopped.", code="skill.stopped")
         message, hint = str(row["error_message"] or ""), str(row["error_hint"] or "")
@@ -91,26 +91,25 @@ class SkillDelegates:
     async def _end_of(self, task_id: TaskId) -> Row:
         self.waiting += 1
         try:
-            return await self._parts.ends.of(task_id)
+            return await self._parts.ends.wait(task_id)
         finally:
             self.waiting -= 1
 
     async def _begin(self, task_id: TaskId, skill: str, given: JsonObject, key: str, reading: Reading) -> None:
-        """Begin it, unless it was begun before a crash."""
+        """Create the task, unless it was created before a crash."""
         parts, recorder = self._parts, self._recorder
         if await parts.log.version(task_stream(task_id)):
             return
         await self._expect_room()
         wanted, reason = await self._wanted(task_id, skill, given, reading)
-        told = AgentDelegated(skill=skill, task=task_id, mode=wanted.mode, reason=reason)
-        await recorder.made_from(reading.content).append(told, key=key)  # a crash behind it comes here again
+        delegated = AgentDelegated(skill=skill, task=task_id, mode=wanted.mode, reason=reason)
+        await recorder.made_from(reading.content).append(delegated, key=key)  # after a crash, this is repeated
         await parts.delegation.begin(wanted, by=recorder)
 
     async def _expect_room(self) -> None:
         if self._room.too_deep:
             raise PolicyError(
-                "This is too deep within other skills (skills.max_depth) to hand anything over to one more. Do it with "
-                "your own tools.",
+                "Skills are nested too deep to delegate to one more (skills.max_depth). Do it with your own tools.",
                 code="skill.too_deep",
             )
         rows = await self._parts.log.rows("tasks", where={"parent_id": self._recorder.task_id}, limit=self._room.most)
@@ -122,11 +121,11 @@ class SkillDelegates:
             )
 
     async def _wanted(self, task_id: TaskId, name: str, given: JsonObject, reading: Reading) -> tuple[Delegated, str]:
-        """What is to be carried out, and why in that way. Raises as `SkillStarts.of`."""
+        """Return the task to delegate, and why it has its mode. Raises like `SkillStarts.of`."""
         starts, row = self._parts.starts, self._row
         skill = (await starts.file(name)).skill
         mode = starts.mode_of(skill, "delegation")
-        # What the agent may ask the web for unasked, it may have the skill ask for, and nothing more (ADR 31).
+        # The skill may request the addresses that the agent may request without approval (ADR 31).
         addresses = tuple(sorted(filter(reading.gave, addresses_in(as_text(given)))))
         wanted = Delegated(
             task_id=task_id,
@@ -144,7 +143,7 @@ class SkillDelegates:
         )
         if mode.mode == "GRAPH":
             return replace(wanted, run=await starts.of(name, given, "delegation")), mode.reason
-        assert isinstance(skill, SimpleSkill), "whatever has steps is a graph"
+        assert isinstance(skill, SimpleSkill), "skills with steps are graphs"
         order = order_for(skill, as_workflow(skill).steps[0], Values(fitted(skill, given), reading.content))
         limits = replace(wanted.limits, max_rounds=skill.max_iterations or wanted.limits.max_rounds)
         brief = replace(order.brief, given=addresses)
@@ -166,7 +165,7 @@ class SkillDelegates:
 
 
 def delegated_id(task_id: TaskId, key: str) -> TaskId:
-    """The task that carries out what `task_id` hands over by that key: always the same one. Its time is that of the
-    other, so they lie together; the rest is the key's hash."""
+    """Return the id of the task that `task_id` delegates with a key: its time, so that they sort together, and the
+    key's hash."""
     chance = int.from_bytes(hashlib.sha256(key.encode()).digest()[: CHANCE_BITS // 8])
     return TaskId(task_id[:10] + ulid_text(chance)[10:])

@@ -1,4 +1,4 @@
-"""Tasks that carry something out for another one: each has a thread of its own, and counts for that."""
+"""Creation of delegated tasks. Each has its own thread, and its use counts for the tasks above it."""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -28,10 +28,9 @@ from ozzie_server_ext.tasks.service import Runner
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Delegated:
-    """What is to be carried out. `text` is said to whoever answers, or `call` is all there is to do. `task_id` is
-    chosen by the caller, so that doing it again after a crash finds the task of before. `content` is what of the text,
-    or of the call's arguments, came from outside. `caller` is who asked for the whole; `run` is the run of a skill that
-    it is, where it is one; `said` is what was said to the task that delegates, for it to hear."""
+    """A task to delegate. It has a `text` for a model, or one `call`. The caller chooses `task_id`, so that a repeat
+    after a crash finds the earlier task. `content` is the provenance of the text or the call's arguments; `caller` is
+    the origin of the first request; `run` is set for the run of a skill; `updates` are those of the delegating task."""
 
     task_id: TaskId
     parent: TaskId
@@ -49,21 +48,20 @@ class Delegated:
     answer_schema: JsonObject | None = None
     content: Content = CLEAN
     run: SkillStarted | None = None
-    said: tuple[Event, ...] = ()
+    updates: tuple[Event, ...] = ()
 
 
 class Delegation:
-    """Begins delegated tasks. Whoever runs tasks runs them, beside whatever else their session does."""
+    """Creates delegated tasks, which run beside the other tasks of their session."""
 
     def __init__(self, log: EventLog, runner: Runner) -> None:
         self._log = log
         self._runner = runner
 
     async def begin(self, wanted: Delegated, *, by: Recorder) -> bool:
-        """Create the task, durably, and have it run. One that was begun before is left as it is: recovery saw to it;
-        then it is False.
+        """Create the task durably and queue it. Return False if it exists, since recovery has queued it.
 
-        Raises ClaimLost where the task that delegates is another attempt's by now.
+        Raises ClaimLost if another attempt has the delegating task now.
         """
         stream = task_stream(wanted.task_id)
         if await self._log.version(stream):
@@ -85,7 +83,7 @@ class Delegation:
             brief=wanted.brief,
             call=wanted.call,
         )
-        bodies: list[EventBody] = [created]  # first, for it says that what follows is no part of the session's thread
+        bodies: list[EventBody] = [created]  # first, because it keeps the following out of the session's conversation
         if wanted.call is None:
             origin = Origin(channel=DELEGATED, sender_id=str(wanted.parent))
             bodies.append(MessageReceived(message_id=MessageId(wanted.task_id), text=wanted.text, origin=origin))
@@ -104,19 +102,19 @@ class Delegation:
             )
             for body in (*bodies, TaskQueued(reason="created"))
         ]
-        drafts[-1:-1] = [handed_on(event, wanted.task_id) for event in wanted.said]
+        drafts[-1:-1] = [forwarded(event, wanted.task_id) for event in wanted.updates]
 
         async def created_and_queued() -> None:
             await self._log.append(stream, drafts, expected_version=0, claim=by.claim)
             self._runner.enqueue(wanted.task_id, wanted.session_id, delegated=True)
 
-        # Who delegates may let go of it in this moment, to be held: a task that is in the log is run by somebody.
+        # The delegating task may be paused at this moment, but a task in the log must be queued.
         await uncut(created_and_queued())
         return True
 
 
-def handed_on(event: Event, task_id: TaskId) -> Draft:
-    """What was said to a task, as it is said to one that it delegated; once, however often that is recorded."""
+def forwarded(event: Event, task_id: TaskId) -> Draft:
+    """Return an update of a task for one that it delegated, with a key that makes repeats harmless."""
     return Draft(
         body=event.body,
         actor="user",

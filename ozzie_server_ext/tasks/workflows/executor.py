@@ -1,7 +1,7 @@
-"""Where the attempts at steps are carried out: here, in the loop of the gateway.
+"""Executors carry out attempts at steps and return their outcomes.
 
-An executor finds a place for an attempt and says what came of it. It keeps nothing: that a step began and ended, the
-driver of its run records, so an attempt that is lost with its place is begun again from the log.
+An executor keeps no state: the driver of the run records starts and ends, so a lost attempt is started again from the
+log. The only one here runs attempts in the gateway's event loop.
 """
 
 import asyncio
@@ -18,18 +18,18 @@ from ozzie_server_ext.skills.spec import Work
 from ozzie_server_ext.store.shielded import Ended, eager
 
 SLICE_S = 0.002
-"""Of all runs together, before everybody else has a turn."""
+"""How long all runs together may work before other tasks of the event loop get a turn."""
 
 
 class Pace:
-    """Of one event loop. Those who have to wait go on in the order in which they came."""
+    """Time slices of one event loop. Waiters go on in the order in which they came."""
 
     def __init__(self) -> None:
         self._until = 0.0
         self._waiting: deque[asyncio.Future[None]] = deque()
 
     async def keep(self) -> None:
-        """To be awaited before each piece of work that does not wait itself."""
+        """Await this before each piece of work that does not wait itself."""
         loop = asyncio.get_running_loop()
         if loop.time() < self._until:
             return
@@ -43,7 +43,7 @@ class Pace:
         loop = asyncio.get_running_loop()
         self._until = loop.time() + SLICE_S
         turn = self._waiting.popleft()
-        if not turn.done():  # whoever waited may have been cancelled
+        if not turn.done():  # the waiter may have been cancelled
             turn.set_result(None)
         if self._waiting:
             loop.call_soon(self._begin_slice)
@@ -51,8 +51,8 @@ class Pace:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Attempt:
-    """One try of a step, with how its record stands; `delay_s` is to pass before it begins. One that is `at_once` makes
-    the call of a tool that only reads, and nothing of it has been recorded yet."""
+    """One attempt at a step; it begins after `delay_s`. With `at_once`, it is a call of a read-only tool of which
+    nothing has been recorded yet."""
 
     work: Work
     record: StepRecord
@@ -62,8 +62,7 @@ class Attempt:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Succeeded:
-    """`content` is what the value is made from; `event` is what it ended with, `accepted` why what had to hold does,
-    and `told` see `StepCompleted`."""
+    """`content` is the value's provenance; for `event`, `accepted` and `told` see `StepCompleted`."""
 
     value: Json
     content: Content
@@ -75,8 +74,8 @@ class Succeeded:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FailedAttempt:
-    """`content` is what the message may quote. `may_retry`: nothing was done that must not be done twice, and another
-    try may end otherwise."""
+    """`content` is the message's provenance. `may_retry`: another attempt may succeed, and nothing was done that must
+    not be done twice."""
 
     kind: FailureKind
     code: str
@@ -89,7 +88,7 @@ class FailedAttempt:
 
 @dataclass(frozen=True, slots=True)
 class NotAtOnce:
-    """The call can't be made at once: a person has to be asked first, or there is more to record of it."""
+    """The call can't be made at once: it needs an approval, or has more to record."""
 
 
 Outcome = Succeeded | FailedAttempt | NotAtOnce
@@ -97,32 +96,31 @@ CarryOut = Callable[[Attempt], Coroutine[Any, Any, Outcome]]
 
 
 class Executor(Protocol):
-    """The port. `submit` begins an attempt; `next` waits for those that ended."""
+    """The port. `submit` starts an attempt; `next` waits for ended ones."""
 
     def submit(self, attempt: Attempt) -> None: ...
 
     async def next(self) -> list[tuple[Attempt, Outcome]]:
-        """What ended since, at least one, or none where it was woken. Raises what an attempt raised that it should not
-        have."""
+        """Wait for ended attempts and return them; none only after `wake`. Raises unexpected errors of attempts."""
         ...
 
     @property
     def pending(self) -> int:
-        """How many attempts were begun that `next` has not told the end of."""
+        """The number of started attempts that `next` has not returned."""
         ...
 
     def wake(self) -> None:
-        """Have `next` return, whatever has ended."""
+        """Make `next` return."""
         ...
 
     async def close(self) -> None:
-        """Let go of all that runs."""
+        """Cancel all attempts."""
         ...
 
 
 class InProcess:
-    """Each attempt is a task of the event loop: what it does, it has others do. One that is made at once gets none
-    unless it waits for something; `pace` is that of all executors of the loop."""
+    """Runs each attempt as a task of the event loop; an attempt at once gets one only if it has to wait. All executors
+    of the loop share `pace`."""
 
     def __init__(self, carry_out: CarryOut, pace: Pace) -> None:
         self._carry_out = carry_out
@@ -130,7 +128,7 @@ class InProcess:
         self._at_once: deque[Attempt] = deque()
         self._running: dict[asyncio.Task[Outcome], Attempt] = {}
         self._ended: list[asyncio.Task[Outcome]] = []
-        self._heard = asyncio.Event()
+        self._wake = asyncio.Event()
 
     def submit(self, attempt: Attempt) -> None:
         if attempt.at_once:
@@ -149,8 +147,8 @@ class InProcess:
             else:
                 self._follow(begun, attempt)
         if not made:
-            await self._heard.wait()
-        self._heard.clear()
+            await self._wake.wait()
+        self._wake.clear()
         ended, self._ended = self._ended, []
         return made + [(self._running.pop(work), work.result()) for work in ended]
 
@@ -159,7 +157,7 @@ class InProcess:
         return len(self._at_once) + len(self._running)
 
     def wake(self) -> None:
-        self._heard.set()
+        self._wake.set()
 
     async def close(self) -> None:
         self._at_once.clear()
@@ -174,7 +172,7 @@ class InProcess:
 
     def _note(self, work: "asyncio.Task[Outcome]") -> None:
         self._ended.append(work)
-        self._heard.set()
+        self._wake.set()
 
     async def _after(self, attempt: Attempt) -> Outcome:
         if attempt.delay_s:

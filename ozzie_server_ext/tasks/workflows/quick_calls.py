@@ -1,4 +1,4 @@
-"""Steps that are one call of a tool that only reads: made at once by the gate, without a task of their own (ADR 44)."""
+"""Steps with one call of a read-only tool, which are carried out at once without their own task (ADR 44)."""
 
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -38,11 +38,11 @@ from ozzie_server_ext.tools.base import ToolContext, ToolUncertain
 from ozzie_server_ext.tools.broker import CallPosition, ToolBroker
 
 LONGEST_S = 20.0
-"""A call that may take longer is worth a task of its own, which shows how far it is."""
+"""The time limit of such a tool. Longer calls get a task, which shows their progress."""
 LOOK_S = 0.02
-"""How old a look at the files of the rules may be."""
+"""How long the rules are used before their files are checked again."""
 
-_ITS_OWN = (
+_CALL_EVENTS = (
     ToolCallRequested,
     ToolCallDecided,
     ToolCallStarted,
@@ -53,7 +53,7 @@ _ITS_OWN = (
 
 
 class RecentRules:
-    """The rules in force, whose files were looked at a moment ago: thousands of reads need not look each time."""
+    """The rules in force, without checking their files at each of thousands of calls."""
 
     def __init__(self, rules: RulesInForce, clock: Clock) -> None:
         self._rules = rules
@@ -69,27 +69,27 @@ class RecentRules:
 
 
 class QuickCalls:
-    """`broker` is the gate, with `RecentRules`; `meta` tells the contract of a tool."""
+    """Makes the calls. `broker` uses `RecentRules`; `meta` returns a tool's metadata."""
 
     def __init__(self, broker: ToolBroker, meta: Callable[[str], ToolMeta | None]) -> None:
         self._broker = broker
         self._meta = meta
 
     def fits(self, work: Work) -> bool:
-        """Whether the step is such a call, and nothing comes behind it."""
+        """Whether the step is such a call, without a check of its result or its own time limit."""
         if work.call is None or work.acceptance is not None or work.timeout_s is not None:
             return False
         meta = self._meta(work.call.tool)
         return meta is not None and _is_quick(meta)
 
     async def make(self, order: Order, step_id: str, task_id: TaskId, context: ToolContext, run: Recorder) -> Outcome:
-        """What came of it, to be recorded. `task_id` is that of the task that the call would have else: it has the same
-        key as there."""
+        """Make the call and return its outcome, to be recorded. `task_id` is the task that it would otherwise have, so
+        that it has the same key."""
         call = order.call
-        assert call is not None, "what fits is a call"
-        gathered = _Gathered()
+        assert call is not None, "`fits` was true"
+        buffer = _Buffer()
         recorder = Recorder(
-            log=gathered,
+            log=buffer,
             session_id=run.session_id,
             task_id=task_id,
             trace_id=run.trace_id,
@@ -99,12 +99,12 @@ class QuickCalls:
         brief = order.brief
         context = msgspec.structs.replace(context, reading=reading, asks_first=lambda meta: asks_first(brief, meta))
         use = ToolUse(call_id=CallId(step_id), name=call.tool, arguments=dumps(call.args))
-        with suppress(ToolUncertain):  # what became of the call stands among the gathered
+        with suppress(ToolUncertain):  # the buffer has the outcome
             if await self._broker.call(use, CallPosition(1, 0), context, recorder):
-                return NotAtOnce()  # somebody is to be asked
-        if not all(isinstance(draft.body, _ITS_OWN) for draft in gathered.drafts):
+                return NotAtOnce()  # it needs an approval
+        if not all(isinstance(draft.body, _CALL_EVENTS) for draft in buffer.drafts):
             return NotAtOnce()  # it made an artifact
-        return _outcome(gathered.drafts)
+        return _outcome(buffer.drafts)
 
 
 def _is_quick(meta: ToolMeta) -> bool:
@@ -113,8 +113,8 @@ def _is_quick(meta: ToolMeta) -> bool:
     return only_reads and stays and meta.timeout_s <= LONGEST_S
 
 
-class _Gathered:
-    """Takes what a call would record, which is then recorded in one with its step."""
+class _Buffer:
+    """Collects the events of a call, which are recorded together with its step."""
 
     def __init__(self) -> None:
         self.drafts: list[Draft] = []
@@ -135,7 +135,7 @@ def _outcome(drafts: Sequence[Draft]) -> Outcome:
     (call,) = fold_calls(draft.body for draft in drafts).values()
     content = Content(labels=drafts[-1].labels, sources=drafts[-1].sources)
     requested = call.requested
-    assert requested is not None, "each call begins with its request"
+    assert requested is not None, "the first event of each call"
     made = partial(
         MadeCall,
         tool_id=requested.tool_id,

@@ -1,4 +1,4 @@
-"""Drives runs of skills: begins what is ready, records what came of it, until each has ended.
+"""Drives runs of skills: starts the steps that are ready and records their outcomes until the run has ended.
 
 `SkillRuns` decides which tasks are runs; all others are turns.
 """
@@ -9,7 +9,7 @@ import random
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
 
-from ozzie_server_ext.agent.questions import EXCEEDED, TOO_LATE, end, exceeded, too_late
+from ozzie_server_ext.agent.questions import EXCEEDED, TOO_LATE, budget_exceeded, limit_exceeded, time_overrun
 from ozzie_server_ext.agent.rounds import LimitExceeded, OutOfTime
 from ozzie_server_ext.domain.budget import Account, Budget
 from ozzie_server_ext.domain.content import Content
@@ -37,11 +37,11 @@ from ozzie_server_ext.store.log import EventLog
 from ozzie_server_ext.store.recorder import Recorder
 from ozzie_server_ext.store.shielded import uncut
 from ozzie_server_ext.store.tables import Row
-from ozzie_server_ext.tasks.delegated import retried_with
 from ozzie_server_ext.tasks.driver import TaskDriver
 from ozzie_server_ext.tasks.failures import SkillFailedError, failed_steps
-from ozzie_server_ext.tasks.pauses import hold_within
-from ozzie_server_ext.tasks.service import TaskService, limits_of
+from ozzie_server_ext.tasks.pauses import pause_nested
+from ozzie_server_ext.tasks.rows import find_task, limits_of, retried_with
+from ozzie_server_ext.tasks.service import TaskService
 from ozzie_server_ext.tasks.workflows.delegates import Room, SkillDelegates
 from ozzie_server_ext.tasks.workflows.executor import (
     Attempt,
@@ -57,11 +57,11 @@ from ozzie_server_ext.tasks.workflows.step_ends import taken_in, tried_again
 from ozzie_server_ext.tasks.workflows.step_runner import StepParts, StepRunner, Stop
 
 MOST_NOTED = 256
-"""Facts that wait. Then whoever notes one waits, too."""
+"""The number of waiting facts from which `note` waits, too."""
 
 
 class Journal:
-    """Of one run. `checkpoint` is recorded behind each batch in which a step came to its end."""
+    """Records the facts of one run in batches. `checkpoint` is recorded after each batch in which a step ended."""
 
     def __init__(self, recorder: Recorder, checkpoint: Callable[[str], CheckpointSaved]) -> None:
         self._recorder = recorder
@@ -71,21 +71,21 @@ class Journal:
         self._writing: asyncio.Task[None] | None = None
 
     async def note(self, *facts: EventBody, content: Content, settles: str = "") -> None:
-        """Have facts recorded, in the order in which they are noted; `settles` is the step whose end they are. It waits
-        only where many wait already. Raises what an append before raised."""
+        """Queue facts for recording, in order. `settles` is the step that they end. Wait only if many are queued.
+        Raises what an earlier append raised."""
         self.put(*facts, content=content, settles=settles)
         if len(self._noted) >= MOST_NOTED or self._has_failed:
             await self.flushed()
 
     def put(self, *facts: EventBody, content: Content, settles: str = "") -> None:
-        """As `note`, without waiting."""
+        """Like `note`, without waiting."""
         self._noted += [(fact, content) for fact in facts]
         self._settled = settles or self._settled
         if self._writing is None or (self._writing.done() and not self._has_failed):
             self._writing = asyncio.create_task(self._write(), name=f"journal {self._recorder.task_id}")
 
     async def flushed(self) -> None:
-        """Wait until all that was noted is durable. Raises what an append raised."""
+        """Wait until all queued facts are durable. Raises what an append raised."""
         if self._writing is not None:
             await uncut(_end_of(self._writing))
 
@@ -110,11 +110,11 @@ async def _end_of(writing: "asyncio.Task[None]") -> None:
 MOST_BACKOFF_S = 300.0
 _KEPT = "Finished steps are kept."
 TELL_AFTER_S = 0.05
-"""A call that is made at once and takes longer than that is told of meanwhile; many short ones, so often."""
+"""The interval in which calls made at once are recorded as started and their progress is published."""
 
 
 class GraphRunner:
-    """`leaving`: see `TurnParts`; `chance` gives the jitter of a pause, from 0 to 1."""
+    """Runs graphs. `leaving`: see `TurnParts`; `chance` returns the jitter of a delay, from 0 to 1."""
 
     def __init__(
         self, parts: StepParts, stop: Stop, *, leaving: Callable[[], bool], chance: Callable[[], float] = random.random
@@ -126,10 +126,10 @@ class GraphRunner:
         self._pace = Pace()
 
     async def run(self, row: Row, recorder: Recorder) -> int:
-        """Go on with the run of that row of `tasks` until it has ended; returns how many steps have.
+        """Continue the run of a task until it has ended; return how many steps have.
 
-        Raises SkillFailedError, LimitExceeded once it has worked for all of its time, TurnHeld where it is to be held,
-        or what a cancellation raises: then what it had delegated is stopped, too.
+        Raises SkillFailedError, LimitExceeded when its time is over, TurnHeld if it is paused, or what a cancellation
+        raises, after cancelling the delegated tasks.
         """
         try:
             return await self._run(row, recorder)
@@ -137,7 +137,7 @@ class GraphRunner:
             raise await self._too_late(row, recorder, error.limit_s) from None
 
     async def _too_late(self, row: Row, recorder: Recorder, limit_s: float) -> LimitExceeded:
-        """The end of a run that its time is over for, which is told first."""
+        """Record that the time of a run is over, and return the error that ends it."""
         limits = limits_of(row)
         budget = Budget(
             account=Account("task", recorder.task_id),
@@ -145,9 +145,9 @@ class GraphRunner:
             skill_bounds=limits.skill_bounds,
             is_part=row["parent_id"] is not None,
         )
-        breach = too_late(budget, limit_s)
-        await recorder.append(exceeded(breach, "stop"))
-        error = end(breach, alone=False)
+        breach = time_overrun(budget, limit_s)
+        await recorder.append(budget_exceeded(breach, "stop"))
+        error = limit_exceeded(breach, alone=False)
         error.hint = f"{error.hint} {await _what_then(self._parts.log, recorder.task_id)}"
         return error
 
@@ -157,23 +157,23 @@ class GraphRunner:
         given = await addresses_given(parts.log, row, loaded)
         steps = StepRunner(parts, loaded, row, recorder, self._stop, given)
         executor = InProcess(steps.carry_out, self._pace)
-        driving = Driving(parts, loaded, executor, recorder, self._chance)
+        driving = _RunDriver(parts, loaded, executor, recorder, self._chance)
 
-        def rests() -> bool:
+        def is_idle() -> bool:
             return 0 < executor.pending == steps.waiting
 
         try:
             limit_s = None if loaded.end else limits_of(row).deadline_s
             async with parts.times.bounded(recorder.task_id, limit_s):
                 with (
-                    parts.pauses.telling(recorder.task_id, executor.wake),
-                    parts.resting.where(recorder.task_id, rests),
+                    parts.pauses.notifying(recorder.task_id, executor.wake),
+                    parts.idle.track(recorder.task_id, is_idle),
                 ):
                     return await driving.run()
-        except TurnHeld:  # what it had delegated goes on to its end, but for runs
+        except TurnHeld:  # delegated turns go on to their end, nested runs are paused
             await executor.close()
-            with contextlib.suppress(OzzieError):  # else the next gateway has them held
-                await hold_within(parts.log, recorder.task_id, recorder.source)
+            with contextlib.suppress(OzzieError):  # otherwise the next gateway pauses them
+                await pause_nested(parts.log, recorder.task_id, recorder.source)
             raise
         except BaseException:
             await executor.close()
@@ -186,8 +186,8 @@ class GraphRunner:
             await driving.settle()
 
 
-class Driving:
-    """One run while it is driven."""
+class _RunDriver:
+    """Drives one run."""
 
     def __init__(
         self,
@@ -208,8 +208,8 @@ class Driving:
         self._pauses: dict[str, float] = {}
         self._journal = Journal(recorder, self._checkpoint)
         self._begun_at_once: dict[str, StepStarted] = {}
-        self._telling: asyncio.TimerHandle | None = None
-        self._progress = (0, 0)
+        self._timer: asyncio.TimerHandle | None = None
+        self._published = (0, 0)
 
     async def run(self) -> int:
         """See `GraphRunner.run`."""
@@ -221,35 +221,35 @@ class Driving:
                 raise await self._failed(message)
             case None:
                 pass
-        for step_id in run.running:  # what was begun before a restart
+        for step_id in run.running:  # started before a restart
             self._executor.submit(Attempt(work=run.steps[step_id], record=run.records[step_id]))
         pauses = self._parts.pauses
         while True:
-            if pauses.is_wished(self._recorder.task_id):
+            if pauses.is_requested(self._recorder.task_id):
                 await self._journal.flushed()
                 await pauses.point(self._recorder)
-            begun = await self._begin_what_is_ready()
+            begun = await self._start_ready_steps()
             for attempt in begun:
                 self._executor.submit(attempt)
             if run.ended is not None:
                 return await self._end(run.ended)
             if any(not attempt.at_once for attempt in begun):
-                self._tell_progress()
+                self._publish_progress()
             for attempt, outcome in await self._executor.next():
                 if isinstance(outcome, NotAtOnce):
-                    await self._begin_after_all(attempt)
+                    await self._start_with_task(attempt)
                 else:
                     await self._record(attempt, outcome)
 
     async def settle(self) -> None:
-        """What was noted and not recorded yet is, before anybody else has a say, unless the log can't be written."""
-        if self._telling is not None:
-            self._telling.cancel()
+        """Record all queued facts before the run is left, unless the log fails."""
+        if self._timer is not None:
+            self._timer.cancel()
         with contextlib.suppress(OzzieError):
             await self._journal.flushed()
 
-    async def _begin_what_is_ready(self) -> list[Attempt]:
-        """Record all that begins or is skipped now, in one append; of what is made at once, nothing is recorded yet."""
+    async def _start_ready_steps(self) -> list[Attempt]:
+        """Record in one append the steps that start or are skipped now, except those carried out at once."""
         facts: list[StepFact] = []
         begun: list[Attempt] = []
         waits = False
@@ -267,37 +267,37 @@ class Driving:
                 delay_s = self._pauses.pop(step_id, 0.0)
                 begun.append(Attempt(work=each.work, record=record, delay_s=delay_s, at_once=at_once))
                 waits = waits or not at_once
-        if facts:  # why a step is skipped, or can't begin, may quote what others gave
+        if facts:  # the reason of a skip or a failure may quote results of other steps
             says_why = any(isinstance(fact, StepSkipped | StepFailed) for fact in facts)
             content = self._run.values.all_content if says_why else self._recorder.content
             await self._journal.note(*facts, content=content)
-        if waits:  # what has effects, or others do, begins when all before it is durable
+        if waits:  # steps with effects or their own tasks start when everything before is durable
             await self._journal.flushed()
-        if self._begun_at_once and self._telling is None:
-            self._telling = asyncio.get_running_loop().call_later(TELL_AFTER_S, self._tell)
+        if self._begun_at_once and self._timer is None:
+            self._timer = asyncio.get_running_loop().call_later(TELL_AFTER_S, self._publish_begun)
         return begun
 
     def _is_made_at_once(self, begin: Begin) -> bool:
         is_new = begin.attempt == 1 and begin.work.id not in self._run.taken_up
         return is_new and self._parts.quick.fits(begin.work)
 
-    def _tell(self) -> None:
-        """How far it is, where steps are made at once; and of what takes longer, that it has begun."""
-        self._telling = None
-        self._tell_progress()
+    def _publish_begun(self) -> None:
+        """Publish the progress, and record the start of calls at once that take longer."""
+        self._timer = None
+        self._publish_progress()
         for fact in self._begun_at_once.values():
             self._journal.put(fact, content=self._recorder.content)
         self._begun_at_once.clear()
 
-    def _tell_progress(self) -> None:
-        """How far it is, where that has changed: what was told since, as that a step waits for a person, stays."""
+    def _publish_progress(self) -> None:
+        """Publish the progress if it has changed. Otherwise a later message stays, such as that a step waits."""
         now = self._run.settled, len(self._run.running)
-        if now != self._progress:
-            self._progress = now
-            self._parts.news.progress(self._recorder, now[0], len(self._run.steps), now[1])
+        if now != self._published:
+            self._published = now
+            self._parts.progress.count(self._recorder, now[0], len(self._run.steps), now[1])
 
-    async def _begin_after_all(self, attempt: Attempt) -> None:
-        """Have what can't be made at once carried out by a task of its own."""
+    async def _start_with_task(self, attempt: Attempt) -> None:
+        """Start a step that can't be carried out at once."""
         started = self._begun_at_once.pop(attempt.work.id, None)
         if started is not None:
             await self._journal.note(started, content=self._recorder.content)
@@ -321,7 +321,7 @@ class Driving:
         work, record = attempt.work, attempt.record
         call = outcome.call
         started = self._begun_at_once.pop(work.id, None)
-        if started is not None and call is None:  # it did not come to a call
+        if started is not None and call is None:  # it failed before its call
             await self._journal.note(started, content=self._recorder.content)
         outcome, to = taken_in(self._run, work, outcome)
         if isinstance(outcome, FailedAttempt):
@@ -366,7 +366,7 @@ class Driving:
         await self._settle(attempt, outcome.content, failed)
 
     async def _settle(self, attempt: Attempt, content: Content, fact: StepCompleted | StepFailed) -> None:
-        """Record the end of an attempt; of one that was made at once, it is enough that it will be."""
+        """Record the end of an attempt, and wait until it is durable unless it was carried out at once."""
         is_end = not (isinstance(fact, StepFailed) and fact.again_in_s is not None)
         made_from = content | self._run.values.content
         await self._journal.note(fact, content=made_from, settles=attempt.work.id if is_end else "")
@@ -374,7 +374,7 @@ class Driving:
             await self._journal.flushed()
 
     def _pause(self, policy: RetryPolicy, attempt: int) -> float:
-        """Twice as long each time, and between half and one and a half of that, so that many do not come at once."""
+        """Return the exponential backoff, with a jitter of 50 % so that many retries don't come at once."""
         pause = policy.backoff_ms / 1000 * 2 ** (attempt - 1) * (0.5 + self._chance())
         return round(min(pause, MOST_BACKOFF_S), 3)
 
@@ -408,7 +408,7 @@ class Driving:
         found = failed_steps(await self._parts.log.read_stream(task_stream(task_id)))
         hint = await _what_then(self._parts.log, task_id)
         by_budget = bool(found) and found[0].code in (EXCEEDED, TOO_LATE)
-        if by_budget:  # what a step that is a run said of it says it already
+        if by_budget:  # the error of a nested run has the hint already
             hint = found[0].hint if _KEPT in found[0].hint else f"{found[0].hint} {hint}"
         return SkillFailedError(
             f"{self._skill.name} failed. {message}",
@@ -419,9 +419,10 @@ class Driving:
 
 
 async def _what_then(log: EventLog, task_id: TaskId) -> str:
-    """What is left of a run that failed, and how it is tried again."""
-    rows = await log.rows("tasks", where={"task_id": task_id}, limit=1)
-    again = await retried_with(log, rows[0])
+    """Return a hint about what is left of a failed run, and how to retry it."""
+    row = await find_task(log, task_id)
+    assert row is not None, "it runs"
+    again = await retried_with(log, row)
     return f"{_KEPT} Fix it, then run `ozzie tasks retry {again}`." if again else _KEPT
 
 
@@ -429,8 +430,8 @@ _CONNECTED = "runs are connected before anything is run"
 
 
 class SkillRuns:
-    """Runs the task of a row of `tasks`: a run of a skill step by step, anything else by `run_turn`. Steps are tasks
-    too, so this is connected to the driver that calls it."""
+    """Runs a task: a run of a skill step by step, a turn with `run_turn`. Steps are tasks too, so this needs the driver
+    that calls it."""
 
     def __init__(self, run_turn: Callable[[Row, Recorder], Awaitable[int]]) -> None:
         self._run_turn = run_turn
@@ -438,7 +439,7 @@ class SkillRuns:
         self._delegates: Callable[[Row, Recorder, Room], SkillDelegates] | None = None
 
     def connect(self, parts: StepParts, driver: TaskDriver, tasks: TaskService) -> None:
-        """Set what steps work with, before the driver runs anything."""
+        """Set the objects that steps need, before the driver runs anything."""
 
         async def stop(task_id: TaskId) -> None:
             with contextlib.suppress(Conflict, NotFound):  # it has ended, or had not begun
@@ -451,7 +452,7 @@ class SkillRuns:
         self._delegates = delegates
 
     def delegates(self, row: Row, recorder: Recorder, room: Room) -> SkillDelegates:
-        """What an agent hands over to skills, of that task."""
+        """Return the delegation by a turn."""
         assert self._delegates is not None, _CONNECTED
         return self._delegates(row, recorder, room)
 

@@ -1,4 +1,4 @@
-"""A run of a skill from the events of its task: the skill as it was when the run began, and how far it is."""
+"""A run of a skill, folded from its task's events: the skill at the start of the run, and the run's progress."""
 
 import asyncio
 from collections import OrderedDict
@@ -37,15 +37,15 @@ from ozzie_server_ext.store.tables import Row
 _known: OrderedDict[BlobRef, Skill] = OrderedDict()
 MOST_KNOWN = 64
 MOST_INLINE = 32 << 10
-"""Bytes of an output that stand in the log itself."""
+"""Bytes of an output that is stored in the log itself."""
 _BEGINNING = 2000
 STOPPED = "step.stopped"
-"""The code of a step whose task somebody stopped: nothing of that is told to the next attempt."""
+"""The code of a step whose task was cancelled. The next attempt is not told about it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Rejection:
-    """Why an attempt at a step was not taken, and what those words may quote."""
+    """Why an attempt at a step was rejected, and the provenance of that message."""
 
     message: str
     content: Content
@@ -53,8 +53,8 @@ class Rejection:
 
 @dataclass(frozen=True, slots=True)
 class LoadedRun:
-    """`skill` is the one that was started, as it was then; `rejected` why the last attempt at a step was not taken, by
-    its id; `end` what was recorded of its end, where a crash came between that and the end of its task."""
+    """`skill` is as it was at the start; `rejected` has the rejection of each step's last attempt, by step id; `end` is
+    set if a crash came between the end of the run and that of its task."""
 
     started: SkillStarted
     skill: Skill
@@ -64,7 +64,7 @@ class LoadedRun:
 
 
 async def load_run(log: EventLog, blobs: BlobStore, task_id: TaskId) -> LoadedRun:
-    """The run of a task, folded from its events. Raises Bug for a task that runs none."""
+    """Fold the run of a task. Raises Bug if the task is no run."""
     loaded: LoadedRun | None = None
     for event in await log.read_stream(task_stream(task_id)):
         match event.body:
@@ -90,7 +90,7 @@ async def load_run(log: EventLog, blobs: BlobStore, task_id: TaskId) -> LoadedRu
 
 
 async def kept(value: Json, blobs: BlobStore) -> tuple[Json, BlobRef | None]:
-    """An output as a fact holds it: whole, or its beginning and where the whole is."""
+    """Return an output as events store it: whole, or its beginning and the blob of the whole."""
     raw = canonical_bytes(value)
     if len(raw) <= MOST_INLINE:
         return value, None
@@ -98,7 +98,7 @@ async def kept(value: Json, blobs: BlobStore) -> tuple[Json, BlobRef | None]:
 
 
 def know(file: BlobRef, skill: Skill) -> None:
-    """Remember what stands in the text of that hash: to read a large one takes a while, and runs begin often."""
+    """Cache a parsed skill: parsing a large file takes a while, and runs start often."""
     _known[file] = skill
     _known.move_to_end(file)
     while len(_known) > MOST_KNOWN:
@@ -120,7 +120,7 @@ async def _begun(started: SkillStarted, blobs: BlobStore, content: Content) -> L
 
 
 async def brief_of(log: EventLog, task_id: TaskId) -> Brief:
-    """That which the task was created with; an empty one where there is none."""
+    """Return the task's brief, or an empty one."""
     for event in await log.read_stream(task_stream(task_id)):
         if isinstance(event.body, TaskCreated):
             return event.body.brief or Brief()
@@ -128,20 +128,20 @@ async def brief_of(log: EventLog, task_id: TaskId) -> Brief:
 
 
 async def addresses_given(log: EventLog, row: Row, run: LoadedRun) -> tuple[str, ...]:
-    """The addresses that a person gave for a run: in its input, where they ran it themselves, else those that whoever
-    delegated it was given (ADR 31). What the steps write gives none."""
+    """Return the addresses that a person gave for a run (ADR 31): in its input if they started it, otherwise those in
+    its brief. Steps give none."""
     if row["parent_id"] is not None:
         return (await brief_of(log, TaskId(str(row["task_id"])))).given
     return () if run.run.values.content else tuple(sorted(addresses_in(as_text(run.started.input))))
 
 
 def may_call(brief: Brief, meta: ToolMeta) -> bool:
-    """Whether the tool is one of those that the brief names, where it names any."""
+    """Whether the brief allows the tool."""
     return brief.tools is None or _names(meta, brief.tools)
 
 
 def asks_first(brief: Brief, meta: ToolMeta) -> bool:
-    """Whether a person is asked for a call of the tool, also where the rules allow it."""
+    """Whether calls of the tool need a person's approval even if the rules allow them."""
     return _names(meta, brief.dangerous_tools) or (brief.asks_for_changes and meta.side_effect is not SideEffect.NONE)
 
 

@@ -1,8 +1,8 @@
-"""What a run of a skill begins with: the skill as its file has it now, an input that fits, models that are there."""
+"""Starts of skills: the skill by its current file, a valid input, available models, and the run's limits."""
 
 import asyncio
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from ozzie_server_ext.domain.budget import NANO_USD_PER_USD, Measure
@@ -20,37 +20,30 @@ from ozzie_server_ext.tasks.workflows.skill_log import know
 from ozzie_server_ext.tools.registry import ToolRegistry
 
 
+@dataclass(frozen=True, slots=True)
 class SkillStarts:
-    """`limits` are those that a task has by the configuration of the moment, `models` the models of the moment."""
+    """`limits` and `models` return those of the current configuration."""
 
-    def __init__(
-        self,
-        library: Library,
-        blobs: BlobStore,
-        tools: ToolRegistry,
-        models: Callable[[], ModelRegistry],
-        limits: Callable[[], Limits],
-    ) -> None:
-        self._library = library
-        self._blobs = blobs
-        self._tools = tools
-        self._models = models
-        self.limits = limits
+    library: Library
+    blobs: BlobStore
+    tools: ToolRegistry
+    models: Callable[[], ModelRegistry]
+    limits: Callable[[], Limits]
 
     async def typed(self, name: str, words: Sequence[str]) -> SkillStarted:
-        """As `of`, with an input as it was typed."""
-        shelf = await self._library.look()
+        """Like `of`, with an input as typed."""
+        shelf = await self.library.look()
         return await self.of(name, typed(shelf.get(name).skill, words))
 
     async def of(self, name: str, given: JsonObject, by: By = "name") -> SkillStarted:
-        """The beginning of a run of that skill with that input, for whom it is.
+        """Return the start of a run with an input; `by`: how it was requested.
 
-        Raises NotFound, SkillError for a file that can't be taken or does not fit what is here, InputError for an input
-        that does not fit.
+        Raises NotFound, SkillError if the file is invalid or needs something that does not exist, InputError for an
+        invalid input.
         """
         file = await self.file(name)
         given = fitted(file.skill, given)
-        text = await self._blobs.put(await asyncio.to_thread(file.path.read_bytes))
+        text = await self.blobs.put(await asyncio.to_thread(file.path.read_bytes))
         if text == f"sha256:{file.digest}":  # it has not changed since it was read
             know(text, file.skill)
         return SkillStarted(
@@ -64,10 +57,10 @@ class SkillStarts:
         )
 
     async def file(self, name: str) -> SkillFile:
-        """The skill of that name, of which all that it names is here. Raises as `of`, but for its input."""
-        shelf = await self._library.look()
+        """Return a skill after checking that everything it names exists. Raises like `of`."""
+        shelf = await self.library.look()
         file = shelf.get(name)
-        if error := file.error(of_tools(file.skill, self._tools)):
+        if error := file.error(of_tools(file.skill, self.tools)):
             raise error
         self._expect_known(file, shelf.get)
         if error := file.error(of_skills(file.skill, lambda inner: shelf.get(inner).skill)):
@@ -75,13 +68,13 @@ class SkillStarts:
         return file
 
     def mode_of(self, skill: Skill, by: By) -> Mode:
-        """How it is run, and why so."""
-        return mode_of(skill, self._tools.meta, by)
+        """Return how the skill is run, and why."""
+        return mode_of(skill, self.tools.meta, by)
 
     async def limits_of(self, name: str, mode: Literal["FREE", "GRAPH"] = "GRAPH") -> Limits:
-        """What a run of that skill may use up: no more than a task, and no more than its file says. How long a turn may
-        work says nothing of a graph, whose turns are those of its steps. Raises as `of`."""
-        budget = (await self._library.look()).get(name).skill.budget
+        """Return the limits of a run: the tighter of a task's and the file's. A task's time limit does not apply to a
+        graph, but to the turns of its steps. Raises like `of`."""
+        budget = (await self.library.look()).get(name).skill.budget
         limits = self.limits()
         cost = None if budget.max_cost_usd is None else int(budget.max_cost_usd * NANO_USD_PER_USD)
         turn_s = limits.deadline_s if mode == "FREE" else None
@@ -100,18 +93,18 @@ class SkillStarts:
         )
 
     def model_of(self, thinking: Skill | Work) -> str:
-        """Who is to answer, by name; empty where it is not said. Raises NoCandidate."""
+        """Return the chosen model's name, or empty. Raises NoCandidate."""
         if thinking.model_selector is not None:
-            return self._models().select(thinking.model_selector).expect()
+            return self.models().select(thinking.model_selector).expect()
         return thinking.model or ""
 
     def stronger(self, model: str) -> str:
-        """Who is asked after `model` failed: what the configuration names under `models.upgrade`, else the default
-        where `model` was the cheap one."""
-        return self._models().stronger(model)
+        """Return the model to use after `model` failed: `models.upgrade` of the configuration, or the default if
+        `model` was the cheap one."""
+        return self.models().stronger(model)
 
     def _expect_known(self, file: SkillFile, get: Callable[[str], SkillFile]) -> None:
-        """Raises NotFound for a step that runs a skill that is not there, InputError for skills that run each other."""
+        """Raise NotFound if a nested skill does not exist, InputError if skills run each other."""
         pending: list[tuple[SkillFile, tuple[str, ...]]] = [(file, (file.skill.name,))]
         seen: set[str] = {file.skill.name}
         while pending:
@@ -128,7 +121,7 @@ class SkillStarts:
 
 
 def _is_tighter(limit: float | None, other: float | None) -> bool:
-    """Whether a limit, None being none, is the one that bounds."""
+    """Whether `limit` is the tighter one; None means no limit."""
     return limit is not None and (other is None or limit <= other)
 
 

@@ -1,5 +1,5 @@
-"""What the end of a delegated task makes of its step, by the log alone: for the run that records it, and for who looks
-at a run that is held."""
+"""Outcomes of steps by the ends of their tasks in the log, for a run that records them and for views of a paused
+run."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -36,15 +36,14 @@ RETRIED_KINDS = frozenset({"model", "parse"})
 
 
 def failed_by(error: OzzieError, content: Content, *, call: MadeCall | None = None) -> FailedAttempt:
-    """The end of an attempt by that error, whose words may quote what is of that content."""
+    """Return the failure by an error. `content` is the provenance of its message."""
     return FailedAttempt(
         kind="business", code=error.code, message=str(error), hint=error.hint, content=content, call=call
     )
 
 
 async def outcome_of(row: Row, work: Work, log: EventLog, blobs: BlobStore) -> Succeeded | FailedAttempt:
-    """What came of the attempt that the task of that row carried out, which has ended. Whether what has to hold for the
-    result does is not looked at."""
+    """Return the outcome of an attempt by its ended task, without a check of the acceptance criterion."""
     events = await log.read_stream(task_stream(TaskId(str(row["task_id"]))))
     if row["status"] != TaskStatus.SUCCEEDED:
         return _failed(row, events, work)
@@ -54,8 +53,8 @@ async def outcome_of(row: Row, work: Work, log: EventLog, blobs: BlobStore) -> S
 def taken_in(
     run: WorkflowRun | FsmRun, work: Work, outcome: Succeeded | FailedAttempt
 ) -> tuple[Succeeded | FailedAttempt, str]:
-    """What the run records of an outcome, and the state that it leads to. A no is a failure where nothing else is made
-    of it, and so is a result with which the next state can't be told."""
+    """Return an outcome as the run records it, and the state that it leads to. A rejection is a failure of a step, and
+    so is a result from which the next state can't be determined."""
     content = outcome.content
     if isinstance(outcome, Succeeded) and outcome.event == REJECTED and isinstance(work, Step) and not work.wait:
         comment = outcome.value.get("comment", "") if isinstance(outcome.value, dict) else ""
@@ -64,12 +63,12 @@ def taken_in(
     try:
         return outcome, _leads_to(run, work, outcome)
     except OzzieError as error:
-        content |= run.values.all_content  # a condition names the values that it does not hold for
+        content |= run.values.all_content  # the error of a condition quotes values
         return failed_by(error, content, call=outcome.call), ""
 
 
 def tried_again(skill: Skill, work: Work, attempt: int, outcome: FailedAttempt) -> RetryPolicy | None:
-    """By what the step is tried once more after that attempt; None where it has failed."""
+    """Return the policy by which a failed step is retried; None if it is not."""
     policy = work.retry_policy or skill.retry_policy or RetryPolicy()
     return policy if outcome.may_retry and attempt < policy.max_attempts else None
 
@@ -124,21 +123,21 @@ def _failed(row: Row, events: Sequence[Event], work: Work) -> Succeeded | Failed
 
 
 UNDRIVEN = frozenset({TaskStatus.PAUSED, TaskStatus.QUEUED})
-"""The states in which a run that has begun records nothing of its steps."""
+"""The states in which a started run does not record ends of its steps."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HeldStep:
-    """A step of which the run has recorded the beginning. `outcome` is what its task ended with, and `next` what is
-    still to come of the step then; None where that task is held itself, or was never created."""
+    """A started step of a run that does not record its end. `outcome` is that of its task, or None if the task is
+    paused or was never created; `next` is what the run will still do with the step."""
 
     outcome: Succeeded | FailedAttempt | None
     next: Literal["", "check", "retry"] = ""
 
 
 def may_be_held(run: Row, step: Row | None) -> bool:
-    """Whether a step that goes on, as far as its run has recorded, does not. `step` is the row of its task, where that
-    was created."""
+    """Whether a step that is running by the run's records may not be. `step` is the row of its task, if it was
+    created."""
     if step is None:
         return run["status"] == TaskStatus.PAUSED
     return step["status"] == TaskStatus.PAUSED or (run["status"] in UNDRIVEN and step["status"] in FINAL)
@@ -147,8 +146,8 @@ def may_be_held(run: Row, step: Row | None) -> bool:
 async def held_steps(
     loaded: LoadedRun, run: Row, tasks: Mapping[str, Row | None], log: EventLog, blobs: BlobStore
 ) -> dict[str, HeldStep]:
-    """Of the steps whose latest attempt has that row, those that are held, and those that ended without a word of the
-    run: as it will record them."""
+    """Return the steps that are paused, or have ended without the run recording it, with the outcomes that it will
+    record. `tasks` are the rows of the latest attempts by step id."""
     found: dict[str, HeldStep] = {}
     for step_id, row in tasks.items():
         record = loaded.run.records.get(step_id)

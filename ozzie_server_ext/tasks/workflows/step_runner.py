@@ -1,4 +1,4 @@
-"""Carries out one attempt at a step: by a task of its own, whose end is the attempt's."""
+"""Carries out one attempt at a step, usually with a delegated task."""
 
 import asyncio
 from collections.abc import Callable, Coroutine, Iterator
@@ -33,9 +33,10 @@ from ozzie_server_ext.store.blobs import BlobStore
 from ozzie_server_ext.store.log import EventLog
 from ozzie_server_ext.store.recorder import Recorder
 from ozzie_server_ext.store.tables import Row
-from ozzie_server_ext.tasks.concurrency import Resting
+from ozzie_server_ext.tasks.concurrency import IdleTasks
 from ozzie_server_ext.tasks.pauses import PausePoints
-from ozzie_server_ext.tasks.signals import JUDGE, VERDICT, OutsideEvents, Updates
+from ozzie_server_ext.tasks.rows import find_task
+from ozzie_server_ext.tasks.signals import JUDGE, VERDICT, SignalWaits, UpdateIntake
 from ozzie_server_ext.tasks.times import TaskTimes
 from ozzie_server_ext.tasks.workflows.delegation import Delegated, Delegation
 from ozzie_server_ext.tasks.workflows.executor import Attempt, FailedAttempt, Outcome, Succeeded
@@ -46,64 +47,61 @@ from ozzie_server_ext.tasks.workflows.step_ends import failed_by, outcome_of
 from ozzie_server_ext.tools.base import ToolContext
 
 
-class Ends:
-    """Tells whoever waits. It hears of every end, so a look at the table before waiting misses none."""
+class TaskEnds:
+    """Lets others wait until a task has ended. It subscribes before it checks, so that no end is missed."""
 
     def __init__(self, log: EventLog) -> None:
         self._log = log
         self._waiting: dict[TaskId, list[asyncio.Event]] = {}
         log.on_commit(self._follow)
 
-    async def of(self, task_id: TaskId) -> Row:
-        """The task's row once it has ended."""
-        heard = asyncio.Event()
-        self._waiting.setdefault(task_id, []).append(heard)
+    async def wait(self, task_id: TaskId) -> Row:
+        """Return the task's row once it has ended."""
+        ended = asyncio.Event()
+        self._waiting.setdefault(task_id, []).append(ended)
         try:
             while True:
-                rows = await self._log.rows("tasks", where={"task_id": task_id}, limit=1)
-                if rows and rows[0]["status"] in FINAL:
-                    return rows[0]
-                await heard.wait()
-                heard.clear()
+                row = await find_task(self._log, task_id)
+                if row is not None and row["status"] in FINAL:
+                    return row
+                await ended.wait()
+                ended.clear()
         finally:
             waiting = self._waiting[task_id]
-            waiting.remove(heard)
+            waiting.remove(ended)
             if not waiting:
                 del self._waiting[task_id]
 
     def _follow(self, events: tuple[Event, ...]) -> None:
         for event in events:
             if event.task_id is not None and event.type in FINAL_TYPES:
-                for heard in self._waiting.get(event.task_id, ()):
-                    heard.set()
+                for ended in self._waiting.get(event.task_id, ()):
+                    ended.set()
 
 
-Tell = Callable[[Recorder, str], None]
+class StepProgress:
+    """Reports the state of steps' tasks to the followers of the run."""
 
-
-class StepNews:
-    """Tells of the tasks of steps to whoever follows the task of the run."""
-
-    def __init__(self, log: EventLog, tell: Tell) -> None:
-        self._tell = tell
+    def __init__(self, log: EventLog, publish: Callable[[Recorder, str], None]) -> None:
+        self._publish = publish
         self._watched: dict[TaskId, tuple[Recorder, str]] = {}
         log.on_commit(self._follow)
 
     def watch(self, task_id: TaskId, run: Recorder, what: str) -> None:
-        """From now on, tell of the task that carries out a part of the run, which is called so: `the step "merge"`."""
+        """Report the task's state from now on; `what` names it, such as `the step "merge"`."""
         self._watched[task_id] = (run, what)
 
     def forget(self, task_id: TaskId) -> None:
         self._watched.pop(task_id, None)
 
     def waits(self, run: Recorder, step: str, event: str) -> None:
-        """A step waits for something outside."""
-        self._tell(run, f'the step "{step}" waits for "{event}": ozzie tasks tell {run.task_id} {event}')
+        """Report that a step waits for a signal."""
+        self._publish(run, f'the step "{step}" waits for "{event}": ozzie tasks tell {run.task_id} {event}')
 
-    def progress(self, run: Recorder, settled: int, steps: int, running: int) -> None:
-        """How far a run is."""
-        told = f"{settled:,} of {steps:,} steps"
-        self._tell(run, f"{told}, {running:,} running" if running else told)
+    def count(self, run: Recorder, settled: int, steps: int, running: int) -> None:
+        """Report how many steps are done."""
+        text = f"{settled:,} of {steps:,} steps"
+        self._publish(run, f"{text}, {running:,} running" if running else text)
 
     def _follow(self, events: tuple[Event, ...]) -> None:
         for event in events:
@@ -112,45 +110,45 @@ class StepNews:
             run, what = self._watched[event.task_id]
             match event.body:
                 case TaskWaitingApproval():
-                    self._tell(run, f"{what} waits for your yes: Ozzie's sidebar, or ozzie approvals list")
+                    self._publish(run, f"{what} waits for your yes: Ozzie's sidebar, or ozzie approvals list")
                 case TaskWaitingInput():
-                    self._tell(run, f"{what} waits for your answer: Ozzie's sidebar, or ozzie tasks list")
+                    self._publish(run, f"{what} waits for your answer: Ozzie's sidebar, or ozzie tasks list")
                 case TaskPaused(reason=reason):
-                    self._tell(run, f"{what} is paused {reason}: ozzie tasks resume {event.task_id}")
+                    self._publish(run, f"{what} is paused {reason}: ozzie tasks resume {event.task_id}")
                 case TaskQueued(reason="answered" | "resumed"):
-                    self._tell(run, f"{what} goes on")
+                    self._publish(run, f"{what} goes on")
                 case _:
                     pass
 
 
 Stop = Callable[[TaskId], Coroutine[Any, Any, None]]
-"""Ends a task that was delegated, where it has not ended."""
+"""Cancels a delegated task, unless it has ended."""
 
 NOT_ACCEPTED = "step.not_accepted"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepParts:
-    """What all steps work with."""
+    """The objects that all steps share."""
 
     log: EventLog
     blobs: BlobStore
     ids: IdSource
     delegation: Delegation
-    ends: Ends
+    ends: TaskEnds
     starts: SkillStarts
-    news: StepNews
+    progress: StepProgress
     pauses: PausePoints
-    resting: Resting
-    outside: OutsideEvents
+    idle: IdleTasks
+    signals: SignalWaits
     quick: QuickCalls
     times: TaskTimes
     context_of: Callable[[Row, Recorder], ToolContext]
-    updates: Updates
+    updates: UpdateIntake
 
 
 class StepRunner:
-    """Those of one run. `row` is that of its task; `stop` ends what was delegated and takes too long,
+    """Carries out the steps of one run, whose task has this `row`. `stop` cancels a delegated task that takes too long;
     `given` are the addresses that a person gave for the run."""
 
     def __init__(
@@ -170,10 +168,10 @@ class StepRunner:
         self._rejected = loaded.rejected
         self._stop = stop
         self._given = given
-        self._told: set[EventId] = set()
+        self._taken_signals: set[EventId] = set()
         self._context = parts.context_of(row, recorder)
         self.waiting = 0
-        """How many attempts wait for a task, or for what somebody tells them, and do nothing meanwhile."""
+        """How many attempts only wait for a task or a signal."""
 
     @contextmanager
     def _waits(self) -> Iterator[None]:
@@ -184,21 +182,21 @@ class StepRunner:
             self.waiting -= 1
 
     async def carry_out(self, attempt: Attempt) -> Outcome:
-        """What came of it. The task that does it is the one that its record names, so that the attempt goes on with it
-        where a crash cut it off."""
+        """Carry out an attempt and return its outcome. Its record names the task, so that after a crash it goes on with
+        the same one."""
         work = attempt.work
         if attempt.at_once:
             with self._parts.times.working(self._recorder.task_id):
-                return await self._made_at_once(attempt)
+                return await self._call_at_once(attempt)
         if work.wait is not None:
-            return await self._heard(attempt, work.wait)
+            return await self._wait_for_signal(attempt, work.wait)
         if not work.kinds:
             return Succeeded(value=None, content=CLEAN)
         try:
             async with asyncio.timeout(work.timeout_s):
-                outcome = await self._done(attempt)
+                outcome = await self._delegate(attempt)
                 if isinstance(outcome, Succeeded) and work.acceptance:
-                    outcome = await self._judged(work, outcome)
+                    outcome = await self._judge(work, outcome)
         except TimeoutError:
             if attempt.record.task is not None:
                 await self._stop(attempt.record.task)
@@ -207,39 +205,38 @@ class StepRunner:
             return failed_by(error, self._values.all_content)
         return outcome
 
-    async def _made_at_once(self, attempt: Attempt) -> Outcome:
+    async def _call_at_once(self, attempt: Attempt) -> Outcome:
         task_id = attempt.record.task
-        assert task_id is not None, "it has one, should it come to that"
+        assert task_id is not None, "it has one, in case it can't be made at once"
         try:
             order = order_for(self._skill, attempt.work, self._values)
         except OzzieError as error:
             return failed_by(error, self._values.all_content)
         return await self._parts.quick.make(order, attempt.work.id, task_id, self._context, self._recorder)
 
-    async def _heard(self, attempt: Attempt, wait: Wait) -> Outcome:
-        """What was told of the event that it waits for, once that was."""
+    async def _wait_for_signal(self, attempt: Attempt, wait: Wait) -> Outcome:
         limits = [limit for limit in (wait.timeout_s, attempt.work.timeout_s) if limit is not None]
-        outside, recorder = self._parts.outside, self._recorder
-        self._parts.news.waits(recorder, attempt.work.name, wait.event)
-        within_s = None if not limits else await outside.left_s(recorder.task_id, attempt.record, min(limits))
+        signals, run = self._parts.signals, self._recorder.task_id
+        self._parts.progress.waits(self._recorder, attempt.work.name, wait.event)
+        within_s = None if not limits else await signals.left_s(run, attempt.record, min(limits))
         try:
             with self._waits():
                 async with asyncio.timeout(within_s):
-                    told = await outside.next(recorder.task_id, wait.event, self._told)
+                    signal = await signals.next(run, wait.event, self._taken_signals)
         except TimeoutError:
-            return _too_late(f'Nobody told it of "{wait.event}" within {min(limits):g} s.')
-        return Succeeded(value=told.data, content=told.content, event=wait.event, told=told.event_id)
+            return _too_late(f'It got no signal "{wait.event}" within {min(limits):g} s.')
+        return Succeeded(value=signal.data, content=signal.content, event=wait.event, told=signal.event_id)
 
-    async def _done(self, attempt: Attempt) -> Outcome:
+    async def _delegate(self, attempt: Attempt) -> Outcome:
         task_id = attempt.record.task
-        assert task_id is not None, "a step that does something has a task for it"
-        self._parts.news.watch(task_id, self._recorder, f'the step "{attempt.work.name}"')
+        assert task_id is not None, "a step with work has a task for it"
+        self._parts.progress.watch(task_id, self._recorder, f'the step "{attempt.work.name}"')
         try:
             await self._begin(task_id, attempt)
             with self._waits():
-                row = await self._parts.ends.of(task_id)
+                row = await self._parts.ends.wait(task_id)
         finally:
-            self._parts.news.forget(task_id)
+            self._parts.progress.forget(task_id)
         return await outcome_of(row, attempt.work, self._parts.log, self._parts.blobs)
 
     async def _begin(self, task_id: TaskId, attempt: Attempt) -> None:
@@ -255,15 +252,15 @@ class StepRunner:
             order = order_for(self._skill, work, self._values, rejected=rejected.message if rejected else "")
             text, call, brief, content = order.text, order.call, order.brief, order.content
             content |= rejected.content if rejected else CLEAN
-        updates = self._parts.updates
-        said = [] if call else await updates.said_to(recorder.task_id)
+        intake = self._parts.updates
+        updates = [] if call else await intake.updates_of(recorder.task_id)
         wanted = Delegated(
             task_id=task_id,
             parent=recorder.task_id,
             session_id=recorder.session_id,
             title=f"{self._skill.name}: {work.name}",
             limits=await self._limits(work),
-            caller=Origin(channel=str(self._row["channel"]), sender_id=str(self._row["sender_id"])),
+            caller=self._caller,
             step=work.id,
             text=text,
             call=call,
@@ -274,11 +271,15 @@ class StepRunner:
             answer_schema=work.output_model,
             content=content,
             run=run,
-            said=tuple(said),
+            updates=tuple(updates),
         )
         is_new = await self._parts.delegation.begin(wanted, by=recorder)
         if call is None:
-            await updates.hand_on(recorder.task_id, task_id, but=said if is_new else ())
+            await intake.forward(recorder.task_id, task_id, known=updates if is_new else ())
+
+    @property
+    def _caller(self) -> Origin:
+        return Origin(channel=str(self._row["channel"]), sender_id=str(self._row["sender_id"]))
 
     def _model(self, work: Work, attempt: int) -> str:
         policy = work.retry_policy or self._skill.retry_policy
@@ -289,14 +290,15 @@ class StepRunner:
         return chosen
 
     async def _limits(self, work: Work) -> Limits:
-        """Of a skill that is run, what its file says, too: what the tasks above may use up bounds it in any case."""
+        """Return the limits of a step's task; for a nested skill also those of its file. The budgets of the tasks above
+        apply in any case."""
         most = work.max_iterations or self._skill.max_iterations
         starts = self._parts.starts
         limits = starts.limits() if work.skill is None else await starts.limits_of(work.skill)
         return replace(limits, max_rounds=most) if most else limits
 
-    async def _judged(self, work: Work, outcome: Succeeded) -> Outcome:
-        """Whether what has to hold does, by a model that sees the result and nothing else."""
+    async def _judge(self, work: Work, outcome: Succeeded) -> Outcome:
+        """Check the acceptance criterion with a model that sees the result and nothing else."""
         criterion = fill(work.acceptance or "", self._values.find)
         content = outcome.content | self._values.content_of(work.acceptance)
         task_id = TaskId(self._parts.ids.new())
@@ -307,7 +309,7 @@ class StepRunner:
             session_id=recorder.session_id,
             title=f"Check of {work.name}",
             limits=replace(self._parts.starts.limits(), max_rounds=3),
-            caller=Origin(channel=str(self._row["channel"]), sender_id=str(self._row["sender_id"])),
+            caller=self._caller,
             step=work.id,
             text=f"The criterion: {criterion}\n\nThe result:\n\n{as_text(outcome.value)}",
             brief=Brief(skill=self._skill.name, instruction=JUDGE, tools=()),
@@ -318,14 +320,14 @@ class StepRunner:
         )
         await self._parts.delegation.begin(wanted, by=recorder)
         with self._waits():
-            row = await self._parts.ends.of(task_id)
+            row = await self._parts.ends.wait(task_id)
         events = await self._parts.log.read_stream(task_stream(task_id))
         content |= content_of(events)
         if row["status"] != TaskStatus.SUCCEEDED:
             message = f"Whether this holds could not be found out: {criterion}"
             return FailedAttempt(kind="model", code="step.unjudged", message=message, content=content, may_retry=True)
-        said = [event.body.text for event in events if isinstance(event.body, MessageCompleted)]
-        verdict = value_of(said[-1])
+        answers = [event.body.text for event in events if isinstance(event.body, MessageCompleted)]
+        verdict = value_of(answers[-1])
         if isinstance(verdict, dict) and verdict.get("holds") is True:
             return replace(outcome, accepted=str(verdict.get("why") or "It holds."), content=content)
         why = str(verdict.get("why") if isinstance(verdict, dict) else "")
@@ -334,5 +336,5 @@ class StepRunner:
 
 
 def _too_late(message: str) -> FailedAttempt:
-    """The end of an attempt that took too long. Nothing of it is quoted."""
+    """Return the failure of an attempt that took too long. It quotes nothing."""
     return FailedAttempt(kind="business", code="step.timeout", message=message, content=CLEAN)

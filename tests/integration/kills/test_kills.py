@@ -64,7 +64,7 @@ def test_a_turn_that_is_running_at_three_deaths_is_given_up_and_its_cell_can_be_
     with staged(tmp_path, say) as stage:
         output = stage.kill_each_attempt(MAX_ATTEMPTS)
         assert output.status == "error"
-        assert "interrupted by a restart 3 times and was not taken up again." in output.markdown
+        assert "interrupted by a restart 3 times and was not resumed." in output.markdown
         assert "Run the cell again. Your message is kept." in output.markdown
         again = stage.kernel.run(story.prompt("again"))
         assert (again.status, again.markdown.count(story.ending("again"))) == ("ok", 1)

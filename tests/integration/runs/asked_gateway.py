@@ -141,7 +141,7 @@ class Asked:
             "resume": lambda: control.pauses.resume(task, by=by),
             "retry": lambda: control.retries.retry(task, by=by),
             "update": lambda: control.updates.update(task, WORDS, by=by),
-            "tell": lambda: control.tells.tell(task, more["event"], more["data"], by=by, key=more["key"]),
+            "tell": lambda: control.signals.send(task, more["event"], more["data"], by=by, key=more["key"]),
             "nothing": lambda: asyncio.sleep(0),
         }
         asking = asyncio.ensure_future(do[what]())

@@ -39,7 +39,7 @@ from ozzie_server_ext.domain.events import (
 from ozzie_server_ext.domain.ids import SessionId, TaskId, task_stream
 from ozzie_server_ext.models.driver import ModelChoice
 from ozzie_server_ext.models.ledger import Ledger, Reserved
-from ozzie_server_ext.tasks.budgets import standing_of, today
+from ozzie_server_ext.tasks.budgets import balance_of, today
 from ozzie_server_ext.tasks.service import NewTurn
 from ozzie_server_ext.tools.builtin import calc, files, notes, time, user, writing
 from tests.fakes.openai_server import FakeOpenAI
@@ -133,7 +133,7 @@ class Bench:
         return [event.body for event in events if isinstance(event.body, kinds)]
 
     async def spent(self, scope: Any, key: str) -> tuple[int, int]:
-        settled = (await standing_of(self.ozzie.log, Account(scope, key))).settled
+        settled = (await balance_of(self.ozzie.log, Account(scope, key))).settled
         return settled.cost, settled.tokens
 
 

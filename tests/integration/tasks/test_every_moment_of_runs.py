@@ -66,7 +66,7 @@ async def person(ozzie: ScriptedOzzie, task_id: TaskId, *, pauses: bool = False)
                     pauses = False
                     await control.pauses.pause(task_id, by="ann")
                 elif awaited(events) and not row["pause_by"]:
-                    await control.tells.tell(task_id, "paid", {"amount": 12}, by="ann", key="invoice-7")
+                    await control.signals.send(task_id, "paid", {"amount": 12}, by="ann", key="invoice-7")
             await anext(feed)
 
 

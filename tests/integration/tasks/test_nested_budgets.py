@@ -27,7 +27,7 @@ from ozzie_server_ext.domain.events import (
 from ozzie_server_ext.domain.ids import TaskId
 from ozzie_server_ext.models.driver import ModelRequest
 from ozzie_server_ext.models.scripted import End, Say, Step, Use, Wait
-from ozzie_server_ext.tasks.budgets import standing_of
+from ozzie_server_ext.tasks.budgets import balance_of
 from tests.integration.tasks.runs_rig import WAIT_S, Runs, asked
 
 T = TypeVar("T", bound=EventBody)
@@ -117,7 +117,7 @@ async def test_what_runs_deeper_counts_for_every_skill_above_it(runs: Runs) -> N
     (failed,) = await runs.facts(task_id, StepFailed)
     assert USED in failed.message
     for account in (task_id, await inner_of(runs, task_id)):
-        assert (await standing_of(runs.ozzie.log, Account("task", account))).settled.tokens == MUCH
+        assert (await balance_of(runs.ozzie.log, Account("task", account))).settled.tokens == MUCH
 
 
 async def test_the_tighter_budget_of_the_outer_skill_is_the_one_that_is_named(runs: Runs) -> None:
@@ -265,7 +265,7 @@ async def test_the_time_of_a_skill_that_a_person_runs_ends_it_and_a_retry_needs_
     assert await runs.rests(task_id) == "task.failed"
     (end,) = await runs.facts(task_id, TaskFailed)
     assert (end.code, end.message) == ("limit.deadline", 'The skill "inner" has worked for its 0.1 s.')
-    with pytest.raises(Conflict, match="a retry could do nothing"):
+    with pytest.raises(Conflict, match="a retry would do nothing"):
         await runs.ozzie.control.retries.retry(task_id, by="Ana")
     never.set()
     inner(runs, deadline_s=WAIT_S)

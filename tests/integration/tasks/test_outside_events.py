@@ -20,7 +20,7 @@ PAID: dict[str, Any] = {"id": "payment", "wait": {"event": "paid"}}
 
 class Telling(Pausing):
     async def tell(self, task_id: TaskId, event: str = "paid", data: Json = None, key: str = "") -> bool:
-        return await self.ozzie.control.tells.tell(task_id, event, data, by="Ana", key=key)
+        return await self.ozzie.control.signals.send(task_id, event, data, by="Ana", key=key)
 
     async def waits(self, task_id: TaskId, *events: str) -> None:
         """Until steps of the run wait for these."""
@@ -120,7 +120,7 @@ async def test_the_time_of_a_wait_goes_by(runs: Telling, restarts: bool) -> None
     assert await runs.rests(task_id) == "task.succeeded"
     (failed,) = await runs.facts(task_id, StepFailed)
     assert (failed.step_id, failed.code, failed.to) == ("payment", "step.timeout", "remind")
-    assert failed.message == 'Nobody told it of "paid" within 0.3 s.'
+    assert failed.message == 'It got no signal "paid" within 0.3 s.'
 
 
 async def test_a_run_within_the_run_hears_of_it(runs: Telling) -> None:
@@ -219,7 +219,7 @@ async def test_only_so_many_are_kept(runs: Telling) -> None:
     await runs.waits(task_id, "go")
     told: Sequence[bool] = [await runs.tell(task_id) for _ in range(MOST_KEPT)]
     assert not any(told)
-    with pytest.raises(Conflict, match="no step has waited for"):
+    with pytest.raises(Conflict, match="wait already for a step to take them"):
         await runs.tell(task_id)
     await runs.tell(task_id, "go")
     assert await runs.rests(task_id) == "task.succeeded"

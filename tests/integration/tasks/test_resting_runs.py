@@ -89,7 +89,7 @@ async def test_a_run_that_waits_for_an_event_rests(runs: Runs) -> None:
     await runs.step(StepStarted)
     await until_it_rests(runs)
 
-    assert await runs.ozzie.control.tells.tell(task_id, "paid", None, by="Ana", key="")
+    assert await runs.ozzie.control.signals.send(task_id, "paid", None, by="Ana", key="")
 
     assert await runs.rests(task_id) == "task.succeeded"
 

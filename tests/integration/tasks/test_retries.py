@@ -150,7 +150,7 @@ async def test_what_can_not_be_tried_again_is_refused_in_words(runs: Retrying) -
     assert refused.value.code == "task.open"
     go.set()
     await runs.ends(task_id)
-    with pytest.raises(Conflict, match="did what it was for") as refused:
+    with pytest.raises(Conflict, match="has succeeded") as refused:
         await runs.retry(task_id)
     assert (refused.value.code, bool(refused.value.hint)) == ("task.succeeded", True)
 
@@ -317,7 +317,7 @@ async def test_a_machine_that_ended_in_a_failed_state_is_not_tried_again(runs: R
         ],
     )
     task_id = await runs.run("m")
-    with pytest.raises(Conflict, match="end of its own") as refused:
+    with pytest.raises(Conflict, match="has ended by itself") as refused:
         await runs.retry(task_id)
     assert refused.value.hint == "Begin another one: ozzie skills run m"
 

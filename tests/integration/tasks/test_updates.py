@@ -184,11 +184,11 @@ async def test_it_reaches_runs_within_runs_once_also_over_a_restart(runs: Updati
 
 
 async def test_what_a_gateway_died_over_handing_on_is_said_to_the_steps_before_they_go_on(runs: Updating) -> None:
-    async def dies(task_id: TaskId, said: list[Event]) -> None:
+    async def dies(task_id: TaskId, updates: list[Event]) -> None:
         """Before any of those below hear of it."""
 
     task_id = await runs.begun_within()
-    runs.ozzie.control.updates._to_those_below = dies
+    runs.ozzie.control.updates._forward_below = dies
     await runs.update(task_id, "In French.")
     await runs.restart()
     assert await runs.rests(task_id) == "task.succeeded"

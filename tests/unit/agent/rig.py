@@ -24,7 +24,7 @@ from ozzie_server_ext.store.blobs import InMemoryBlobs
 from ozzie_server_ext.store.feed import Feed
 from ozzie_server_ext.store.memory import InMemoryEventLog
 from ozzie_server_ext.store.recorder import Recorder
-from ozzie_server_ext.tasks.budgets import standing_of
+from ozzie_server_ext.tasks.budgets import balance_of
 from ozzie_server_ext.tools.base import Tool, ToolContext
 from ozzie_server_ext.tools.builtin import builtin_tools
 from ozzie_server_ext.tools.index import ToolIndex
@@ -82,7 +82,7 @@ class TurnRig:
         )
 
     async def standing(self, account: Account) -> AccountBalance:
-        return await standing_of(self.log, account)
+        return await balance_of(self.log, account)
 
     def recorder(self, task: str = "t1") -> Recorder:
         return Recorder(log=self.log, session_id=SESSION, task_id=TaskId(task))

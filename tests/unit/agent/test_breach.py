@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from ozzie_server_ext.agent.questions import end, exceeded, question, sentence, suggested
+from ozzie_server_ext.agent.questions import budget_exceeded, budget_prompt, describe, limit_exceeded, suggested
 from ozzie_server_ext.domain.budget import Account, Budget, Measure, Scope
 from ozzie_server_ext.domain.ids import PromptId
 from ozzie_server_ext.models.ledger import BudgetOverrun
@@ -33,7 +33,7 @@ def breach(scope: Scope, measure: Measure, limit: int, used: int, wanted: int = 
     ],
 )
 def test_the_sentence_says_what_was_used_of_what(found: BudgetOverrun, said: str) -> None:
-    assert sentence(found) == said
+    assert describe(found) == said
 
 
 @pytest.mark.parametrize(
@@ -54,7 +54,9 @@ def test_what_is_offered_is_half_of_what_there_was_and_at_least_lets_the_next_ca
 
 
 def test_the_question_has_what_the_next_call_takes_what_is_lost_and_the_answers() -> None:
-    prompt, waiting = question(breach("task", "cost", USD, USD, USD // 25), PromptId("p"), said="main", cheaper="cheap")
+    prompt, waiting = budget_prompt(
+        breach("task", "cost", USD, USD, USD // 25), PromptId("p"), said="main", cheaper="cheap"
+    )
 
     assert waiting.question == prompt.question == "This task has used its $1.00."
     assert prompt.notes == (
@@ -69,7 +71,7 @@ def test_the_question_has_what_the_next_call_takes_what_is_lost_and_the_answers(
 
 
 def test_time_has_no_next_step_and_no_cheaper_model() -> None:
-    prompt, _ = question(breach("task", "time", 60_000, 60_000), PromptId("p"), said="main", cheaper="")
+    prompt, _ = budget_prompt(breach("task", "time", 60_000, 60_000), PromptId("p"), said="main", cheaper="")
 
     assert [option.label for option in prompt.options] == ["Allow 30 s more", "Stop here"]
     assert prompt.notes == ("What was done so far stays. Without more time, the answer does not come.",)
@@ -84,10 +86,10 @@ def test_time_has_no_next_step_and_no_cheaper_model() -> None:
     ],
 )
 def test_the_end_names_the_setting(found: BudgetOverrun, code: str, setting: str) -> None:
-    error = end(found, alone=False)
+    error = limit_exceeded(found, alone=False)
 
     assert (error.code, setting in error.hint, "Nobody" in str(error)) == (code, True, False)
-    assert str(end(found, alone=True)).endswith(" Nobody was there to ask.")
+    assert str(limit_exceeded(found, alone=True)).endswith(" Nobody was there to ask.")
 
 
 def test_the_budget_of_a_skill_is_named_where_it_is_the_one_that_bounds() -> None:
@@ -95,15 +97,15 @@ def test_the_budget_of_a_skill_is_named_where_it_is_the_one_that_bounds() -> Non
     of_skill = replace(whole.budget, skill="scout", skill_bounds=("tokens",), is_part=True)
     bound, free = replace(whole, budget=of_skill), replace(whole, budget=replace(of_skill, skill_bounds=("cost",)))
 
-    assert sentence(bound) == 'The skill "scout" has used 8,400 tokens of its 9,000 tokens.'
-    assert end(bound, alone=False).hint == 'Raise max_tokens in the budget of the skill "scout".'
+    assert describe(bound) == 'The skill "scout" has used 8,400 tokens of its 9,000 tokens.'
+    assert limit_exceeded(bound, alone=False).hint == 'Raise max_tokens in the budget of the skill "scout".'
     assert (bound.ends_a_part, free.ends_a_part, whole.ends_a_part) == (True, False, False)
     assert not replace(bound, budget=replace(of_skill, is_part=False)).ends_a_part
-    assert sentence(free) == sentence(whole)
+    assert describe(free) == describe(whole)
 
 
 def test_the_fact_holds_the_figures() -> None:
-    fact = exceeded(breach("day", "tokens", 9000, 8400, 1500), "stop")
+    fact = budget_exceeded(breach("day", "tokens", 9000, 8400, 1500), "stop")
 
     assert (fact.scope, fact.key, fact.measure, fact.action) == ("day", "k", "tokens", "stop")
     assert (fact.limit, fact.used, fact.wanted) == (9000, 8400, 1500)

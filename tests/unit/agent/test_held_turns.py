@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from ozzie_server_ext.agent.rounds import GO_ON
+from ozzie_server_ext.agent.questions import GO_ON
 from ozzie_server_ext.domain.approvals import MOST_ASKS, AuthStrength
 from ozzie_server_ext.domain.events import (
     ApprovalExpired,

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from ozzie_server_ext.agent.conversation import Conversation
-from ozzie_server_ext.agent.provenance import MOST_LINKED, Readings
+from ozzie_server_ext.agent.provenance import MOST_LINKED, SessionReading
 from ozzie_server_ext.domain.approvals import AuthStrength
 from ozzie_server_ext.domain.content import CLEAN, Content, Label
 from ozzie_server_ext.domain.events import (
@@ -43,7 +43,7 @@ class Told(Story):
 
 
 def now(events: list[Event]) -> Reading:
-    readings = Readings()
+    readings = SessionReading()
     for event in events:
         readings.apply(event)
     return readings.now

@@ -2,7 +2,7 @@
 
 import pytest
 
-from ozzie_server_ext.domain.approvals import answered, meant
+from ozzie_server_ext.domain.approvals import find_option, parse_answer
 from ozzie_server_ext.domain.errors import InputError
 from ozzie_server_ext.domain.events import PromptOption
 
@@ -28,13 +28,13 @@ def options(*labels: str) -> list[PromptOption]:
 def test_the_name_comes_first_and_then_the_label_in_small_or_large_letters(
     labels: tuple[str, ...], given: str, name: str
 ) -> None:
-    assert meant(options(*labels), given).name == name
+    assert find_option(options(*labels), given).name == name
 
 
 @pytest.mark.parametrize("given", ["", "water", "te", "1 (Tea)", "SKIP IT"])
 def test_what_is_neither_is_no_answer_and_all_there_are_are_named(given: str) -> None:
     with pytest.raises(InputError) as refused:
-        meant(options("Tea", "Coffee"), given)
+        find_option(options("Tea", "Coffee"), given)
 
     assert (str(refused.value), refused.value.code) == (f'"{given}" is no answer to this.', "answer.unknown")
     assert refused.value.hint == "There are: 1 (Tea), 2 (Coffee), skip."
@@ -42,12 +42,12 @@ def test_what_is_neither_is_no_answer_and_all_there_are_are_named(given: str) ->
 
 def test_a_label_that_two_have_is_not_guessed() -> None:
     with pytest.raises(InputError, match='"TEA" may be more than one of the answers'):
-        meant(options("Tea", "tea"), "TEA")
+        find_option(options("Tea", "tea"), "TEA")
 
 
 def test_long_labels_are_cut_where_they_are_named() -> None:
     with pytest.raises(InputError) as refused:
-        meant(options("A very long label " * 6), "x" * 500)
+        find_option(options("A very long label " * 6), "x" * 500)
 
     assert max(map(len, (str(refused.value), refused.value.hint))) < 80
 
@@ -69,11 +69,11 @@ WRITTEN = PromptOption(name="text", label="Answer", takes_text=True)
 def test_where_only_words_are_wanted_what_is_given_is_the_answer(
     given: str, words: str, expected: tuple[str, str]
 ) -> None:
-    option, text = answered([WRITTEN, *options()], given, words)
+    option, text = parse_answer([WRITTEN, *options()], given, words)
     assert (option.name, text) == expected
 
 
 @pytest.mark.parametrize("offered", [[*options("Tea"), WRITTEN], options()])
 def test_where_there_is_something_to_choose_what_is_mistyped_is_no_answer(offered: list[PromptOption]) -> None:
     with pytest.raises(InputError):
-        answered(offered, "Taa")
+        parse_answer(offered, "Taa")

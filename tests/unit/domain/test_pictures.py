@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ozzie_server_ext.domain.messages import MAX_PATH_CHARS, media_type_of, mention_at, mentions_in, named_pictures
+from ozzie_server_ext.domain.messages import MAX_PATH_CHARS, media_type_of, mention_at, mentioned_pictures, mentions_in
 from tests.fakes.pictures import png
 
 
@@ -28,7 +28,7 @@ from tests.fakes.pictures import png
     ],
 )
 def test_the_pictures_that_a_message_names(text: str, named: list[str]) -> None:
-    assert list(named_pictures(text)) == named
+    assert list(mentioned_pictures(text)) == named
 
 
 @given(st.text(alphabet='ab @/."\n.png', max_size=40))

@@ -33,7 +33,7 @@ from ozzie_server_ext.models.ledger import Ledger
 from ozzie_server_ext.observability.clock import FakeClock, UlidSource
 from ozzie_server_ext.store.memory import InMemoryEventLog
 from ozzie_server_ext.tasks.answers import Answers
-from ozzie_server_ext.tasks.budgets import TodaysUsage, standing_of
+from ozzie_server_ext.tasks.budgets import TodaysUsage, balance_of
 from ozzie_server_ext.tasks.service import NewTurn, Submitted, TaskService
 from ozzie_server_ext.tasks.sessions import Sessions
 
@@ -103,7 +103,7 @@ async def answer(principal: Principal, session_id: SessionId, scope: Scope, opti
     ids = UlidSource(clock)
     log = InMemoryEventLog(clock, ids)
     tasks, task_id = TaskService(log, ids, Idle()), TaskId(ids.new())
-    ozzie: Any = Asked(tasks, Answers(log, tasks, Ledger(lambda account: standing_of(log, account)), FakeClock()))
+    ozzie: Any = Asked(tasks, Answers(log, tasks, Ledger(lambda account: balance_of(log, account)), FakeClock()))
     bodies: list[EventBody] = [
         TaskCreated(title="t", mode="FREE", message_id=MessageId(ids.new()), limits=Limits()),
         TaskQueued(reason="created"),
@@ -144,7 +144,7 @@ async def test_a_kernel_may_answer_what_its_own_session_asks(scope: Scope, optio
 
 @pytest.mark.parametrize("scope", ["project", "day"])
 async def test_a_kernel_may_not_raise_what_other_sessions_share_but_it_may_stop(scope: Scope) -> None:
-    with pytest.raises(PolicyError, match="not for its session alone"):
+    with pytest.raises(PolicyError, match="other sessions share it"):
         await answer(KERNEL, OWN, scope, "allow")
     assert await answer(KERNEL, OWN, scope, "stop") == "CANCELLED"
     assert await answer(USER, OWN, scope, "allow") == "QUEUED"

@@ -2,8 +2,7 @@
 
 import pytest
 
-from ozzie_server_ext.agent.questions import LEAVE, doubt
-from ozzie_server_ext.agent.rounds import STOP, many_asks
+from ozzie_server_ext.agent.questions import LEAVE, STOP, ask_limit_prompt, uncertain_prompt
 from ozzie_server_ext.domain.events import (
     EventBody,
     PromptAnswered,
@@ -16,7 +15,7 @@ from ozzie_server_ext.domain.events import (
 from ozzie_server_ext.domain.ids import PromptId
 from ozzie_server_ext.models.ledger import Ledger
 from ozzie_server_ext.tasks.answers import Answers
-from ozzie_server_ext.tasks.budgets import standing_of
+from ozzie_server_ext.tasks.budgets import balance_of
 from ozzie_server_ext.tasks.service import TaskService
 from tests.unit.tasks.asked import ANA, Waiting
 from tests.unit.tasks.idle import Idle
@@ -26,7 +25,7 @@ PROMPT = PromptId("p")
 
 @pytest.mark.parametrize(
     ("asks", "option", "end"),
-    [(many_asks(PROMPT), STOP, TaskCancelled), (doubt(PROMPT, "Nobody knows."), LEAVE, TaskFailed)],
+    [(ask_limit_prompt(PROMPT), STOP, TaskCancelled), (uncertain_prompt(PROMPT, "Nobody knows."), LEAVE, TaskFailed)],
 )
 async def test_a_call_that_is_open_when_a_person_ends_its_turn_by_an_answer_has_an_outcome(
     asks: tuple[EventBody, ...], option: str, end: type[EventBody]
@@ -38,7 +37,7 @@ async def test_a_call_that_is_open_when_a_person_ends_its_turn_by_an_answer_has_
     await waiting.approvals.approve(approval_id, ANA)
     await waiting.record(task_id, [TaskStarted(attempt=2, epoch="e"), *asks])
     tasks = TaskService(waiting.log, waiting.ids, Idle())
-    answers = Answers(waiting.log, tasks, Ledger(lambda account: standing_of(waiting.log, account)), waiting.clock)
+    answers = Answers(waiting.log, tasks, Ledger(lambda account: balance_of(waiting.log, account)), waiting.clock)
 
     await answers.answer(task_id, option, by="ann")
 
@@ -52,9 +51,9 @@ async def test_an_answer_by_which_a_task_goes_on_leaves_its_calls_open() -> None
     waiting = Waiting()
     task_id, approval_id = await waiting.one()
     await waiting.approvals.approve(approval_id, ANA)
-    await waiting.record(task_id, [TaskStarted(attempt=2, epoch="e"), *many_asks(PROMPT)])
+    await waiting.record(task_id, [TaskStarted(attempt=2, epoch="e"), *ask_limit_prompt(PROMPT)])
     tasks = TaskService(waiting.log, waiting.ids, Idle())
-    answers = Answers(waiting.log, tasks, Ledger(lambda account: standing_of(waiting.log, account)), waiting.clock)
+    answers = Answers(waiting.log, tasks, Ledger(lambda account: balance_of(waiting.log, account)), waiting.clock)
 
     await answers.answer(task_id, "go_on", by="ann")
 

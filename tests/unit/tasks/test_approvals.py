@@ -453,7 +453,7 @@ async def test_only_what_is_over_is_asked_anew_and_only_once_nothing_else_is_ope
     await rig.approvals.expire()
     refused = await refusal(rig.approvals.renew(over, ANA))
     assert (refused.code, await rig.status(task_id)) == ("approval.expired", "WAITING_APPROVAL")
-    assert str(refused) == "Nothing was asked anew: its task waits for another answer, or has gone on."
+    assert str(refused) == "Not requested again: its task waits for another answer, or has gone on."
     assert [fact.answer for fact in await rig.refused()] == ["renew"] * 3
 
 

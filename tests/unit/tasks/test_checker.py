@@ -13,7 +13,7 @@ from ozzie_server_ext.models.driver import ModelChoice
 from ozzie_server_ext.models.registry import OFFLINE
 from ozzie_server_ext.store.blobs import InMemoryBlobs
 from ozzie_server_ext.tasks.configuration import Configuration
-from ozzie_server_ext.tasks.models import LastCalls, ModelService
+from ozzie_server_ext.tasks.models import LastModelCalls, ModelService
 from ozzie_server_ext.tasks.sessions import Sessions
 from tests.unit.tasks.calls import Calls
 
@@ -38,7 +38,7 @@ def service(tmp_path: Path) -> Callable[..., ModelService]:
             Configuration(home, tmp_path, calls.log, InMemoryBlobs()),
             Sessions(calls.log, calls.ids),
             warm=lambda: None,
-            last_calls=LastCalls(calls.log, calls.clock),
+            last_calls=LastModelCalls(calls.log, calls.clock),
             config_file=home.config_file,
             health=Health(calls.clock),
         )

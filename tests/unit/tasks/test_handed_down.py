@@ -26,7 +26,7 @@ from ozzie_server_ext.domain.ids import MessageId, SessionId, TaskId, task_strea
 from ozzie_server_ext.observability.clock import CountingIds, FakeClock
 from ozzie_server_ext.store.memory import InMemoryEventLog
 from ozzie_server_ext.store.recorder import Recorder
-from ozzie_server_ext.tasks.pauses import hold_within
+from ozzie_server_ext.tasks.pauses import pause_nested
 from ozzie_server_ext.tasks.recovery import recover
 from ozzie_server_ext.tasks.workflows.delegation import Delegated, Delegation
 from tests.unit.tasks.test_recovery import Taken
@@ -115,16 +115,16 @@ async def test_an_answer_that_a_turn_waited_for_says_nothing_of_its_pause() -> N
 
 async def test_a_run_that_was_begun_while_its_outer_one_was_asked_to_pause_is_asked_too(log: InMemoryEventLog) -> None:
     await say(log, OUTER, PAUSING, PAUSED)
-    await hold_within(log, OUTER, "agent")
+    await pause_nested(log, OUTER, "agent")
     assert await row(log, INNER) == ("RUNNING", True)
-    await hold_within(log, OUTER, "agent")
+    await pause_nested(log, OUTER, "agent")
     await say(log, OUTER, *RESUMED)
     await say(log, INNER, TAKEN_BACK)
-    await hold_within(log, OUTER, "agent")
+    await pause_nested(log, OUTER, "agent")
     assert await row(log, INNER) == ("RUNNING", False)
     await say(log, INNER, TaskSucceeded(rounds=1))
     await say(log, OUTER, STARTED, PAUSING)
-    await hold_within(log, OUTER, "agent")
+    await pause_nested(log, OUTER, "agent")
     assert await row(log, INNER) == ("SUCCEEDED", False)
 
 

@@ -4,18 +4,18 @@ import pytest
 
 from ozzie_server_ext.domain.events import INTERRUPTED
 from ozzie_server_ext.tasks import models
-from ozzie_server_ext.tasks.models import LastCalls
+from ozzie_server_ext.tasks.models import LastModelCalls
 from tests.unit.tasks.calls import Calls
 
 
-async def words(last: LastCalls, provider: str, model: str = "m") -> str:
+async def words(last: LastModelCalls, provider: str, model: str = "m") -> str:
     await last.refresh()
     return last.in_words(provider, model)
 
 
 async def test_the_last_call_that_ended_tells_how_a_model_fares() -> None:
     calls = Calls()
-    last = LastCalls(calls.log, calls.clock)
+    last = LastModelCalls(calls.log, calls.clock)
 
     before = await words(last, "a")
     await calls.failed("a", "provider.auth")
@@ -31,7 +31,7 @@ async def test_the_last_call_that_ended_tells_how_a_model_fares() -> None:
 
 async def test_each_model_fares_for_itself() -> None:
     calls = Calls()
-    last = LastCalls(calls.log, calls.clock)
+    last = LastModelCalls(calls.log, calls.clock)
     await calls.answered("a")
     await calls.failed("b", "provider.unreachable")
     await calls.failed("a", "provider.not_found", "other")
@@ -45,7 +45,7 @@ async def test_each_model_fares_for_itself() -> None:
 @pytest.mark.parametrize("code", ["cancelled", INTERRUPTED])
 async def test_a_call_that_was_stopped_here_says_nothing_of_its_model(code: str) -> None:
     calls = Calls()
-    last = LastCalls(calls.log, calls.clock)
+    last = LastModelCalls(calls.log, calls.clock)
     await calls.failed("a", "provider.auth")
     await calls.failed("a", code)
 
@@ -58,7 +58,7 @@ async def test_calls_that_end_in_another_order_than_they_began_count_by_their_en
     await calls.failed("a", "provider.server")
     await calls.answered("a", call=first)
 
-    assert await words(LastCalls(calls.log, calls.clock), "a") == "answered just now"
+    assert await words(LastModelCalls(calls.log, calls.clock), "a") == "answered just now"
 
 
 async def test_a_restart_finds_how_models_fared_before_it_and_no_more_than_it_looks_at(
@@ -70,7 +70,7 @@ async def test_a_restart_finds_how_models_fared_before_it_and_no_more_than_it_lo
     await calls.failed("a", "provider.quota")
     for _ in range(2):
         await calls.answered("b")
-    last = LastCalls(calls.log, calls.clock)
+    last = LastModelCalls(calls.log, calls.clock)
 
     assert await words(last, "a") == "had nothing left to spend just now"
     assert await words(last, "b") == "answered just now"
@@ -80,7 +80,7 @@ async def test_a_restart_finds_how_models_fared_before_it_and_no_more_than_it_lo
 async def test_whatever_happened_between_two_looks_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(models, "_PAGE", 2)
     calls = Calls()
-    last = LastCalls(calls.log, calls.clock)
+    last = LastModelCalls(calls.log, calls.clock)
     await last.refresh()
     for number in range(5):
         await calls.answered(f"p{number}")
@@ -93,7 +93,7 @@ async def test_whatever_happened_between_two_looks_is_seen(monkeypatch: pytest.M
 async def test_one_that_is_asked_only_after_others_says_for_how_long() -> None:
     calls = Calls()
     cooling = {"a": 25.4, "b": 0.3}
-    last = LastCalls(calls.log, calls.clock, cooling_s=lambda provider: cooling[provider])
+    last = LastModelCalls(calls.log, calls.clock, cooling_s=lambda provider: cooling[provider])
     await calls.failed("a", "provider.rate_limited")
     await calls.failed("b", "provider.rate_limited")
 

@@ -14,7 +14,7 @@ from ozzie_server_ext.planes.channel import Channel
 from ozzie_server_ext.planes.supervisor import PlaneUnavailable
 from ozzie_server_ext.store.blobs import InMemoryBlobs
 from ozzie_server_ext.tasks.configuration import Configuration
-from ozzie_server_ext.tasks.models import LastCalls, ModelDetails, ModelKnowledge, ModelService
+from ozzie_server_ext.tasks.models import LastModelCalls, ModelDetails, ModelKnowledge, ModelService
 from ozzie_server_ext.tasks.sessions import Sessions
 from tests.unit.tasks.calls import Calls
 
@@ -50,7 +50,7 @@ def details(calls: Calls, tmp_path: Path) -> ModelDetails:
     settings["models"]["upgrade"] = {"fast": "theirs"}
     home.config_file.write_text(json.dumps(settings))
     configuration = Configuration(home, tmp_path, calls.log, InMemoryBlobs())
-    last_calls = LastCalls(calls.log, calls.clock)
+    last_calls = LastModelCalls(calls.log, calls.clock)
     models = ModelService(
         configuration,
         Sessions(calls.log, calls.ids),

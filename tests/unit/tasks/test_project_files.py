@@ -84,8 +84,8 @@ async def test_a_look_that_hangs_costs_one_thread(project: Path, monkeypatch: py
     with pytest.raises(Unavailable, match="has not answered yet"):
         await files.completions("d")
     go_on.set()
-    assert files._looking is not None
-    await asyncio.wait_for(files._looking, 20)
+    assert files._reading is not None
+    await asyncio.wait_for(files._reading, 20)
     assert await files.completions("data/s")
 
 

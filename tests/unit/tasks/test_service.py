@@ -22,13 +22,13 @@ from ozzie_server_ext.domain.events import (
 from ozzie_server_ext.domain.ids import BlobRef, CallId, MessageId, SessionId, TaskId
 from ozzie_server_ext.observability.clock import CountingIds, FakeClock
 from ozzie_server_ext.store.memory import InMemoryEventLog
+from ozzie_server_ext.tasks.rows import limits_of
 from ozzie_server_ext.tasks.service import (
     MAX_MESSAGE_CHARS,
     TITLE_LENGTH,
     NewTurn,
     SkillRequest,
     TaskService,
-    limits_of,
 )
 from tests.unit.tasks.asked import ANA, Waiting
 from tests.unit.tasks.idle import Idle

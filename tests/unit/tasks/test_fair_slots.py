@@ -1,4 +1,4 @@
-"""Places to run at: never more than there are, none lost, the one that has the fewest next."""
+"""Slots to run in: never more than there are, none lost, the group with the fewest next."""
 
 import asyncio
 from collections import Counter
@@ -7,7 +7,7 @@ from contextlib import AsyncExitStack, suppress
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ozzie_server_ext.tasks.concurrency import Places
+from ozzie_server_ext.tasks.concurrency import FairSlots
 
 
 class Wanting:
@@ -15,7 +15,7 @@ class Wanting:
 
     def __init__(self, most: int) -> None:
         self.most = most
-        self.places = Places(lambda: self.most)
+        self.slots = FairSlots(lambda: self.most)
         self.holding: dict[int, str] = {}
         self.order: list[str] = []
         self.ahead: dict[int, int] = {}
@@ -29,7 +29,7 @@ class Wanting:
         return number
 
     async def _run(self, number: int, group: str) -> None:
-        async with self.places.place(group, lambda ahead: self.ahead.__setitem__(number, ahead)):
+        async with self.slots.slot(group, lambda ahead: self.ahead.__setitem__(number, ahead)):
             self.holding[number] = group
             self.order.append(group)
             try:
