@@ -1,4 +1,4 @@
-"""`ozzie events tail`: the newest events, and what happens next."""
+"""`ozzie events tail`: print the newest events, and follow new ones."""
 
 import argparse
 import json
@@ -13,12 +13,25 @@ from ozzie_server_ext.domain.events import FINAL_TYPES
 from ozzie_server_ext.render.text import cut_end, visible_label
 
 _DETAIL_WIDTH = 32
-# Which fields of a body say most in a few words.
-_TELLING = ("text", "title", "name", "message", "summary", "reason", "model", "decision", "version", "plane", "status")
+# Payload fields to show, the most informative first.
+_DETAIL_FIELDS = (
+    "text",
+    "title",
+    "name",
+    "message",
+    "summary",
+    "reason",
+    "model",
+    "decision",
+    "version",
+    "plane",
+    "status",
+)
 
 
 def tail(options: argparse.Namespace) -> int:
-    """Print events, oldest first; with --follow without end, but of a task. Raises NotRunning, NotFound, Answered."""
+    """Print events, oldest first; with --follow until interrupted, or until the end of the task that was named. Raises
+    NotRunning, NotFound, Answered."""
     wanted = {
         "type": options.type or None,
         "session_id": find_session(options.session)["id"] if options.session else None,
@@ -34,7 +47,7 @@ def tail(options: argparse.Namespace) -> int:
             for record in found:
                 print(_line(record))
         return 0
-    from ozzie_server_ext.cli.follow import follow  # it brings tornado along
+    from ozzie_server_ext.cli.follow import follow  # loads tornado
 
     def show(record: Object) -> None:
         print(json.dumps(record) if options.json else _line(record), flush=True)
@@ -53,14 +66,14 @@ def _say(sentence: str) -> None:
 
 
 def _record(event: Mapping[str, Any]) -> Object:
-    """What is shown of an event, of the REST interface or of the feed."""
+    """Return the fields to show of an event, from REST or from the feed."""
     names = ("position", "ts", "type", "session_id", "task_id", "labels", "payload")
     return {name: event[name] for name in names}
 
 
 def _line(record: Object) -> str:
     payload = record["payload"]
-    detail = next((str(payload[name]) for name in _TELLING if payload.get(name)), "")
+    detail = next((str(payload[name]) for name in _DETAIL_FIELDS if payload.get(name)), "")
     at = local_time(record["ts"], "%H:%M:%S")
     detail = cut_end(visible_label(detail), _DETAIL_WIDTH)
     task = (record["task_id"] or "")[-6:]

@@ -1,4 +1,4 @@
-"""`ozzie tasks`: list them, look at one, answer one, stop one."""
+"""`ozzie tasks`: list and show tasks, and control them."""
 
 import argparse
 from collections.abc import Iterator
@@ -8,7 +8,17 @@ from ozzie_server_ext.agent.questions import LEAVE, STOP
 from ozzie_server_ext.cli.approvals import commands, heading, question
 from ozzie_server_ext.cli.http import Object, get, items, post
 from ozzie_server_ext.cli.sessions import find_session
-from ozzie_server_ext.cli.terminal import cell, cost, counted, failure_lines, local_time, print_json, state_word, tokens
+from ozzie_server_ext.cli.terminal import (
+    cell,
+    cost,
+    counted,
+    failure_lines,
+    local_time,
+    print_json,
+    print_result,
+    state_word,
+    tokens,
+)
 from ozzie_server_ext.domain.approvals import MOST_ASKS, answered
 from ozzie_server_ext.domain.budget import NANO_USD_PER_USD
 from ozzie_server_ext.domain.errors import InputError, NotFound
@@ -25,10 +35,10 @@ CAUSES = {
     "business": "what was asked for",
     "system": "Ozzie itself",
 }
-"""The classes of failures, as people read them."""
+"""Causes of failures, as people read them."""
 
 _ENDS = frozenset({STOP, LEAVE})
-"""The answers after which a task does not go on."""
+"""Answers that end the task."""
 
 
 def list_tasks(options: argparse.Namespace) -> int:
@@ -51,7 +61,7 @@ def list_tasks(options: argparse.Namespace) -> int:
 
 
 def show_task(options: argparse.Namespace) -> int:
-    """Print one task with its steps. Raises NotRunning, NotFound."""
+    """Print a task with its steps. Raises NotRunning, NotFound."""
     expect_id(options.task_id)
     task = get(f"tasks/{options.task_id}")
     if options.json:
@@ -71,11 +81,11 @@ def show_task(options: argparse.Namespace) -> int:
         print(f"  tried    {task['attempt']} times")
     print(f"  used     {', '.join(used)}")
     if task["pausing"] and not task["stopping"]:
-        print("  pauses   at the end of what it is doing")
+        print("  pauses   at the end of its current step")
     for words in task["updates"]:
         print(f"  added    {cell(words, 60)}".rstrip())
     for event in task["waits_for"]:
-        print(f"  waits    for {event}: ozzie tasks tell {task['task_id']} {event}")
+        print(f"  waits    for {event}: ozzie tasks signal {task['task_id']} {event}")
     if task["steps"]:
         print()
     for step in task["steps"]:
@@ -101,14 +111,14 @@ def show_task(options: argparse.Namespace) -> int:
 
 
 def cancel_task(options: argparse.Namespace) -> int:
-    """Stop a task. Raises NotRunning, NotFound, or Answered for one that has ended already."""
+    """Stop a task. Raises NotRunning, NotFound, or Answered if it has ended."""
     body: Object = {"reason": "ozzie tasks cancel"}
     return _changed(options, "cancel", body, "cancelled", f"The task {options.task_id} is stopped.")
 
 
 def answer_task(options: argparse.Namespace) -> int:
-    """Answer what a task waits to be told; without an answer, print the question. Raises NotRunning, NotFound,
-    InputError, or Answered for one that waits for nothing."""
+    """Answer a task's question; without an answer, print it. Raises NotRunning, NotFound, InputError, or Answered if
+    the task asks nothing."""
     expect_id(options.task_id)
     question = get(f"tasks/{options.task_id}")["question"]
     if not options.option:
@@ -123,16 +133,13 @@ def answer_task(options: argparse.Namespace) -> int:
             unit = next(each["unit"] for each in question["options"] if each["name"] == chosen)
             answer["amount"] = _amount(options.amount, unit)
     post(f"tasks/{options.task_id}/answer", answer)
-    if options.json:
-        print_json({"answered": options.task_id, "option": answer["option"]})
-    else:
-        print("The task ends." if answer["option"] in _ENDS else "The task goes on.")
-    return 0
+    line = "The task ends." if answer["option"] in _ENDS else "The task continues."
+    return print_result({"answered": options.task_id, "option": answer["option"]}, line, as_json=options.json)
 
 
 def _print_question(task_id: str, question: Object | None) -> None:
     if question is None:
-        print("The task waits for no answer.")
+        print("The task asks no question.")
         return
     for sentence in (question["question"], *question["notes"]):
         print(visible_prose(sentence))
@@ -148,19 +155,19 @@ def _choice(option: Object) -> Choice:
 
 
 def _print_approvals(task_id: str) -> None:
-    """Those that wait, in the order in which they were asked; where all have expired, the last one: it stands for all,
-    as the task then looks at each again."""
+    """Print the pending approvals, the oldest first. If all have expired, print the last: it stands for all, because
+    the task then checks each call again."""
     pending = list(items("approvals", MOST_ASKS, task_id=task_id, status="pending"))
     for approval in reversed(pending or list(items("approvals", 1, task_id=task_id, status="expired"))):
         print("", heading(approval), *question(approval), *commands(approval), sep="\n")
 
 
 _UNITS = {"cost": (NANO_USD_PER_USD, "USD"), "tokens": (1, "tokens"), "time": (1000, "seconds")}
-"""What a person counts in, and how much of the gateway's own unit that is."""
+"""The unit that people use, and its size in the gateway's own unit."""
 
 
 def _amount(text: str, unit: str) -> int:
-    """What a person gave, in the gateway's unit. Raises InputError."""
+    """Return an amount in the gateway's unit. Raises InputError."""
     if unit not in _UNITS:
         raise InputError("This answer takes no --amount.", hint="Leave it out.", code="answer.amount")
     factor, name = _UNITS[unit]
@@ -170,11 +177,11 @@ def _amount(text: str, unit: str) -> int:
             return int(amount)
     except (ArithmeticError, ValueError):
         pass
-    raise InputError(f"--amount is a number of {name} above nothing.", code="answer.amount")
+    raise InputError(f"--amount is a number of {name} above 0.", code="answer.amount")
 
 
 def expect_id(task_id: str) -> None:
-    """Raises NotFound for what is no id of a task."""
+    """Raises NotFound unless `task_id` is a task's id."""
     if not is_ulid(task_id):
         raise NotFound(f"There is no task {visible_label(task_id)[:40]}.", hint="List them with ozzie tasks list.")
 
@@ -182,25 +189,27 @@ def expect_id(task_id: str) -> None:
 def _step_line(step: Object) -> str:
     took = "" if step["duration_ms"] is None else duration(step["duration_ms"] / 1000)
     if step["error"]:
-        told = step["error"]["message"]
+        detail = step["error"]["message"]
     elif step["kind"] == "model":
-        told = ", ".join(filter(None, [tokens(step["token_usage"]), cost(step["cost"]) if step["token_usage"] else ""]))
+        detail = ", ".join(
+            filter(None, [tokens(step["token_usage"]), cost(step["cost"]) if step["token_usage"] else ""])
+        )
     else:
-        told = step["summary"]
+        detail = step["summary"]
     name = cell(step["name"], 18)
     kind = "check" if step["purpose"] == "check" else step["kind"]
-    return f"  {cell(kind, 5)}  {name}  {cell(step['status'], 9)}  {cell(told, 28)}  {took}".rstrip()
+    return f"  {cell(kind, 5)}  {name}  {cell(step['status'], 9)}  {cell(detail, 28)}  {took}".rstrip()
 
 
 def retry_task(options: argparse.Namespace) -> int:
-    """Try a task again. Raises NotRunning, NotFound, or Answered for one that can't be."""
+    """Retry a task. Raises NotRunning, NotFound, or Answered if that is not possible."""
     expect_id(options.task_id)
     retried = post(f"tasks/{options.task_id}/retry", {})
     if options.json:
         print_json(retried)
         return 0
     behind = f", behind {counted(retried['ahead'], 'task')}" if retried["ahead"] else ""
-    print(f"The task goes on as attempt {retried['attempt']}{behind}.")
+    print(f"The task continues as attempt {retried['attempt']}{behind}.")
     left = ", ".join(_left(retried))
     if left:
         print(f"It has left: {left}.")
@@ -209,42 +218,38 @@ def retry_task(options: argparse.Namespace) -> int:
 
 
 def pause_task(options: argparse.Namespace) -> int:
-    """Hold a task. Raises NotRunning, NotFound, or Answered for one that can't be."""
-    how = f"Let it go on with: ozzie tasks resume {options.task_id}"
-    return _changed(options, "pause", {}, "pausing", "The task pauses at the end of what it is doing.", how)
+    """Pause a task. Raises NotRunning, NotFound, or Answered if that is not possible."""
+    how = f"Continue it with: ozzie tasks resume {options.task_id}"
+    return _changed(options, "pause", {}, "pausing", "The task pauses at the end of its current step.", how)
 
 
 def resume_task(options: argparse.Namespace) -> int:
-    """Let a task go on. Raises NotRunning, NotFound, or Answered for one that is not held."""
-    return _changed(options, "resume", {}, "resumed", "The task goes on.")
+    """Continue a task. Raises NotRunning, NotFound, or Answered if it is not paused."""
+    return _changed(options, "resume", {}, "resumed", "The task continues.")
 
 
-def tell_task(options: argparse.Namespace) -> int:
-    """Tell a run what happened outside. Raises NotRunning, NotFound, InputError, or Answered."""
+def signal_task(options: argparse.Namespace) -> int:
+    """Send an event from outside to a run. Raises NotRunning, NotFound, InputError, or Answered."""
     expect_id(options.task_id)
     event: Object = {"event": options.event, "key": options.key}
     if options.data:
         event["data"] = _object(options.data)
-    told = post(f"tasks/{options.task_id}/events", event)
-    if options.json:
-        print_json(told)
-    else:
-        print("The run goes on." if told["heard"] else "It is kept for the step that will wait for it.")
-    return 0
+    delivered = post(f"tasks/{options.task_id}/events", event)
+    line = "The run continues." if delivered["heard"] else "The event is kept for the step that will wait for it."
+    return print_result(delivered, line, as_json=options.json)
 
 
 def update_task(options: argparse.Namespace) -> int:
-    """Say something more to a task. Raises NotRunning, NotFound, or Answered for one that has ended."""
+    """Send further instructions to a task. Raises NotRunning, NotFound, or Answered if it has ended."""
     body: Object = {"text": options.text, "key": options.key}
-    return _changed(options, "update", body, "updated", "The task reads it at its next call of a model.")
+    return _changed(options, "update", body, "updated", "The task reads it at its next model call.")
 
 
-def _changed(options: argparse.Namespace, act: str, body: Object, done: str, *sentences: str) -> int:
-    """Carry out a plain operation of REST on a task; print the sentences, or `done` with its id as JSON."""
+def _changed(options: argparse.Namespace, operation: str, body: Object, done: str, *lines: str) -> int:
+    """Run a REST operation on a task; print the lines, or `done` with the task's id as JSON."""
     expect_id(options.task_id)
-    post(f"tasks/{options.task_id}/{act}", body)
-    print_json({done: options.task_id}) if options.json else print(*sentences, sep="\n")
-    return 0
+    post(f"tasks/{options.task_id}/{operation}", body)
+    return print_result({done: options.task_id}, *lines, as_json=options.json)
 
 
 def _object(text: str) -> Object:
@@ -253,7 +258,7 @@ def _object(text: str) -> Object:
         return loads_object(text)
     except InputError as error:
         raise InputError(
-            f"--data is no JSON object. {error}", hint="""Write it as '{"key": "value"}'.""", code="input.data"
+            f"--data is not a JSON object. {error}", hint="""Write it as '{"key": "value"}'.""", code="input.data"
         ) from None
 
 
