@@ -47,17 +47,7 @@ async def run_errand(module: str, task: bytes, *, wall_s: float | None = None) -
 
 async def _status(module: str, stdin: BinaryIO, stdout: BinaryIO, stderr: BinaryIO, wall_s: float) -> int | None:
     """Run the program; return its exit status, or None after a timeout."""
-    child = subprocess.Popen(
-        [sys.executable, "-P", "-m", module],
-        stdin=stdin,
-        stdout=stdout,
-        stderr=stderr,
-        env=child_environment(os.environ),
-        # A relative path must not refer to a file of the user's project.
-        cwd="/",
-        # A new session, which a terminal's or kernel's interrupt does not reach.
-        start_new_session=True,
-    )
+    child = _spawn(module, stdin, stdout, stderr)
     try:
         # Polled, because child watchers differ between Python versions; less often the longer it takes.
         began = time.monotonic()
@@ -69,3 +59,17 @@ async def _status(module: str, stdin: BinaryIO, stdout: BinaryIO, stderr: Binary
     finally:
         child.kill()
         child.wait()
+
+
+def _spawn(module: str, stdin: BinaryIO, stdout: BinaryIO, stderr: BinaryIO) -> subprocess.Popen[bytes]:
+    return subprocess.Popen(
+        [sys.executable, "-P", "-m", module],
+        stdin=stdin,
+        stdout=stdout,
+        stderr=stderr,
+        env=child_environment(os.environ),
+        # A relative path must not refer to a file of the user's project.
+        cwd="/",
+        # A new session, which a terminal's or kernel's interrupt does not reach.
+        start_new_session=True,
+    )
