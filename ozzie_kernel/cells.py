@@ -1,4 +1,4 @@
-"""What a cell says: a turn, magics, or Python. Pure."""
+"""Parsing cells: a turn, a skill run, magics, or Python. Pure."""
 
 import re
 import shlex
@@ -18,7 +18,7 @@ class Turn:
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """A skill to run, in place of a turn; `words` is its input as it was typed, `text` the whole line."""
+    """A skill to run instead of a turn; `words` is its input as typed, `text` the whole line."""
 
     name: str
     words: tuple[str, ...]
@@ -42,7 +42,7 @@ class Python:
 
 @dataclass(frozen=True, slots=True)
 class Mistake:
-    """A cell that is none of these; `sentence` says what to do."""
+    """An invalid cell; `sentence` says what to do."""
 
     sentence: str
 
@@ -53,7 +53,7 @@ RUN = "run"
 
 
 def parse(text: str) -> Cell:
-    """The cell's meaning. Only a `%` with a letter right behind it makes a magic, so "% of sales?" is a question."""
+    """Parse a cell. Only a `%` directly followed by a letter makes a magic, so "% of sales?" is a question."""
     stripped = text.strip()
     first, _, rest = stripped.partition("\n")
     if found := _CELL_MAGIC.fullmatch(first.rstrip()):

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from ozzie_kernel.client import GatewayClient, GatewayLost
 from ozzie_kernel.connect import reach
-from ozzie_kernel.turn import MAX_LOST_IN_VAIN, fold_frame, moment_of, new_message_id
+from ozzie_kernel.turn import MAX_LOST, fold_frame, moment_of, new_message_id
 from ozzie_server_ext.agent.structured_output import expect_schema
 from ozzie_server_ext.agent.value import value_in
 from ozzie_server_ext.cli.terminal import failure_lines, for_terminal, standard_input
@@ -78,7 +78,7 @@ class _Gateway:
 
     async def request(self, method: str, params: JsonObject) -> JsonObject:
         """Send a request that may be repeated. Raises OzzieError."""
-        for _ in range(MAX_LOST_IN_VAIN):
+        for _ in range(MAX_LOST):
             with contextlib.suppress(GatewayLost):
                 return await (await self.client()).request(method, params)
         raise GatewayLost(hint="Your message may or may not have arrived: check `ozzie tasks list`.")
@@ -165,7 +165,7 @@ async def _follow(gateway: _Gateway, task_id: str, position: int, *, quiet: bool
             frame = None
         if frame is None:
             queue, lost = None, lost + 1
-            if lost > MAX_LOST_IN_VAIN:
+            if lost > MAX_LOST:
                 raise GatewayLost(task_id)
             continue
         if frame.position is not None:
