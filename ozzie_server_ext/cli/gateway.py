@@ -64,7 +64,7 @@ def _start(arguments: list[str], *, as_json: bool) -> int:
         if "--port" not in arguments and (notice := settings.other_port_notice(urlsplit(url).port or 0)):
             print(notice)
         if owner != pid:
-            print(f"It is attached to the server of process {owner}, and takes over when that server stops.")
+            print(f"It is attached to the server of process {owner}, and takes over when that one goes.")
     return 0
 
 

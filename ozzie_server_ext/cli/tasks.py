@@ -133,7 +133,7 @@ def answer_task(options: argparse.Namespace) -> int:
             unit = next(each["unit"] for each in question["options"] if each["name"] == chosen)
             answer["amount"] = _amount(options.amount, unit)
     post(f"tasks/{options.task_id}/answer", answer)
-    line = "The task ends." if answer["option"] in _ENDS else "The task continues."
+    line = "The task ends." if answer["option"] in _ENDS else "The task goes on."
     return print_result({"answered": options.task_id, "option": answer["option"]}, line, as_json=options.json)
 
 
@@ -209,7 +209,7 @@ def retry_task(options: argparse.Namespace) -> int:
         print_json(retried)
         return 0
     behind = f", behind {counted(retried['ahead'], 'task')}" if retried["ahead"] else ""
-    print(f"The task continues as attempt {retried['attempt']}{behind}.")
+    print(f"The task goes on as attempt {retried['attempt']}{behind}.")
     left = ", ".join(_left(retried))
     if left:
         print(f"It has left: {left}.")
@@ -225,7 +225,7 @@ def pause_task(options: argparse.Namespace) -> int:
 
 def resume_task(options: argparse.Namespace) -> int:
     """Continue a task. Raises NotRunning, NotFound, or Answered if it is not paused."""
-    return _changed(options, "resume", {}, "resumed", "The task continues.")
+    return _changed(options, "resume", {}, "resumed", "The task goes on.")
 
 
 def signal_task(options: argparse.Namespace) -> int:
@@ -235,7 +235,7 @@ def signal_task(options: argparse.Namespace) -> int:
     if options.data:
         event["data"] = _object(options.data)
     delivered = post(f"tasks/{options.task_id}/events", event)
-    line = "The run continues." if delivered["heard"] else "The event is kept for the step that will wait for it."
+    line = "The run goes on." if delivered["heard"] else "The event is kept for the step that will wait for it."
     return print_result(delivered, line, as_json=options.json)
 
 

@@ -59,7 +59,7 @@ def wait_for_task(options: argparse.Namespace) -> int:
     try:
         follow(position, wanted, waits.update, _say, until_end_of=task["task_id"], within_s=left_s)
     except TimeoutError:
-        _say(f"The task has not ended within {within_s:g} s, and continues.")
+        _say(f"The task has not ended within {within_s:g} s, and goes on.")
         _print(get(f"tasks/{task['task_id']}"), as_json=options.json)
         return TIME_OUT
     return _end(get(f"tasks/{task['task_id']}"), as_json=options.json)

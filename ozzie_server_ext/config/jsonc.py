@@ -129,7 +129,7 @@ class _Parser:
                 raise self.error('expected a key in double quotes or "}".')
             key = self.string()
             if key in found:
-                raise self.error(f'the key "{key}" is repeated.', key_at)
+                raise self.error(f'the key "{key}" appears twice.', key_at)
             here = (*path, key)
             self.places[here] = self.place(key_at)
             self.skip()

@@ -170,7 +170,7 @@ class Approve(_Part):
 
 
 class Wait(_Part):
-    """Something outside, told with `ozzie tasks tell`."""
+    """Something outside, told with `ozzie tasks signal`."""
 
     event: SkillName
     timeout_s: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = None

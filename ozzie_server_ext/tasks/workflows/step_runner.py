@@ -98,7 +98,7 @@ class StepNews:
 
     def waits(self, run: Recorder, step: str, event: str) -> None:
         """A step waits for something outside."""
-        self._tell(run, f'the step "{step}" waits for "{event}": ozzie tasks tell {run.task_id} {event}')
+        self._tell(run, f'the step "{step}" waits for "{event}": ozzie tasks signal {run.task_id} {event}')
 
     def progress(self, run: Recorder, settled: int, steps: int, running: int) -> None:
         """How far a run is."""

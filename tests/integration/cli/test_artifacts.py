@@ -46,7 +46,7 @@ def test_one_is_shown_with_where_it_came_from(made: tuple[Gateway, list[str]]) -
 
     assert shown.returncode == 0
     assert "log, text/plain, 8 bytes" in shown.stdout
-    assert f"1, the next one is {ids[5]}" in shown.stdout
+    assert f"1, the next is {ids[5]}" in shown.stdout
     assert TASK in shown.stdout
     assert json.loads(ozzie(gateway.home, "artifacts", "show", ids[0], "--json").stdout)["version"] == 1
 

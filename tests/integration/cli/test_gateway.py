@@ -59,8 +59,8 @@ def test_it_runs_apart_from_the_terminal_that_began_it(home: GatewayHome) -> Non
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
-        (("--port", "99999"), "99999 is no port"),
-        (("--project", "/nonexistent"), "/nonexistent is no folder"),
+        (("--port", "99999"), "99999 is not a port"),
+        (("--project", "/nonexistent"), "/nonexistent is not a folder"),
     ],
 )
 def test_why_it_did_not_start_is_told(home: GatewayHome, arguments: tuple[str, ...], says: str) -> None:

@@ -146,9 +146,9 @@ async def test_a_message_that_may_have_been_taken_is_told_so_and_stopped_where_i
         await asyncio.wait_for(found.wait(), 30)
         (task,) = await tasks_of(gateway)
         assert asked == [{"method": "task.cancel", "task_id": task["task_id"]}]
-        assert caught.value.hint.startswith("Mend it. If your message was taken, its turn is stopped as soon as")
+        assert caught.value.hint.startswith("Mend it. If your message arrived, its turn is stopped as soon as")
     else:
-        assert caught.value.hint.startswith("Mend it. Whether your message was taken is not known.")
+        assert caught.value.hint.startswith("Mend it. Your message may or may not have arrived.")
         assert asked == []
 
 

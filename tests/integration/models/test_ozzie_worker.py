@@ -397,7 +397,7 @@ async def test_an_answer_that_fails_by_a_mistake_of_ours_has_an_end_all_the_same
         accepting.close()
         await server.stop()
 
-    said = "The answer broke off."
+    said = "The answer was cut off."
     assert last == ({"type": "error", "message": said} if streams else {"ok": False, "error": said})
 
 

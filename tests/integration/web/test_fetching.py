@@ -257,7 +257,7 @@ async def test_a_certificate_for_another_name_is_not_believed(servers: FakeWeb) 
     failed = await refused(web, servers.secure("/", "strange.example"))
 
     assert (failed.code, servers.asked) == ("web.unreachable", [])
-    assert "no secure way to strange.example" in str(failed)
+    assert "no secure connection to strange.example" in str(failed)
 
 
 async def test_a_certificate_of_an_unknown_authority_is_not_believed(servers: FakeWeb) -> None:
@@ -289,12 +289,12 @@ async def test_nobody_there_is_told(servers: FakeWeb) -> None:
 @pytest.mark.parametrize(
     ("status", "told"),
     [
-        ("404 Nope", "site.example answers 404 Not Found."),
-        ("403 Nope", "site.example answers 403 Forbidden."),
-        ("429 Nope", "site.example answers 429 Too Many Requests."),
-        ("500 Nope", "site.example answers 500 Internal Server Error."),
-        ("302 Nope", "site.example answers 302 Found."),
-        ("599 Nope", "site.example answers 599."),
+        ("404 Nope", "site.example answered 404 Not Found."),
+        ("403 Nope", "site.example answered 403 Forbidden."),
+        ("429 Nope", "site.example answered 429 Too Many Requests."),
+        ("500 Nope", "site.example answered 500 Internal Server Error."),
+        ("302 Nope", "site.example answered 302 Found."),
+        ("599 Nope", "site.example answered 599."),
     ],
 )
 async def test_a_status_that_is_no_success_is_told(servers: FakeWeb, web: ErrandWeb, status: str, told: str) -> None:

@@ -169,7 +169,7 @@ async def test_the_largest_page_that_is_told_at_once_stays_whole(servers: FakeWe
 @pytest.mark.parametrize(
     ("path", "code", "says"),
     [
-        ("/none", "web.status", "site.example answers 404 Not Found. Look whether"),
+        ("/none", "web.status", "site.example answered 404 Not Found. Check the address"),
         ("/pdf", "web.type", "a PDF of 5 bytes. Only text"),
     ],
 )

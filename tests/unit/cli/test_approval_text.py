@@ -124,10 +124,10 @@ def test_what_nobody_knows_is_not_left_blank() -> None:
         (answered("granted", extent="once"), "Approved once by Ana in the page, "),
         (answered("granted", extent="once", why="changed"), ", void: the call would do something else"),
         (answered("granted", extent="session", why="revoked", way="cli"), "in a terminal, "),
-        (answered("granted", extent="session", why="revoked"), ", taken back since"),
+        (answered("granted", extent="session", why="revoked"), ", taken back"),
         (answered("rejected", way="relay"), "Rejected by Ana in a cell, "),
         (answered("expired", why="time"), ". Nothing was done."),
-        (answered("expired", why="changed"), "the call would do something else by now."),
+        (answered("expired", why="changed"), "the call would now do something else."),
         (answered("expired", why="task"), "its task ended at "),
     ],
 )
@@ -142,8 +142,8 @@ def test_a_yes_for_the_session_can_be_taken_back_while_it_is_in_force() -> None:
 
     assert list(commands(good)) == [f"Take it back: ozzie approvals revoke {ID}"]
     assert list(commands(over)) == []
-    assert ", good until " in state_words(good)
-    assert ", it was good until " in state_words(over)
+    assert ", valid until " in state_words(good)
+    assert ", was valid until " in state_words(over)
 
 
 def test_only_one_whose_time_was_up_can_be_asked_anew() -> None:

@@ -35,9 +35,9 @@ def test_a_parameter_is_a_name_and_json(argument: str, name: str, value: Any) ->
         ("month =", "The value of month is no JSON."),
         ("month = NaN", "The value of month is no JSON."),
         ('month = {"a": 1, "a": 2}', "The value of month is no JSON."),
-        ("3rd = 1", "3rd is no name for a parameter."),
-        ("class = 1", "class is no name for a parameter."),
-        ("_ = 1", "_ is no name for a parameter."),
+        ("3rd = 1", "3rd is not a valid name for a parameter."),
+        ("class = 1", "class is not a valid name for a parameter."),
+        ("_ = 1", "_ is not a valid name for a parameter."),
     ],
 )
 def test_what_is_none_is_refused_with_how_to_write_it(argument: str, says: str) -> None:

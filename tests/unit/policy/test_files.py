@@ -297,7 +297,7 @@ def when(**changed: Any) -> dict[str, Any]:
         (b"{", "line 1, column 2: expected a key in double quotes"),
         (b"[]", "line 1, column 1: expected an object in braces."),
         (b"\xff", "not UTF-8 text, byte 0 is wrong."),
-        (b'{"rules": [], "rules": []}', 'the key "rules" stands twice.'),
+        (b'{"rules": [], "rules": []}', 'the key "rules" appears twice.'),
         (b'{"ruels": []}', 'line 1, column 2: ruels: unknown key "ruels"; did you mean "rules"?'),
         (b'{"rules": [{}]}', 'rules.0: the key "id" is missing.'),
         (text_of(without("reason")), 'rules.0: the key "reason" is missing.'),

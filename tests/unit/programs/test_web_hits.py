@@ -117,7 +117,7 @@ def test_a_page_that_asks_for_a_person_is_told_as_that(got: Downloaded) -> None:
     failed = refused(got)
 
     assert isinstance(failed, Challenged)
-    assert str(failed) == "DuckDuckGo refuses for now: it asks whether a person searches."
+    assert str(failed) == "DuckDuckGo refuses for now: it wants to know whether a person is searching."
     assert "in some minutes" in failed.hint
 
 

@@ -60,13 +60,13 @@ def _changed(path: Path, **fields: object) -> None:
 @pytest.mark.parametrize(
     ("change", "error", "says"),
     [
-        (lambda path: path.write_bytes(b"{}"), NoExport, "is not what ozzie secrets export wrote"),
-        (lambda path: path.write_bytes(b"\xff"), NoExport, "is not what ozzie secrets export wrote"),
-        (lambda path: _changed(path, version=2), NewerVault, r"is of a newer format \(2\)"),
+        (lambda path: path.write_bytes(b"{}"), NoExport, "is not an intact file of ozzie secrets export"),
+        (lambda path: path.write_bytes(b"\xff"), NoExport, "is not an intact file of ozzie secrets export"),
+        (lambda path: _changed(path, version=2), NewerVault, r"has a newer format \(2\)"),
         (
             lambda path: _changed(path, cost={"passes": 3, "lanes": 1, "memory_kib": 8}),
             NoExport,
-            "is not what ozzie secrets export wrote",
+            "is not an intact file of ozzie secrets export",
         ),
         (lambda path: _changed(path, salt="AAAAAAAAAAAAAAAAAAAAAA=="), WrongPassphrase, "or the file was changed"),
         (lambda path: path.unlink(), BadSecret, "There is no file"),
