@@ -47,3 +47,11 @@ def argument(*names: str, **given: Any) -> Argument:
 def limit(default: int, what: str) -> Argument:
     """Declare `--limit` for a list of `what`."""
     return argument("--limit", type=int, default=default, help=f"how many {what} (default {default})")
+
+
+def verb(name: str, about: str, run: str, *arguments: Argument, **given: Any) -> Verb:
+    return Verb(name, about, run, arguments, **given)
+
+
+def group(name: str, about: str, *verbs: Verb) -> Group:
+    return Group(name, about, verbs)

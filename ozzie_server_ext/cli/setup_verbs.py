@@ -1,6 +1,6 @@
 """The declared commands for setting Ozzie up: models, tools, skills, rules, secrets, configuration."""
 
-from ozzie_server_ext.cli.declared import Group, Verb, argument, limit
+from ozzie_server_ext.cli.declared import argument, group, limit, verb
 from ozzie_server_ext.domain.messages import Channel
 
 PROJECT = argument("--project", metavar="FOLDER", help="the project folder (default: here)")
@@ -17,156 +17,114 @@ _SKILL_FILE = argument("file", metavar="FILE", help="in the folder .ozzie/skills
 
 _FOLDER = argument("folder", nargs="?", default=".", help="the project folder (default: here)")
 
-MODELS = Group(
+MODELS = group(
     "models",
     "models that can answer",
-    (
-        Verb("list", "list the models, and what was found on this machine", "models:list_models"),
-        Verb(
-            "show",
-            "show what a model is, what it can do and costs, and how its calls went",
-            "models:show_model",
-            (_MODEL_NAME,),
-        ),
-        Verb(
-            "test",
-            "ask a model for one short answer, and report the result",
-            "models:test_model",
-            (_MODEL_NAME,),
-        ),
-        Verb(
-            "usage",
-            "sum up what models used, in tokens and money",
-            "models:show_usage",
-            (
-                argument("--by", choices=("model", "day", "session"), default="model", help="one line for each"),
-                argument("--since", metavar="DAY", help="the first day, such as 2026-01-31"),
-                argument("--until", metavar="DAY", help="the last day"),
-                argument("--session", metavar="SESSION", help="only of this session"),
-                limit(20, "lines"),
-            ),
-        ),
-        Verb(
-            "resolve",
-            "show which model a selector chooses",
-            "models:resolve_model",
-            (
-                argument("--selector", required=True, metavar="JSON", help="constraints on tags"),
-                argument("--explain", action="store_true", help="show the result for every model"),
-            ),
-            more="A --selector of - is read from standard input. The status is 1 if no model fits.",
-        ),
+    verb("list", "list the models, and what was found on this machine", "models:list_models"),
+    verb(
+        "show",
+        "show what a model is, what it can do and costs, and how its calls went",
+        "models:show_model",
+        _MODEL_NAME,
+    ),
+    verb("test", "ask a model for one short answer, and report the result", "models:test_model", _MODEL_NAME),
+    verb(
+        "usage",
+        "sum up what models used, in tokens and money",
+        "models:show_usage",
+        argument("--by", choices=("model", "day", "session"), default="model", help="one line for each"),
+        argument("--since", metavar="DAY", help="the first day, such as 2026-01-31"),
+        argument("--until", metavar="DAY", help="the last day"),
+        argument("--session", metavar="SESSION", help="only of this session"),
+        limit(20, "lines"),
+    ),
+    verb(
+        "resolve",
+        "show which model a selector chooses",
+        "models:resolve_model",
+        argument("--selector", required=True, metavar="JSON", help="constraints on tags"),
+        argument("--explain", action="store_true", help="show the result for every model"),
+        more="A --selector of - is read from standard input. The status is 1 if no model fits.",
     ),
 )
 
-TOOLS = Group(
+TOOLS = group(
     "tools",
     "tools that a model can call",
-    (
-        Verb("list", "list the tools, and what the rules say about a call", "tools:list_tools"),
-        Verb(
-            "show",
-            "show a tool's contract",
-            "tools:show_tool",
-            (argument("name", metavar="NAME", help="its id or name, such as read_file"),),
-        ),
+    verb("list", "list the tools, and what the rules say about a call", "tools:list_tools"),
+    verb(
+        "show",
+        "show a tool's contract",
+        "tools:show_tool",
+        argument("name", metavar="NAME", help="its id or name, such as read_file"),
     ),
 )
 
-SKILLS = Group(
+SKILLS = group(
     "skills",
     "skills: instructions and workflows in files",
-    (
-        Verb("list", "list the skills, and why some are not used", "skills:list_skills", (PROJECT,)),
-        Verb(
-            "show",
-            "show what a skill does, its input and its steps",
-            "skills:show_skill",
-            (_SKILL_NAME, PROJECT),
-        ),
-        Verb(
-            "check",
-            "check skill files, and report errors with line and column",
-            "skills:check_skills",
-            (
-                argument("files", metavar="FILE", nargs="*", help="only these (default: all that would be used)"),
-                PROJECT,
-            ),
-        ),
-        Verb(
-            "run",
-            "run a skill and print its result",
-            "skills:run_skill",
-            (
-                _SKILL_NAME,
-                argument(
-                    "words", metavar="key=value", nargs="*", help="its input, or the text for a skill that takes one"
-                ),
-                TERMINAL,
-                MODEL,
-            ),
-        ),
-        Verb(
-            "trust",
-            "trust a project's skill, as it is now",
-            "skills:trust_skill",
-            (_SKILL_FILE,),
-            speaks_for_a_person=True,
-        ),
-        Verb(
-            "untrust",
-            "stop trusting a project's skill, even if its file is gone",
-            "skills:untrust_skill",
-            (_SKILL_FILE,),
-        ),
+    verb("list", "list the skills, and why some are not used", "skills:list_skills", PROJECT),
+    verb("show", "show what a skill does, its input and its steps", "skills:show_skill", _SKILL_NAME, PROJECT),
+    verb(
+        "check",
+        "check skill files, and report errors with line and column",
+        "skills:check_skills",
+        argument("files", metavar="FILE", nargs="*", help="only these (default: all that would be used)"),
+        PROJECT,
     ),
+    verb(
+        "run",
+        "run a skill and print its result",
+        "skills:run_skill",
+        _SKILL_NAME,
+        argument("words", metavar="key=value", nargs="*", help="its input, or the text for a skill that takes one"),
+        TERMINAL,
+        MODEL,
+    ),
+    verb("trust", "trust a project's skill, as it is now", "skills:trust_skill", _SKILL_FILE, speaks_for_a_person=True),
+    verb("untrust", "stop trusting a project's skill, even if its file is gone", "skills:untrust_skill", _SKILL_FILE),
 )
 
-POLICY = Group(
+POLICY = group(
     "policy",
     "rules for what runs, what asks first, and what never runs",
-    (
-        Verb(
-            "check",
-            "check the rule files and their examples",
-            "policy:check_rules",
-            (argument("file", metavar="FILE", nargs="?", help="only this one (default: all in force)"), PROJECT),
+    verb(
+        "check",
+        "check the rule files and their examples",
+        "policy:check_rules",
+        argument("file", metavar="FILE", nargs="?", help="only this one (default: all in force)"),
+        PROJECT,
+    ),
+    verb(
+        "explain",
+        "explain what would happen to a call, and by which rule",
+        "policy:explain_call",
+        argument("tool", metavar="TOOL", help="its id or name, such as read_file"),
+        argument("args", metavar="JSON", nargs="?", default="{}", help="its arguments"),
+        argument("--channel", choices=tuple(map(str, Channel)), default="cli", help="its channel (default: cli)"),
+        argument("--user", default="", metavar="NAME", help="the user who asks"),
+        argument("--unattended", action="store_true", help="as if nobody could be asked"),
+        argument(
+            "--source",
+            action="append",
+            default=[],
+            metavar="SOURCE",
+            help="as if made from outside content of this source, such as web:example.org; may be repeated",
         ),
-        Verb(
-            "explain",
-            "explain what would happen to a call, and by which rule",
-            "policy:explain_call",
-            (
-                argument("tool", metavar="TOOL", help="its id or name, such as read_file"),
-                argument("args", metavar="JSON", nargs="?", default="{}", help="its arguments"),
-                argument(
-                    "--channel", choices=tuple(map(str, Channel)), default="cli", help="its channel (default: cli)"
-                ),
-                argument("--user", default="", metavar="NAME", help="the user who asks"),
-                argument("--unattended", action="store_true", help="as if nobody could be asked"),
-                argument(
-                    "--source",
-                    action="append",
-                    default=[],
-                    metavar="SOURCE",
-                    help="as if made from outside content of this source, such as web:example.org; may be repeated",
-                ),
-                PROJECT,
-            ),
-        ),
-        Verb(
-            "trust",
-            "trust a project's rules, as they are now",
-            "policy:trust_project_rules",
-            (_FOLDER,),
-            speaks_for_a_person=True,
-        ),
-        Verb(
-            "untrust",
-            "stop trusting a project's rules, even if their file is gone",
-            "policy:untrust_project_rules",
-            (_FOLDER,),
-        ),
+        PROJECT,
+    ),
+    verb(
+        "trust",
+        "trust a project's rules, as they are now",
+        "policy:trust_project_rules",
+        _FOLDER,
+        speaks_for_a_person=True,
+    ),
+    verb(
+        "untrust",
+        "stop trusting a project's rules, even if their file is gone",
+        "policy:untrust_project_rules",
+        _FOLDER,
     ),
 )
 
@@ -186,89 +144,88 @@ _NO_VALUE = (
     "not repeated here; if it was a secret, replace it at its provider."
 )
 
-SECRETS = Group(
+SECRETS = group(
     "secrets",
     "keys and passwords, encrypted",
-    (
-        Verb(
-            "set",
-            "store a value under a name, or a new version of it",
-            "secrets:set_secret",
-            (_SECRET, *_SCOPE, _VALUE),
-            more="Type the value, which is not shown, or pipe it in with --stdin.",
-            discreet=_NO_VALUE,
-        ),
-        Verb("list", "list the names, their scopes, and when they changed", "secrets:list_secrets"),
-        Verb(
-            "rm",
-            "remove a secret",
-            "secrets:remove_secret",
-            (_SECRET, *_SCOPE, argument("--yes", action="store_true", help="don't ask back")),
-            discreet=_NO_VALUE,
-        ),
-        Verb(
-            "rotate",
-            "replace one value; without a name, encrypt all of them with a new key",
-            "secrets:rotate",
-            (argument("name", metavar="NAME", nargs="?", help="the secret (default: all)"), *_SCOPE, _VALUE),
-            discreet=_NO_VALUE,
-        ),
-        Verb(
-            "protect",
-            "choose what opens the vault, in place of what opens it now",
-            "secrets:protect",
-            (
-                argument(
-                    "--with",
-                    dest="ways",
-                    action="append",
-                    required=True,
-                    metavar="WAY",
-                    help="keyfile, passphrase or keyring; may be repeated: any of them then opens it",
-                ),
-                _PASSPHRASE,
-            ),
-            discreet=_NO_VALUE,
-        ),
-        Verb(
-            "export",
-            "write all secrets into a file protected by a passphrase",
-            "secrets:export_secrets",
-            (argument("file", metavar="FILE", help="a new file"), _PASSPHRASE),
-            discreet=_NO_VALUE,
-        ),
-        Verb(
-            "import",
-            "store all secrets of an exported file",
-            "secrets:import_secrets",
-            (
-                argument("file", metavar="FILE", help="as ozzie secrets export wrote it"),
-                argument("--replace", action="store_true", help="overwrite values that differ"),
-                _PASSPHRASE,
-            ),
-            discreet=_NO_VALUE,
-        ),
-        Verb(
-            "unlock",
-            "let the running gateway use a vault that has a passphrase",
-            "secrets:unlock",
-            (_PASSPHRASE,),
-            discreet=_NO_VALUE,
-        ),
-        Verb("lock", "have the running gateway forget the passphrase", "secrets:lock"),
+    verb(
+        "set",
+        "store a value under a name, or a new version of it",
+        "secrets:set_secret",
+        _SECRET,
+        *_SCOPE,
+        _VALUE,
+        more="Type the value, which is not shown, or pipe it in with --stdin.",
+        discreet=_NO_VALUE,
     ),
+    verb("list", "list the names, their scopes, and when they changed", "secrets:list_secrets"),
+    verb(
+        "rm",
+        "remove a secret",
+        "secrets:remove_secret",
+        _SECRET,
+        *_SCOPE,
+        argument("--yes", action="store_true", help="don't ask back"),
+        discreet=_NO_VALUE,
+    ),
+    verb(
+        "rotate",
+        "replace one value; without a name, encrypt all of them with a new key",
+        "secrets:rotate",
+        argument("name", metavar="NAME", nargs="?", help="the secret (default: all)"),
+        *_SCOPE,
+        _VALUE,
+        discreet=_NO_VALUE,
+    ),
+    verb(
+        "protect",
+        "choose what opens the vault, in place of what opens it now",
+        "secrets:protect",
+        argument(
+            "--with",
+            dest="ways",
+            action="append",
+            required=True,
+            metavar="WAY",
+            help="keyfile, passphrase or keyring; may be repeated: any of them then opens it",
+        ),
+        _PASSPHRASE,
+        discreet=_NO_VALUE,
+    ),
+    verb(
+        "export",
+        "write all secrets into a file protected by a passphrase",
+        "secrets:export_secrets",
+        argument("file", metavar="FILE", help="a new file"),
+        _PASSPHRASE,
+        discreet=_NO_VALUE,
+    ),
+    verb(
+        "import",
+        "store all secrets of an exported file",
+        "secrets:import_secrets",
+        argument("file", metavar="FILE", help="as ozzie secrets export wrote it"),
+        argument("--replace", action="store_true", help="overwrite values that differ"),
+        _PASSPHRASE,
+        discreet=_NO_VALUE,
+    ),
+    verb(
+        "unlock",
+        "let the running gateway use a vault that has a passphrase",
+        "secrets:unlock",
+        _PASSPHRASE,
+        discreet=_NO_VALUE,
+    ),
+    verb("lock", "have the running gateway forget the passphrase", "secrets:lock"),
 )
 
-CONFIG = Group(
+CONFIG = group(
     "config",
     "the configuration",
-    (
-        Verb(
-            "trust",
-            "trust a project's configuration, as it is now",
-            "trust:trust_project",
-            (_FOLDER,),
-            speaks_for_a_person=True,
-        ),
+    verb(
+        "trust",
+        "trust a project's configuration, as it is now",
+        "trust:trust_project",
+        _FOLDER,
+        speaks_for_a_person=True,
     ),
 )
