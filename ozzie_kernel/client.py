@@ -63,6 +63,25 @@ class _Followed:
     subscription: str = ""
 
 
+async def open_websocket(url: str, token: str) -> "WebSocketClientConnection":
+    """Open the WebSocket of a gateway at `url`. Raises Unavailable if no gateway answers there."""
+    # These take 50 ms to load: not before the kernel has said that it is ready.
+    from tornado.httpclient import HTTPClientError, HTTPRequest
+    from tornado.websocket import websocket_connect
+
+    request = HTTPRequest(
+        f"ws{url.removeprefix('http')}ozzie/api/ws",
+        headers={"Authorization": f"token {token}"},
+        connect_timeout=CONNECT_TIMEOUT_S,
+        # A loopback address that came with the token from a private file.
+        validate_cert=False,
+    )
+    try:
+        return await websocket_connect(request, max_message_size=MAX_MESSAGE_BYTES)
+    except (OSError, HTTPClientError, TimeoutError) as error:
+        raise Unavailable(f"Ozzie's gateway does not answer: {error}.", code="gateway.unreachable") from None
+
+
 class GatewayClient:
     """One connection. `connect` opens it; after `GatewayLost` open another."""
 
@@ -81,22 +100,7 @@ class GatewayClient:
 
         Raises Unavailable if no gateway answers there.
         """
-        # These take 50 ms to load: not before the kernel has said that it is ready.
-        from tornado.httpclient import HTTPClientError, HTTPRequest
-        from tornado.websocket import websocket_connect
-
-        request = HTTPRequest(
-            f"ws{url.removeprefix('http')}ozzie/api/ws",
-            headers={"Authorization": f"token {token}"},
-            connect_timeout=CONNECT_TIMEOUT_S,
-            # A loopback address that came with the token from a private file.
-            validate_cert=False,
-        )
-        try:
-            connection = await websocket_connect(request, max_message_size=MAX_MESSAGE_BYTES)
-        except (OSError, HTTPClientError, TimeoutError) as error:
-            raise Unavailable(f"Ozzie's gateway does not answer: {error}.", code="gateway.unreachable") from None
-        return cls(connection)
+        return cls(await open_websocket(url, token))
 
     @property
     def closed(self) -> bool:

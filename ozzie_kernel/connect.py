@@ -94,11 +94,7 @@ async def connect(
     Raises Unavailable with a hint, and Refused with the gateway's error.
     """
     noted = "" if choice.again else await asyncio.to_thread(noted_session, session_name)
-
-    async def link(handshake: Handshake) -> Link:
-        return await _link(handshake, kernel_id, session_name, noted, choice)
-
-    return await reach(link, env)
+    return await reach(lambda handshake: _link(handshake, kernel_id, session_name, noted, choice), env)
 
 
 async def reach(use: Callable[[Handshake], Awaitable[T]], env: Mapping[str, str] = os.environ) -> T:

@@ -5,12 +5,10 @@ import sys
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 
-from ozzie_server_ext.cli.http import Object, get, items, post
+from ozzie_server_ext.cli.http import Object, expect_id, get, items, post
 from ozzie_server_ext.cli.sessions import find_session
 from ozzie_server_ext.cli.terminal import agreed, local_time, print_json, print_result
 from ozzie_server_ext.domain.approvals import SESSION_S
-from ozzie_server_ext.domain.errors import NotFound
-from ozzie_server_ext.domain.ids import is_ulid
 from ozzie_server_ext.render.console import quoted_lines
 from ozzie_server_ext.render.questions import EFFECTS, IN_PAGE, NEEDS, NOT_KNOWN, RISKS, second_model, undo_words
 from ozzie_server_ext.render.text import LINE_WIDTH, elapsed, folded, visible_label, visible_proof, wrapped
@@ -31,9 +29,13 @@ def state_words(approval: Object) -> str:
     at = _moment(approval["answered_at"])
     match approval["status"]:
         case "pending":
-            return f"asked {_ago(approval['requested_at'])} ago, {_left(approval['expires_at'])} left"
+            now = datetime.now(UTC)
+            since = now - datetime.fromisoformat(approval["requested_at"])
+            left = datetime.fromisoformat(approval["expires_at"]) - now
+            return f"asked {elapsed(since.total_seconds())} ago, {elapsed(left.total_seconds())} left"
         case "granted":
-            return f"{_granted(approval)} by {_who(approval)}, {at}{_in_force(approval)}"
+            extent = "for the session" if approval["extent"] == "session" else "once"
+            return f"Approved {extent} by {_who(approval)}, {at}{_in_force(approval)}"
         case "rejected":
             return f"Rejected by {_who(approval)}, {at}"
         case _:
@@ -149,10 +151,6 @@ def _who(approval: Object) -> str:
     return second_model(by) if approval["way"] == "model" else f"{by} in {_PLACES[approval['way']]}"
 
 
-def _granted(approval: Object) -> str:
-    return "Approved for the session" if approval["extent"] == "session" else "Approved once"
-
-
 def _in_force(approval: Object) -> str:
     if approval["why"]:
         return ", since taken back" if approval["why"] == "revoked" else ", void: the call would do something else"
@@ -175,14 +173,6 @@ def _moment(text: str | None) -> str:
     """Return the time of day, with the date unless it is today; "" for None."""
     here = datetime.now(UTC).astimezone().strftime("%Y-%m-%d ")
     return local_time(text).removeprefix(here)
-
-
-def _ago(text: str) -> str:
-    return elapsed((datetime.now(UTC) - datetime.fromisoformat(text)).total_seconds())
-
-
-def _left(text: str) -> str:
-    return elapsed((datetime.fromisoformat(text) - datetime.now(UTC)).total_seconds())
 
 
 def list_approvals(options: argparse.Namespace) -> int:
@@ -281,15 +271,10 @@ def _unredacted(approval: Object) -> Object:
 
 
 def _answer(approval_id: str, verb: str, body: Object) -> None:
-    _expect_id(approval_id)
+    expect_id(approval_id, "approval")
     post(f"approvals/{approval_id}/{verb}", body)
 
 
 def _approval(approval_id: str) -> Object:
-    _expect_id(approval_id)
+    expect_id(approval_id, "approval")
     return get(f"approvals/{approval_id}")
-
-
-def _expect_id(text: str) -> None:
-    if not is_ulid(text):
-        raise NotFound(f"There is no approval {visible_label(text)[:40]}.", hint="List them with ozzie approvals list.")

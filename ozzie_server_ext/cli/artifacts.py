@@ -7,11 +7,10 @@ import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from ozzie_server_ext.cli.http import Answered, Object, delete, get, get_bytes, items
+from ozzie_server_ext.cli.http import Answered, Object, delete, expect_id, get, get_bytes, items
 from ozzie_server_ext.cli.sessions import find_session
 from ozzie_server_ext.cli.terminal import agreed, cell, local_time, print_json, print_result
-from ozzie_server_ext.domain.errors import Conflict, Gone, InputError, NotFound, Unavailable
-from ozzie_server_ext.domain.ids import is_ulid
+from ozzie_server_ext.domain.errors import Conflict, Gone, InputError, Unavailable
 from ozzie_server_ext.render.text import byte_count, cut_columns, visible_label, visible_prose
 
 
@@ -19,7 +18,7 @@ def list_artifacts(options: argparse.Namespace) -> int:
     """Print the newest artifacts. Raises NotRunning, or Answered."""
     session_id = find_session(options.session)["id"] if options.session else None
     if options.task:
-        _expect_id(options.task, "task")
+        expect_id(options.task, "task")
     found = list(
         items("artifacts", options.limit, session_id=session_id, task_id=options.task, kind=options.kind or None)
     )
@@ -135,13 +134,8 @@ def _erased_note(artifact: Object) -> str:
 
 
 def _artifact(artifact_id: str) -> Object:
-    _expect_id(artifact_id, "artifact")
+    expect_id(artifact_id, "artifact")
     return get(f"artifacts/{artifact_id}")
-
-
-def _expect_id(text: str, what: str) -> None:
-    if not is_ulid(text):
-        raise NotFound(f"There is no {what} {visible_label(text)[:40]}.", hint=f"List them with ozzie {what}s list.")
 
 
 def _write_new(path: Path, content: bytes) -> None:

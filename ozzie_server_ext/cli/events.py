@@ -2,13 +2,12 @@
 
 import argparse
 import json
-import sys
 from collections.abc import Mapping
 from typing import Any
 
 from ozzie_server_ext.cli.http import Object, get, items
 from ozzie_server_ext.cli.sessions import find_session
-from ozzie_server_ext.cli.terminal import cell, local_time, print_json
+from ozzie_server_ext.cli.terminal import cell, local_time, print_json, print_notice
 from ozzie_server_ext.domain.events import FINAL_TYPES
 from ozzie_server_ext.render.text import cut_end, visible_label
 
@@ -57,12 +56,10 @@ def tail(options: argparse.Namespace) -> int:
     last = max([position, *(record["position"] for record in found)])
     if found and options.task and found[-1]["type"] in FINAL_TYPES:
         return 0
-    follow(last, {name: value for name, value in wanted.items() if value}, lambda frame: show(_record(frame)), _say)
+    follow(
+        last, {name: value for name, value in wanted.items() if value}, lambda frame: show(_record(frame)), print_notice
+    )
     return 0
-
-
-def _say(sentence: str) -> None:
-    print(f"ozzie: {sentence}", file=sys.stderr, flush=True)
 
 
 def _record(event: Mapping[str, Any]) -> Object:

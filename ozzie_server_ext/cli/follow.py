@@ -2,19 +2,18 @@
 
 import asyncio
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from typing import Any
 
-from tornado.httpclient import HTTPClientError, HTTPRequest
-from tornado.websocket import WebSocketClientConnection, WebSocketClosedError, websocket_connect
+from tornado.websocket import WebSocketClientConnection, WebSocketClosedError
 
+from ozzie_kernel.client import open_websocket
 from ozzie_server_ext.cli.http import Answered, Object, handshakes
+from ozzie_server_ext.domain.errors import Unavailable
 from ozzie_server_ext.domain.events import FINAL_TYPES
 from ozzie_server_ext.protocol.frames import EventFrame, Request, Response, decode_frames, encode_frame
-from ozzie_server_ext.protocol.handshake import Handshake
 
 POLL_S = 0.5
-CONNECT_S = 10.0
-MAX_MESSAGE_BYTES = 64 << 20
 
 
 def follow(
@@ -78,21 +77,9 @@ async def _follow(
 async def _connect() -> WebSocketClientConnection | None:
     """Connect to the first gateway that answers."""
     for handshake in handshakes():
-        try:
-            return await websocket_connect(_request(handshake), max_message_size=MAX_MESSAGE_BYTES)
-        except (OSError, HTTPClientError, TimeoutError):
-            continue
+        with suppress(Unavailable):
+            return await open_websocket(handshake.url, handshake.token)
     return None
-
-
-def _request(handshake: Handshake) -> HTTPRequest:
-    return HTTPRequest(
-        f"ws{handshake.url.removeprefix('http')}ozzie/api/ws",
-        headers={"Authorization": f"token {handshake.token}"},
-        connect_timeout=CONNECT_S,
-        # A loopback address that came with the token from a private file.
-        validate_cert=False,
-    )
 
 
 def _event(frame: EventFrame) -> Object:

@@ -14,10 +14,12 @@ from typing import Any, TypeVar
 
 from jupyter_core.paths import jupyter_runtime_dir
 
-from ozzie_server_ext.domain.errors import InputError, OzzieError, Unavailable
+from ozzie_server_ext.domain.errors import InputError, NotFound, OzzieError, Unavailable
+from ozzie_server_ext.domain.ids import is_ulid
 from ozzie_server_ext.domain.paths import home_folder
 from ozzie_server_ext.protocol.handshake import Handshake, find_handshakes
 from ozzie_server_ext.protocol.jsontext import loads_object
+from ozzie_server_ext.render.text import visible_label
 
 T = TypeVar("T")
 
@@ -104,6 +106,12 @@ def items(path: str, count: int, **query: Any) -> Iterator[Object]:
         cursor = page["next"]
         if cursor is None:
             return
+
+
+def expect_id(text: str, what: str) -> None:
+    """Raise NotFound unless `text` is an id, of a task, an approval or an artifact."""
+    if not is_ulid(text):
+        raise NotFound(f"There is no {what} {visible_label(text)[:40]}.", hint=f"List them with ozzie {what}s list.")
 
 
 def _in_query(value: Any) -> Any:

@@ -33,7 +33,7 @@ def check_rules(options: argparse.Namespace) -> int:
         path = Path(options.file).absolute()
         policy = Policy(files=(read(path, content_of(path), registry.find),))
     else:
-        policy = load(find_home(os.environ), _project(options), registry.find)
+        policy = load(find_home(os.environ), Path(options.project or ".").resolve(), registry.find)
     if options.json:
         print_json({"files": [_file(file) for file in policy.files], "ignored": [str(path) for path in policy.ignored]})
         return 0
@@ -57,7 +57,7 @@ def explain_call(options: argparse.Namespace) -> int:
     if tool is None:
         names = ", ".join(each.meta.name for each in registry.all())
         raise NotFound(f"There is no tool {visible_label(options.tool)}.", hint=f"There are: {names}.")
-    project = _project(options)
+    project = Path(options.project or ".").resolve()
     policy = load(find_home(os.environ), project, registry.find)
     caller = Caller(project=str(project), channel=options.channel, user=options.user, attended=not options.unattended)
     reading = Reading(content=_content(options.source), has_read=bool(options.source))
@@ -110,10 +110,6 @@ def untrust_project_rules(options: argparse.Namespace) -> int:
         raise NotFound(f"The rules of {project} are not trusted.", hint="Name the folder that they were trusted for.")
     line = f"{visible_label(str(file))} is no longer used. Its rules forbid nothing any more."
     return print_result({"untrusted": str(file)}, line, as_json=options.json)
-
-
-def _project(options: argparse.Namespace) -> Path:
-    return Path(options.project or ".").resolve()
 
 
 def _checked(tool: Tool, text: str) -> JsonObject:

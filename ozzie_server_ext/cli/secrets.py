@@ -165,9 +165,6 @@ def lock(options: argparse.Namespace) -> int:
     return print_result({"locked": True}, "The vault is locked for the gateway.", as_json=options.json)
 
 
-# --- inside -----------------------------------------------------------------------------------------------
-
-
 def _vault() -> Vault:
     return Vault(find_home(os.environ).secrets, key_folder, SystemClock())
 

@@ -6,7 +6,7 @@ from decimal import Decimal
 
 from ozzie_server_ext.agent.questions import LEAVE, STOP
 from ozzie_server_ext.cli.approvals import commands, heading, question
-from ozzie_server_ext.cli.http import Object, get, items, post
+from ozzie_server_ext.cli.http import Object, expect_id, get, items, post
 from ozzie_server_ext.cli.sessions import find_session
 from ozzie_server_ext.cli.terminal import (
     cell,
@@ -21,8 +21,7 @@ from ozzie_server_ext.cli.terminal import (
 )
 from ozzie_server_ext.domain.approvals import MOST_ASKS, answered
 from ozzie_server_ext.domain.budget import NANO_USD_PER_USD
-from ozzie_server_ext.domain.errors import InputError, NotFound
-from ozzie_server_ext.domain.ids import is_ulid
+from ozzie_server_ext.domain.errors import InputError
 from ozzie_server_ext.domain.tasks import OPEN
 from ozzie_server_ext.protocol.jsontext import loads_object
 from ozzie_server_ext.render.questions import Choice, way_to_answer
@@ -62,7 +61,7 @@ def list_tasks(options: argparse.Namespace) -> int:
 
 def show_task(options: argparse.Namespace) -> int:
     """Print a task with its steps. Raises NotRunning, NotFound."""
-    expect_id(options.task_id)
+    expect_id(options.task_id, "task")
     task = get(f"tasks/{options.task_id}")
     if options.json:
         print_json(task)
@@ -119,7 +118,7 @@ def cancel_task(options: argparse.Namespace) -> int:
 def answer_task(options: argparse.Namespace) -> int:
     """Answer a task's question; without an answer, print it. Raises NotRunning, NotFound, InputError, or Answered if
     the task asks nothing."""
-    expect_id(options.task_id)
+    expect_id(options.task_id, "task")
     question = get(f"tasks/{options.task_id}")["question"]
     if not options.option:
         print_json(question) if options.json else _print_question(options.task_id, question)
@@ -180,12 +179,6 @@ def _amount(text: str, unit: str) -> int:
     raise InputError(f"--amount is a number of {name} above 0.", code="answer.amount")
 
 
-def expect_id(task_id: str) -> None:
-    """Raises NotFound unless `task_id` is a task's id."""
-    if not is_ulid(task_id):
-        raise NotFound(f"There is no task {visible_label(task_id)[:40]}.", hint="List them with ozzie tasks list.")
-
-
 def _step_line(step: Object) -> str:
     took = "" if step["duration_ms"] is None else duration(step["duration_ms"] / 1000)
     if step["error"]:
@@ -203,7 +196,7 @@ def _step_line(step: Object) -> str:
 
 def retry_task(options: argparse.Namespace) -> int:
     """Retry a task. Raises NotRunning, NotFound, or Answered if that is not possible."""
-    expect_id(options.task_id)
+    expect_id(options.task_id, "task")
     retried = post(f"tasks/{options.task_id}/retry", {})
     if options.json:
         print_json(retried)
@@ -230,7 +223,7 @@ def resume_task(options: argparse.Namespace) -> int:
 
 def signal_task(options: argparse.Namespace) -> int:
     """Send an event from outside to a run. Raises NotRunning, NotFound, InputError, or Answered."""
-    expect_id(options.task_id)
+    expect_id(options.task_id, "task")
     event: Object = {"event": options.event, "key": options.key}
     if options.data:
         event["data"] = _object(options.data)
@@ -247,7 +240,7 @@ def update_task(options: argparse.Namespace) -> int:
 
 def _changed(options: argparse.Namespace, operation: str, body: Object, done: str, *lines: str) -> int:
     """Run a REST operation on a task; print the lines, or `done` with the task's id as JSON."""
-    expect_id(options.task_id)
+    expect_id(options.task_id, "task")
     post(f"tasks/{options.task_id}/{operation}", body)
     return print_result({done: options.task_id}, *lines, as_json=options.json)
 

@@ -86,6 +86,11 @@ def print_result(value: Any, *lines: str, as_json: bool) -> int:
     return 0
 
 
+def print_notice(sentence: str) -> None:
+    """Print to standard error, beside a command's output."""
+    print(f"ozzie: {sentence}", file=sys.stderr, flush=True)
+
+
 def cell(value: object, width: int) -> str:
     """Return one line of exactly `width` columns."""
     return padded(cut_columns(visible_label(str(value)), width), width)

@@ -12,7 +12,7 @@ from ozzie_server_ext.tools.changes.trash import all_notes, restore
 
 def list_trash(options: argparse.Namespace) -> int:
     """Print a project's trash, the newest first. Raises ToolFailed."""
-    notes = sorted(all_notes(_project(options)), key=lambda note: note.trashed_at, reverse=True)
+    notes = sorted(all_notes(Path(options.project or ".").resolve()), key=lambda note: note.trashed_at, reverse=True)
     if options.json:
         print_json([asdict(note) for note in notes])
         return 0
@@ -25,10 +25,6 @@ def list_trash(options: argparse.Namespace) -> int:
 
 def restore_from_trash(options: argparse.Namespace) -> int:
     """Move a file back to where it was. Raises ToolFailed if something is there now, Unsettled."""
-    done = restore(_project(options), options.id)
+    done = restore(Path(options.project or ".").resolve(), options.id)
     lines = [f"{visible_label(done.place)} is back.", *map(visible_prose, done.notes)]
     return print_result({"restored": done.place, "notes": list(done.notes)}, *lines, as_json=options.json)
-
-
-def _project(options: argparse.Namespace) -> Path:
-    return Path(options.project or ".").resolve()

@@ -3,13 +3,11 @@
 import argparse
 import contextlib
 import math
-import sys
 import time
 from collections.abc import Iterator
 
-from ozzie_server_ext.cli.http import Object, get, items
-from ozzie_server_ext.cli.tasks import expect_id
-from ozzie_server_ext.cli.terminal import STATES, cell, failure_lines, print_json
+from ozzie_server_ext.cli.http import Object, expect_id, get, items
+from ozzie_server_ext.cli.terminal import STATES, cell, failure_lines, print_json, print_notice
 from ozzie_server_ext.domain.approvals import MOST_ASKS
 from ozzie_server_ext.domain.errors import InputError, NotFound, Unavailable
 from ozzie_server_ext.domain.tasks import FINAL, OPEN
@@ -39,7 +37,7 @@ _MAX_CHILDREN = 100
 
 def wait_for_task(options: argparse.Namespace) -> int:
     """Wait for the end of a task. Raises NotRunning, NotFound, InputError, Answered."""
-    expect_id(options.task_id)
+    expect_id(options.task_id, "task")
     within_s = options.timeout
     if within_s is not None and not (math.isfinite(within_s) and within_s >= 0):
         raise InputError("--timeout is a number of seconds from 0 on.", code="input.timeout")
@@ -57,9 +55,9 @@ def wait_for_task(options: argparse.Namespace) -> int:
     wanted |= {"session_id": task["session_id"]} if task["session_id"] else {"task_id": task["task_id"]}
     left_s = None if until is None else max(until - time.monotonic(), 0.0)
     try:
-        follow(position, wanted, waits.update, _say, until_end_of=task["task_id"], within_s=left_s)
+        follow(position, wanted, waits.update, print_notice, until_end_of=task["task_id"], within_s=left_s)
     except TimeoutError:
-        _say(f"The task has not ended within {within_s:g} s, and goes on.")
+        print_notice(f"The task has not ended within {within_s:g} s, and goes on.")
         _print(get(f"tasks/{task['task_id']}"), as_json=options.json)
         return TIME_OUT
     return _end(get(f"tasks/{task['task_id']}"), as_json=options.json)
@@ -85,7 +83,7 @@ class _Waits:
         found = list(dict.fromkeys(_waits_of(task)))
         for sentence in found:
             if sentence not in self._reported:
-                _say(sentence)
+                print_notice(sentence)
         self._reported = found
 
 
@@ -136,7 +134,3 @@ def _print(task: Object, *, as_json: bool) -> None:
         return
     why = failure_lines(task["error"])[:1] if task["error"] else []
     print("  ".join([STATES[task["status"]], cell(task["title"], 60).rstrip(), *map(visible_label, why)]))
-
-
-def _say(sentence: str) -> None:
-    print(f"ozzie: {sentence}", file=sys.stderr, flush=True)

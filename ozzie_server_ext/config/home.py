@@ -10,59 +10,34 @@ from ozzie_server_ext.domain.errors import Unavailable
 from ozzie_server_ext.domain.paths import home_folder
 
 
+class _Below:
+    """A path below the home folder, as an attribute."""
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+
+    def __get__(self, home: "Home", owner: object = None) -> Path:
+        return home.root / self._path
+
+
 @dataclass(frozen=True, slots=True)
 class Home:
     """`$OZZIE_PATH`, or `~/.ozzie`. Folders are 0700, files 0600."""
 
     root: Path
 
-    @property
-    def config_file(self) -> Path:
-        return self.root / "config.jsonc"
-
-    @property
-    def env_file(self) -> Path:
-        return self.root / ".env"
-
-    @property
-    def soul_file(self) -> Path:
-        return self.root / "SOUL.md"
-
-    @property
-    def policy_file(self) -> Path:
-        return self.root / "policy.jsonc"
-
-    @property
-    def trusted_file(self) -> Path:
-        return self.root / "trusted.json"
-
-    @property
-    def database(self) -> Path:
-        return self.root / "data" / "ozzie.db"
-
-    @property
-    def blobs(self) -> Path:
-        return self.root / "data" / "blobs"
-
-    @property
-    def anchor(self) -> Path:
-        return self.root / "data" / "anchor.json"
-
-    @property
-    def last_check(self) -> Path:
-        return self.root / "data" / "check.json"
-
-    @property
-    def open_notebooks(self) -> Path:
-        return self.root / "run" / "open-notebooks.json"
-
-    @property
-    def secrets(self) -> Path:
-        return self.root / "secrets"
-
-    @property
-    def app_logs(self) -> Path:
-        return self.root / "logs" / "app"
+    config_file = _Below("config.jsonc")
+    env_file = _Below(".env")
+    soul_file = _Below("SOUL.md")
+    policy_file = _Below("policy.jsonc")
+    trusted_file = _Below("trusted.json")
+    database = _Below("data/ozzie.db")
+    blobs = _Below("data/blobs")
+    anchor = _Below("data/anchor.json")
+    last_check = _Below("data/check.json")
+    open_notebooks = _Below("run/open-notebooks.json")
+    secrets = _Below("secrets")
+    app_logs = _Below("logs/app")
 
     def expect_apart(self, project: Path) -> None:
         """Raise Unavailable if tools could reach this folder through the project: rules for the project's files would

@@ -21,23 +21,16 @@ _SHOWN = 40
 """Characters of a value to repeat in an error."""
 
 _KINDS: Mapping[str, str] = {
-    "string_type": "text",
-    "string_unicode": "text",
-    "int_type": "a whole number",
-    "int_parsing": "a whole number",
-    "int_parsing_size": "a whole number",
-    "int_from_float": "a whole number",
-    "float_type": "a number",
-    "float_parsing": "a number",
-    "decimal_type": "a number",
-    "decimal_parsing": "a number",
-    "finite_number": "a number",
-    "bool_type": "true or false",
-    "bool_parsing": "true or false",
-    "tuple_type": "a list",
-    "dict_type": "an object in braces",
-    "model_type": "an object in braces",
-    "model_attributes_type": "an object in braces",
+    error: kind
+    for kind, errors in (
+        ("text", ("string_type", "string_unicode")),
+        ("a whole number", ("int_type", "int_parsing", "int_parsing_size", "int_from_float")),
+        ("a number", ("float_type", "float_parsing", "decimal_type", "decimal_parsing", "finite_number")),
+        ("true or false", ("bool_type", "bool_parsing")),
+        ("a list", ("tuple_type",)),
+        ("an object in braces", ("dict_type", "model_type", "model_attributes_type")),
+    )
+    for error in errors
 }
 """Expected kinds of values, by pydantic's error type."""
 

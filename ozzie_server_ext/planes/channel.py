@@ -208,8 +208,6 @@ class Channel(asyncio.Protocol):
     def connection_lost(self, exc: Exception | None) -> None:
         self._end(f"The connection broke: {exc}." if exc else "The process closed the connection.")
 
-    # --- inside -------------------------------------------------------------------------------------------
-
     def _route(self, message: JsonObject | str, size: int) -> None:
         if isinstance(message, str):
             self._on_event(message)

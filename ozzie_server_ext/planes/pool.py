@@ -116,8 +116,6 @@ class Pool:
         self._stopping = True
         await asyncio.gather(*(member.plane.stop() for member in self._members), *self._ending)
 
-    # --- inside -------------------------------------------------------------------------------------------
-
     def _best(self) -> Channel | None:
         ready = [member for member in self._members if member.plane.connected is not None]
         if not ready:

@@ -237,8 +237,6 @@ class Supervisor:
             await asyncio.wait({self._keeper})
         self._give_up(f"The {self.name} was stopped.")
 
-    # --- inside -------------------------------------------------------------------------------------------
-
     async def _keep_or_give_up(self) -> None:
         try:
             await self._keep()

@@ -264,8 +264,6 @@ class ModelWorker(asyncio.Protocol):
             tokens.forget(provider.oauth2)
         raise AssertionError("the last try returns")
 
-    # --- inside -------------------------------------------------------------------------------------------
-
     async def _prepare(self) -> None:
         started = time.perf_counter()
         try:

@@ -11,28 +11,11 @@ from ozzie_server_ext.web.port import MAX_LINK, MAX_LINKS, MAX_TEXT, web_error
 
 HTML_TYPES = frozenset({"text/html", "application/xhtml+xml"})
 _TEXT_TYPES = frozenset(
-    {
-        "application/csv",
-        "application/ecmascript",
-        "application/graphql",
-        "application/javascript",
-        "application/json",
-        "application/json5",
-        "application/jsonl",
-        "application/markdown",
-        "application/sql",
-        "application/toml",
-        "application/x-javascript",
-        "application/x-latex",
-        "application/x-ndjson",
-        "application/x-python",
-        "application/x-sh",
-        "application/x-tex",
-        "application/x-yaml",
-        "application/xhtml+xml",
-        "application/xml",
-        "application/yaml",
-    }
+    f"application/{name}"
+    for name in (
+        *("csv", "ecmascript", "graphql", "javascript", "json", "json5", "jsonl", "markdown", "sql", "toml"),
+        *("x-javascript", "x-latex", "x-ndjson", "x-python", "x-sh", "x-tex", "x-yaml", "xhtml+xml", "xml", "yaml"),
+    )
 )
 _KNOWN_TYPES = {
     "application/pdf": "a PDF",

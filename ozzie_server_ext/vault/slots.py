@@ -281,8 +281,6 @@ class Door:
             self._opened_by.pop(slot.id, None)
             self._slot_keys.forget(slot)
 
-    # --- inside -------------------------------------------------------------------------------------------
-
     def _open(self, look: Snapshot, kinds: Sequence[SlotKind], ask: Ask | None) -> Snapshot:
         failures: list[OzzieError] = []
         for slot in sorted(look.document.slots, key=lambda slot: _ORDER.index(slot.kind)):

@@ -273,8 +273,6 @@ class Vault:
         # Only now: until the vault was written, the old keys opened it.
         self._door.forget(before)
 
-    # --- inside -------------------------------------------------------------------------------------------
-
     @contextmanager
     def _changing(self, by: str, ask: Ask | None, *, must_exist: bool = False) -> Iterator[Draft]:
         """Hold the lock, and write the draft at the end. An exception leaves the vault unchanged."""
