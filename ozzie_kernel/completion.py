@@ -50,10 +50,10 @@ def names_sessions(line: str) -> bool:
 def completion_reply(start: int, end: int, matches: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """Return the reply to `complete_request`; each match has a `text`, and a `kind` that Lab shows beside it. For a
     model it shows what it stands for, and its tags; the command already says that it is a model."""
-    kinds = [
-        {"start": start, "end": end, "text": match["text"], "type": _beside(match), "signature": ""}
-        for match in matches
-    ]
+    kinds: list[dict[str, Any]] = []
+    for match in matches:
+        kind = (match.get("detail") if match["kind"] == "model" else "") or match["kind"]
+        kinds.append({"start": start, "end": end, "text": match["text"], "type": kind, "signature": ""})
     return {
         "status": "ok",
         "matches": [match["text"] for match in matches],
@@ -61,10 +61,6 @@ def completion_reply(start: int, end: int, matches: Sequence[Mapping[str, Any]])
         "cursor_end": end,
         "metadata": {"_jupyter_types_experimental": kinds},
     }
-
-
-def _beside(match: Mapping[str, Any]) -> str:
-    return (match.get("detail") if match["kind"] == "model" else "") or match["kind"]
 
 
 def shifted(found: JsonObject, by: int) -> dict[str, Any]:

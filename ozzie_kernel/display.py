@@ -77,23 +77,18 @@ class Publisher(Protocol):
 class TurnDisplay(Protocol):
     def show(self, view: TurnView, now: "datetime") -> None:
         """Draw the current state."""
-        ...
 
     def stop(self) -> None:
         """Ask no more questions: the person has stopped the turn."""
-        ...
 
     def finish(self, view: TurnView, graph: GraphView | None = None) -> None:
         """Replace the display by the final form, which includes the steps of a run."""
-        ...
 
     def graph(self, view: GraphView, now: "datetime", *, is_final: bool) -> None:
         """Draw a workflow's progress; the last time after its turn has finished."""
-        ...
 
     def problem(self, data: dict[str, str]) -> None:
         """Show the error that ended the turn's display: in its place, or below it once it is finished."""
-        ...
 
 
 class CellDisplay(TurnDisplay, Protocol):

@@ -26,7 +26,10 @@ def cost_page(costs: JsonObject) -> list[Block]:
     """Return a table of the turns, with sums. An unknown price is never shown as zero."""
     turns = objects(costs["turns"])
     session, today = _spent(costs["session"]), _spent(costs["today"])
-    rows = [_row(_time(turn["created_at"]), str(turn["title"]), _how(turn), _spent(turn["spent"])) for turn in turns]
+    rows: list[tuple[str, ...]] = []
+    for turn in turns:
+        at = datetime.fromisoformat(str(turn["created_at"])).astimezone()
+        rows.append(_row(f"{at:%H:%M}", str(turn["title"]), _how(turn), _spent(turn["spent"])))
     rows.append(_row("", "This session", "", session))
     rows.append(_row("", "All sessions today", "", today))
     table = Table(
@@ -83,10 +86,6 @@ def _money(spent: Mapping[str, Any]) -> str:
 
 def _spent(value: Any) -> dict[str, Any]:
     return {"input_tokens": 0, "output_tokens": 0, "cost": 0, "cost_known": True, **value}
-
-
-def _time(text: Any) -> str:
-    return datetime.fromisoformat(str(text)).astimezone().strftime("%H:%M")
 
 
 COST = Magic(
@@ -206,7 +205,8 @@ def skills_page(found: JsonObject) -> list[Block]:
     """Return the skills that can be run, then why others are not used."""
     every = objects(found["skills"])
     rows = [(Command(f"%run {each['called']}"), str(each["description"])) for each in every if each["used"]]
-    wrong: list[Sequence[Inline]] = [(_why(each),) for each in every if not each["used"]]
+    unused = [each for each in every if not each["used"]]
+    wrong: list[Sequence[Inline]] = [(f"{each['problem']} {each['hint']}".strip(),) for each in unused]
     page: list[Block] = [Table(heads=("Run it", "What it does"), rows=rows, flexible=frozenset({0, 1}))]
     if not rows:
         page = [
@@ -215,10 +215,6 @@ def skills_page(found: JsonObject) -> list[Block]:
     if wrong:
         page += [paragraph("Not used:"), Bullets(wrong)]
     return page
-
-
-def _why(skill: JsonObject) -> str:
-    return " ".join(filter(None, [str(skill["problem"]), str(skill["hint"])]))
 
 
 async def _run(argument: str, host: Host) -> Sequence[Block]:

@@ -211,7 +211,7 @@ class Runner:
     # --- the gateway --------------------------------------------------------------------------------------
 
     async def _connect(self, choice: SessionChoice) -> Link:
-        return await connect(self._ident, _session_name(), choice=choice)
+        return await connect(self._ident, os.environ.get("JPY_SESSION_NAME", ""), choice=choice)
 
     async def ask(self, method: str, params: Mapping[str, Any] | None = None, *, as_user: bool = False) -> JsonObject:
         """See `magic.Host`."""
@@ -267,10 +267,6 @@ class Runner:
         if not done:
             asking.cancel()  # not awaited: cancelling a request to a silent gateway takes seconds
         return asking.result() if done and asking.exception() is None else {}
-
-
-def _session_name() -> str:
-    return os.environ.get("JPY_SESSION_NAME", "")
 
 
 def _is_unattended(cell_id: str | None, allow_stdin: bool) -> bool:

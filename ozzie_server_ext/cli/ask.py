@@ -21,7 +21,6 @@ from ozzie_server_ext.cli.terminal import failure_lines, for_terminal, standard_
 from ozzie_server_ext.domain.errors import InputError, OzzieError
 from ozzie_server_ext.domain.json import Json, JsonObject
 from ozzie_server_ext.protocol.frames import EventFrame
-from ozzie_server_ext.protocol.handshake import Handshake
 from ozzie_server_ext.protocol.jsontext import InvalidJson, loads_object
 from ozzie_server_ext.protocol.made_from import content_in
 from ozzie_server_ext.render.console import ConsoleWriter
@@ -42,25 +41,23 @@ def ask_in(message: str, *, session: str, model: str, as_json: bool, schema: Jso
     """Send a message and print the answer; return 0 if the turn succeeded. `-` reads the message from standard input.
     With a `schema`, print a JSON value that fits it. Raises OzzieError."""
     text = standard_input("The message") if message == "-" else message
-    params: JsonObject = {"content": text, "model": model, "answer_schema": schema}
-    view = asyncio.run(_ask(params, session, quiet=as_json or schema is not None))
-    if as_json:
-        print(json.dumps(_summary(view, is_value=schema is not None)))
-    elif schema is not None:
-        _print_value(view)
-    return 0 if view.status == "Done" else 1
+    return _turn({"content": text, "model": model, "answer_schema": schema}, session, as_json=as_json)
 
 
 def run_in(name: str, words: Sequence[str], *, session: str, model: str, as_json: bool) -> int:
     """Run a skill and print its progress; return 0 if it succeeded. Raises OzzieError."""
-    params: JsonObject = {
-        "content": " ".join(["%run", name, *words]),
-        "model": model,
-        "skill": {"name": name, "words": list(words)},
-    }
-    view = asyncio.run(_ask(params, session, quiet=as_json))
+    skill: JsonObject = {"name": name, "words": list(words)}
+    params: JsonObject = {"content": " ".join(["%run", name, *words]), "model": model, "skill": skill}
+    return _turn(params, session, as_json=as_json)
+
+
+def _turn(params: JsonObject, session: str, *, as_json: bool) -> int:
+    has_schema = params.get("answer_schema") is not None
+    view = asyncio.run(_ask(params, session, quiet=as_json or has_schema))
     if as_json:
-        print(json.dumps(_summary(view, is_value=False)))
+        print(json.dumps(_summary(view, is_value=has_schema)))
+    elif has_schema:
+        _print_value(view)
     return 0 if view.status == "Done" else 1
 
 
@@ -73,7 +70,7 @@ class _Gateway:
     async def client(self) -> GatewayClient:
         """Return an open connection. Raises OzzieError."""
         if self._client is None or self._client.closed:
-            self._client = await reach(_connect)
+            self._client = await reach(lambda found: GatewayClient.connect(found.url, found.token))
         return self._client
 
     async def request(self, method: str, params: JsonObject) -> JsonObject:
@@ -86,10 +83,6 @@ class _Gateway:
     async def close(self) -> None:
         if self._client is not None:
             await self._client.close()
-
-
-async def _connect(handshake: Handshake) -> GatewayClient:
-    return await GatewayClient.connect(handshake.url, handshake.token)
 
 
 def _schema(path: Path) -> JsonObject:

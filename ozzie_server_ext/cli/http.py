@@ -75,7 +75,8 @@ def get(path: str, *, timeout_s: float = TIMEOUT_S, **query: Any) -> Object:
 
     Raises NotRunning, Silent, or Answered.
     """
-    given = {name: _in_query(value) for name, value in query.items() if value is not None}
+    given = {name: value for name, value in query.items() if value is not None}
+    given |= {name: str(value).lower() for name, value in given.items() if isinstance(value, bool)}
     return _request(f"{path}?{urllib.parse.urlencode(given, doseq=True)}" if given else path, None, timeout_s, ask_at)
 
 
@@ -112,10 +113,6 @@ def expect_id(text: str, what: str) -> None:
     """Raise NotFound unless `text` is an id, of a task, an approval or an artifact."""
     if not is_ulid(text):
         raise NotFound(f"There is no {what} {visible_label(text)[:40]}.", hint=f"List them with ozzie {what}s list.")
-
-
-def _in_query(value: Any) -> Any:
-    return str(value).lower() if isinstance(value, bool) else value
 
 
 def _request(path: str, body: bytes | None, timeout_s: float, send: Callable[..., T]) -> T:

@@ -82,7 +82,8 @@ def words(item: Any) -> str:
         case "union_tag_invalid":
             return f"must be one of {context['expected_tags']}; it is {context['tag'][:_SHOWN]!r}."
         case _:
-            return f"{_bound(item['type'], context) or _lowered(item['msg'])}{_given(item)}."
+            message = item["msg"]
+            return f"{_bound(item['type'], context) or message[0].lower() + message[1:]}{_given(item)}."
 
 
 _BOUNDS: Mapping[str, str] = {
@@ -102,10 +103,6 @@ def _bound(kind: str, context: Mapping[str, Any]) -> str:
 
 def _plain(value: Any) -> str:
     return str(int(value)) if isinstance(value, int | float | Decimal) and value == int(value) else str(value)
-
-
-def _lowered(message: str) -> str:
-    return f"{message[0].lower()}{message[1:]}"
 
 
 def _given(item: Any) -> str:

@@ -41,9 +41,7 @@ def main(argv: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(
         prog="ozzie worker", description="Serve a model to other programs, in the worker protocol, at a Unix socket."
     )
-    parser.add_argument(
-        "--socket", type=_path, default=Path(DEFAULT_SOCKET), metavar="PATH", help=f"default: {DEFAULT_SOCKET}"
-    )
+    parser.add_argument("--socket", default=DEFAULT_SOCKET, metavar="PATH", help=f"default: {DEFAULT_SOCKET}")
     parser.add_argument("--model", default="", metavar="NAME", help="default: models.default of the configuration")
     options = parser.parse_args(argv)
     status = 0
@@ -58,7 +56,7 @@ def main(argv: list[str] | None = None) -> None:
         _open(vault, registry, options.model)
         choice = _choice(registry, options.model)
         _keep_environment()
-        asyncio.run(_serve(config, registry, choice, options.socket))
+        asyncio.run(_serve(config, registry, choice, Path(os.path.expanduser(options.socket)).absolute()))
     except OzzieError as error:
         sys.stderr.write("\n".join(part for part in (str(error), error.hint) if part) + "\n")
         status = 1
@@ -80,10 +78,6 @@ def _configuration() -> Config:
         ) from None
     except FileNotFoundError:
         raise Unavailable("This folder no longer exists.", hint="Change to another one.", code="folder.gone") from None
-
-
-def _path(text: str) -> Path:
-    return Path(os.path.expanduser(text)).absolute()
 
 
 def _open(vault: Vault, registry: ModelRegistry, name: str) -> None:
