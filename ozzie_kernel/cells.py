@@ -59,16 +59,16 @@ def parse(text: str) -> Cell:
     if found := _CELL_MAGIC.fullmatch(first.rstrip()):
         if found[1] == "python":
             return Python(rest)
-        return Mistake(f"There is no cell magic %%{found[1]}. There is %%python; the others are listed by %help.")
+        return Mistake(f"There is no cell magic %%{found[1]}. There is only %%python; %help lists the % commands.")
     lines = [line.strip() for line in stripped.splitlines() if line.strip()]
     matches = [_MAGIC.fullmatch(line) for line in lines]
     if not lines or matches[0] is None:
         return Turn(text)
     found_magics = tuple(Magic(match[1], (match[2] or "").strip()) for match in matches if match is not None)
     if len(found_magics) < len(lines):
-        return Mistake("A cell holds either magics, one a line, or a message. Put the message into a cell of its own.")
+        return Mistake("A cell holds either magics, one a line, or a message. Put the message into a separate cell.")
     if any(magic.name == RUN for magic in found_magics):
-        return _run(lines[0], found_magics[0]) if len(lines) == 1 else Mistake("Put %run into a cell of its own.")
+        return _run(lines[0], found_magics[0]) if len(lines) == 1 else Mistake("Put %run into a separate cell.")
     return found_magics
 
 

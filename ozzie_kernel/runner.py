@@ -38,7 +38,7 @@ async def announcements(link: Link, cell_id: str) -> list[Paragraph]:
     if link.copy_of:
         notes.append(
             paragraph(
-                "This notebook is a copy. It goes on in a session of its own, which knows what was said in ",
+                "This notebook is a copy. It has its own session, with all messages of ",
                 Strong(link.copy_of),
                 " up to now.",
             )
@@ -60,15 +60,15 @@ def _ran_before(earlier: Mapping[str, Any]) -> Paragraph:
     times = "once" if turns == 1 else f"{turns:,} times"
     return paragraph(
         f"Cells of this notebook ran {times} before, last on {last:%Y-%m-%d} at {last:%H:%M}. ",
-        "Running one again asks anew, as a further turn",
+        "Running one again makes a new turn",
         *_repeated(earlier["effects"]),
     )
 
 
 def _repeated(effects: Mapping[str, int]) -> list[Inline]:
     if not effects:
-        return ["; none of them changed anything, so nothing is changed twice."]
-    named: list[Inline] = ["; what may be done a second time: "]
+        return ["; none of them changed anything."]
+    named: list[Inline] = ["; these actions may be repeated: "]
     for index, (name, count) in enumerate(effects.items()):
         named += [*([", "] if index else []), Command(name), *([f" ({count} times)"] if count > 1 else [])]
     return [*named, "."]

@@ -60,8 +60,8 @@ async def _list(rest: str, host: Host) -> list[Block]:
             code="magic.usage",
         )
     archived = rest == "archived"
-    asked = {"limit": MOST_LISTED + 1, "archived": archived}
-    found = objects((await host.ask("session.list", asked, as_user=True))["items"])
+    query = {"limit": MOST_LISTED + 1, "archived": archived}
+    found = objects((await host.ask("session.list", query, as_user=True))["items"])
     if not found:
         return [paragraph("There is no archived session." if archived else "There is no session yet.")]
     page: list[Block] = [session_table(found[:MOST_LISTED], (await host.link()).session_id)]

@@ -192,11 +192,11 @@ def status(options: argparse.Namespace) -> int:
     if health["vault_warning"]:
         print(visible_prose(health["vault_warning"]))
     if health["config_error"]:
-        print(f"The configuration was not taken:\n{visible_prose(health['config_error'])}")
+        print(f"The configuration was rejected:\n{visible_prose(health['config_error'])}")
     for file in health["ignored_config"]:
         print(f"{file} is not used: nobody has trusted it yet (ozzie config trust).")
     if health["policy_error"]:
-        print(f"The rules were not taken, so no tool runs:\n{visible_prose(health['policy_error'])}")
+        print(f"The rules were rejected, so no tool runs:\n{visible_prose(health['policy_error'])}")
     for warning in health["policy_warnings"]:
         print(visible_prose(warning))
     for file in health["ignored_policy"]:

@@ -161,7 +161,7 @@ class _Parser:
             value: str = json.loads(match.group())
             value.encode()
         except ValueError:
-            raise self.error("this text has an escape that is no character.") from None
+            raise self.error("this text has an invalid escape.") from None
         self.at = match.end()
         return value
 

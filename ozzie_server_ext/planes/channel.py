@@ -131,7 +131,7 @@ class Channel(asyncio.Protocol):
 
     @property
     def aborting(self) -> int:
-        """Number of calls that were told to end and have not done so."""
+        """Number of aborted calls that have not ended yet."""
         return len(self._aborting)
 
     async def send(self, message: JsonObject) -> None:

@@ -124,7 +124,7 @@ def test_what_nobody_knows_is_not_left_blank() -> None:
         (answered("granted", extent="once"), "Approved once by Ana in the page, "),
         (answered("granted", extent="once", why="changed"), ", void: the call would do something else"),
         (answered("granted", extent="session", why="revoked", way="cli"), "in a terminal, "),
-        (answered("granted", extent="session", why="revoked"), ", taken back"),
+        (answered("granted", extent="session", why="revoked"), ", since taken back"),
         (answered("rejected", way="relay"), "Rejected by Ana in a cell, "),
         (answered("expired", why="time"), ". Nothing was done."),
         (answered("expired", why="changed"), "the call would now do something else."),
