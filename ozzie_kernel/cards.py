@@ -89,8 +89,7 @@ class Buttons:
 
 
 class Cards:
-    """The plain buttons of one turn: none if the page draws cards, and none for questions that the kernel may not
-    answer."""
+    """The plain buttons of one turn: none if the page draws cards, or for what the kernel may not answer."""
 
     def __init__(self, answer: Answer) -> None:
         self._answer = answer

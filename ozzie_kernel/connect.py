@@ -50,15 +50,13 @@ START_WAIT_S = 30.0
 LOST_RACE_WAIT_S = 10.0
 """How long to wait for another gateway that started faster than ours, once ours has ended for it."""
 MAX_KILLED = 3
-"""Restarts after our gateways were killed while starting: the turn itself may be what kills them, and at the third
-death it is given up."""
+"""Restarts after our gateways were killed while starting: the turn itself may be what kills them."""
 POLL_S = 0.05
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SessionChoice:
-    """The session for a kernel: by default its notebook's, else the given one, a new one, or `again`, the one of an
-    earlier connection."""
+    """The session for a kernel: by default its notebook's, else the given one, a new one, or `again` an earlier one."""
 
     session_id: str = ""
     new: bool = False
@@ -77,8 +75,7 @@ class Link:
 
     @asynccontextmanager
     async def as_user(self) -> AsyncIterator[GatewayClient]:
-        """Open a connection that may see every session, as the user may and the kernel's own token may not, for one
-        command. Raises Unavailable."""
+        """Open a connection with the user's rights to all sessions, for one command. Raises Unavailable."""
         client = await GatewayClient.connect(self.handshake.url, self.handshake.token)
         try:
             yield client
@@ -105,8 +102,7 @@ async def reach(use: Callable[[Handshake], Awaitable[T]], env: Mapping[str, str]
     home = home_folder(env, Path.home)
     reap_ended()
     _expect_this_version(home)
-    # An owner without a handshake is just starting, and an attached server takes over from one that stops: waiting is
-    # faster than competing.
+    # An owner without a handshake is starting, and an attached server takes over soon: waiting is faster.
     wait = OWNER_WAIT_S if owner_expected(home) else 0.0
     try:
         return await _try_until(use, home, seconds=wait)

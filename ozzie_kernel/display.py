@@ -23,18 +23,15 @@ if TYPE_CHECKING:
 
 
 MAX_DRAWN = 60
-"""Steps that a widget's live picture shows; longer runs are summed up in a line. A page with our extension draws any
-number itself."""
+"""Steps in a widget's live picture; longer runs get a summary. A page with our extension draws any number."""
 
 CHARACTERS_PER_S = 1_000_000
-"""Drawing speed: each update contains the whole turn, so long ones are drawn less often, or a page would fall
-behind."""
+"""Each update contains the whole turn, so long turns are drawn less often, or a page would fall behind."""
 
 
 @cache
 def _shared_style() -> dict[str, Any]:
-    """The shared default layout and style. Otherwise each widget opens its own comms for them: two of the three
-    messages before a turn is first seen."""
+    """The shared default layout and style: otherwise each widget opens two comms of its own for them."""
     from ipywidgets import Layout
     from ipywidgets.widgets.widget_string import HTMLStyle
 

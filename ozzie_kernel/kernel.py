@@ -211,8 +211,7 @@ class OzzieKernel(ReadingKernel):
                 await (await self._loaded()).prepare()
 
     async def _loaded(self) -> "Runner":
-        """Return the runner, imported in a thread so that the kernel keeps answering. Raises whatever the import
-        raises; the next call tries again."""
+        """Return the runner, imported in a thread. Raises whatever the import raises; the next call tries again."""
         loading = self._loading
         if loading is None:
             shell: Any = self.shell
@@ -275,8 +274,7 @@ class OzzieKernel(ReadingKernel):
 
     # A plain method in the base class, which awaits the result if needed.
     async def do_shutdown(self, restart: bool) -> dict[str, Any]:  # pyright: ignore[reportIncompatibleMethodOverride]
-        """Finish the running turn's cell: the turn goes on in the gateway, and the cell must not look alive for
-        ever."""
+        """Finish the running turn's cell, which must not look alive for ever; the turn goes on in the gateway."""
         if self._loading is not None and self._loading.done() and self._loading.exception() is None:
             leaving = self._loading.result().leave()
             if leaving is not None:
@@ -295,8 +293,7 @@ class OzzieKernel(ReadingKernel):
         self.send_response(self.iopub_socket, msg_type, content)
 
     async def read_line(self, prompt: str) -> str:
-        """Read a line that a person types at the front end. The base class's own way would block the loop, and with it
-        the turn."""
+        """Read a line typed at the front end, without blocking the loop and the turn, as the base class would."""
         session: Any = self.session
         with contextlib.suppress(zmq.ZMQError):
             while True:  # drop replies to earlier questions, which nobody awaits any more
@@ -335,8 +332,8 @@ class OzzieKernel(ReadingKernel):
         return reply
 
     def do_is_complete(self, code: str) -> dict[str, Any]:
-        """A message is complete at the end of its first line, unless that ends with a backslash; a `%%` cell ends with
-        an empty line."""
+        """A message ends with its first line, unless that ends with a backslash; a `%%` cell ends with an empty
+        line."""
         if (code.startswith("%%") and not code.endswith("\n\n")) or code.endswith("\\"):
             return {"status": "incomplete", "indent": ""}
         return {"status": "complete"}

@@ -28,8 +28,7 @@ class Parameters:
         self._variables[name] = value
 
     def fill(self, text: str) -> str:
-        """Replace `{name}` of known parameters by their values. Other braces stay, and values are not expanded
-        again."""
+        """Replace `{name}` of known parameters by their values, once; other braces stay."""
         return _PLACE.sub(lambda place: shown(self.values[place[1]]) if place[1] in self.values else place[0], text)
 
 

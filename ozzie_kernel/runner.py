@@ -185,8 +185,7 @@ class Runner:
             display.note(note)
 
     def _display(self, cell_id: str, allow_stdin: bool) -> CellDisplay:
-        """Choose the display: Lab and Notebook send a cell id; a console sends none but has a keyboard; nbclient has
-        neither."""
+        """Choose the display: Lab sends a cell id, a console has a keyboard, nbclient has neither."""
         if cell_id:
             return WidgetDisplay(self._publisher, str(uuid.uuid4()), self._answers())
         if _is_unattended(cell_id, allow_stdin):

@@ -27,8 +27,7 @@ TICK_S = 1.0
 STOP_WAIT_S = 5.0
 """How long the gateway has to stop a turn and record its end before the cell gives up."""
 MAX_LOST = 5
-"""How often the connection may be lost without a new event of the turn in between; else a feed that always breaks at
-the same place would be requested forever."""
+"""How often the connection may be lost without a new event: else a feed that always breaks would loop forever."""
 
 _STOPPED_LATER = "The turn is stopped as soon as a gateway runs, unless this kernel ends before."
 _STOPPED_IF_SENT = (
@@ -45,8 +44,7 @@ T = TypeVar("T")
 
 
 class CellTurn:
-    """One turn in one cell. `link` is the gateway's current link; after its end, request another. Unless `attended`,
-    nobody is there to answer."""
+    """One turn in one cell. `link` is the gateway's current link. Unless `attended`, nobody is there to answer."""
 
     def __init__(self, link: Link, gateway: Gateway, display: TurnDisplay, *, attended: bool = True) -> None:
         self._link = link
@@ -106,8 +104,7 @@ class CellTurn:
         self._left = True
 
     async def _send(self, text: str, cell_id: str, skill: JsonObject | None) -> JsonObject:
-        """Send the message and return the gateway's answer. Its id is also the task's id: sent again after a lost
-        connection, it is still one message."""
+        """Send the message and return the gateway's answer. Sent twice, it is still one message: it has an id."""
         params = {
             "content": text,
             "cell_id": cell_id,

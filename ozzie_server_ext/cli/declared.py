@@ -15,9 +15,8 @@ class Argument:
 
 @dataclass(frozen=True, slots=True)
 class Verb:
-    """A command. `run` names the function that runs it, as `module:function` in this package; it takes the parsed
-    options and returns the exit status. `more` follows `about` in the command's own help. `aliases` are former names,
-    which still work."""
+    """A command. `run` names its function as `module:function` in this package; it takes the parsed options and returns
+    the exit status. `more` follows `about` in the command's help. `aliases` are former names, which still work."""
 
     name: str
     about: str

@@ -128,8 +128,7 @@ def _request(path: str, body: bytes | None, timeout_s: float, send: Callable[...
 def ask_at(
     handshake: Handshake, path: str, body: bytes | None = None, timeout_s: float = TIMEOUT_S, method: str | None = None
 ) -> Object:
-    """Return the response of this gateway. Raises Answered; OSError, HTTPException or InputError if the responder is no
-    gateway."""
+    """Return this gateway's response. Raises Answered; OSError, HTTPException or InputError from anything else."""
     return loads_object(read_at(handshake, path, body, timeout_s, method), max_bytes=MAX_ANSWER_BYTES)
 
 

@@ -154,8 +154,7 @@ def _choice(option: Object) -> Choice:
 
 
 def _print_approvals(task_id: str) -> None:
-    """Print the pending approvals, the oldest first. If all have expired, print the last: it stands for all, because
-    the task then checks each call again."""
+    """Print the pending approvals, the oldest first; or the last expired one, whose renewal checks all calls again."""
     pending = list(items("approvals", MOST_ASKS, task_id=task_id, status="pending"))
     for approval in reversed(pending or list(items("approvals", 1, task_id=task_id, status="expired"))):
         print("", heading(approval), *question(approval), *commands(approval), sep="\n")

@@ -1,5 +1,4 @@
-"""`ozzie trash`: list the files that `trash_file` moved away, and restore one. Works on the folder, without a
-gateway."""
+"""`ozzie trash`: list the files that `trash_file` moved away, and restore one. It needs no gateway."""
 
 import argparse
 from dataclasses import asdict

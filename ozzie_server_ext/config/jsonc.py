@@ -215,8 +215,7 @@ def content_of(file: Path) -> bytes:
 
 
 def _read(file: Path) -> bytes:
-    """Read a regular file, up to the limit, because untrusted files are read too. Do not wait for a pipe. Raises
-    ConfigError and OSError."""
+    """Read a regular file, up to the limit and without waiting for a pipe. Raises ConfigError and OSError."""
     try:
         with open(file, "rb", opener=lambda name, flags: os.open(name, flags | os.O_NONBLOCK)) as opened:
             if not stat.S_ISREG(os.fstat(opened.fileno()).st_mode):

@@ -31,8 +31,7 @@ ALWAYS_OFFERED = (
     *("read_notebook", "insert_cell", "edit_cell", "undo_cell_edit"),
     *("read_artifact", "read_note", "write_note", "ask_user"),
 )
-"""Tools that every task on files and notebooks needs, that results and errors of other tools suggest next, and that the
-shipped notebooks show."""
+"""Tools that every task on files needs, that other tools' results suggest, and that the shipped notebooks show."""
 
 
 class _Settings(BaseModel):
@@ -213,8 +212,7 @@ MOST_AMOUNT = 1_000_000_000_000
 
 
 class CapabilitySettings(_Settings):
-    """The user's facts about a model, which override litellm's table. `context` and `max_output` are tokens, of the
-    conversation and of one answer."""
+    """The user's facts about a model, which override litellm's table. `context` and `max_output` are in tokens."""
 
     context: int | None = Field(default=None, ge=1)
     max_output: int | None = Field(default=None, ge=1)
@@ -316,8 +314,7 @@ class ModelsSettings(_Settings):
         return (found,) if isinstance(found, str) else found
 
     def providers_of(self, name: str) -> tuple[str, ...]:
-        """Return the providers, including `offline`, that a name stands for, in order and without repetition; none for
-        an unknown name."""
+        """Return the providers and `offline` that a name stands for, in order, each once; none for an unknown name."""
         if name in self.aliases:
             return tuple(dict.fromkeys(each for target in self.targets(name) for each in self.providers_of(target)))
         return (name,) if name in self.providers or name == OFFLINE else ()
@@ -356,8 +353,7 @@ class ModelsSettings(_Settings):
 
 
 class BudgetSettings(_Settings):
-    """Budget limits, and what to do before exceeding them: `ask` a person, `degrade` to the alias `cheap` while that
-    fits and then ask, or `stop` the turn."""
+    """Budget limits, and what to do at them: `ask` a person, `degrade` to the alias `cheap`, then ask, or `stop`."""
 
     former_keys = {"on_breach": "on_exceeded"}
     max_cost_usd: Usd | None = None
@@ -393,8 +389,7 @@ class AgentSettings(_Settings):
 
 
 class ToolsSettings(_Settings):
-    """`max_offered`: how many tools a turn starts with; `always`: those always among them. Unknown names are ignored:
-    their tools may come with a plugin."""
+    """`max_offered`: how many tools a turn starts with; `always`: those always among them, ignoring unknown ones."""
 
     former_keys = {"offer_at_most": "max_offered"}
     max_offered: int = Field(default=40, ge=1, le=1000)

@@ -35,8 +35,7 @@ def child_environment(ours: Mapping[str, str]) -> dict[str, str]:
 
 
 def host_environment(ours: Mapping[str, str]) -> dict[str, str]:
-    """Return the variables for one of the user's own programs: those of a child, and those with the user's identity and
-    folders. It has no terminal to draw on."""
+    """Return the variables for one of the user's own programs: a child's, and the user's identity and folders."""
     theirs = {name: value for name, value in ours.items() if name in _USER_VARIABLES}
     return {**child_environment(ours), **theirs, "TERM": "dumb"}
 
@@ -60,8 +59,7 @@ def become_child(parent: int, *, nice: int) -> None:
 
 
 def tie_to(parent: int, *, sends: signal.Signals = signal.SIGKILL) -> None:
-    """Have the system send us a signal when `parent`, or its thread that started us, ends. Exits if it is gone
-    already."""
+    """Have the system signal us when `parent`, or its thread that started us, ends. Exits if it is gone already."""
     _prctl(_PR_SET_PDEATHSIG, sends)
     if os.getppid() != parent:
         raise SystemExit("The process that started this one is gone.")

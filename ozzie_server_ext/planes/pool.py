@@ -29,8 +29,7 @@ MOST_BY_DEFAULT = 4
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChildState:
-    """A child's state: `ready` for calls or still starting, open `calls`, and the `share` of a core that it used
-    between its last two heartbeats."""
+    """A child's state: `ready` or starting, open `calls`, and the `share` of a core between its last two heartbeats."""
 
     pid: int
     ready: bool

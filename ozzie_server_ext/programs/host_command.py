@@ -122,8 +122,7 @@ def _bytes(text: Json) -> bytes:
 
 
 def _reaped(child: int) -> int | None:
-    """Return the command's exit status (128 + signal if a signal ended it), or None while it runs. Also reap orphans
-    that this process adopted."""
+    """Return the command's exit status (128 + signal number), or None while it runs. Also reap orphans."""
     while True:
         pid, status = os.waitpid(-1, os.WNOHANG)
         if pid == child:

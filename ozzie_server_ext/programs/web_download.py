@@ -231,8 +231,7 @@ class _DeadlineStream(httpcore.NetworkStream):
 
 
 def tls_context(allowance: Allowance) -> ssl.SSLContext:
-    """Return the TLS context: authorities from SSL_CERT_FILE and SSL_CERT_DIR, else Mozilla's list. Host names are
-    always checked."""
+    """Return the TLS context: authorities of SSL_CERT_FILE and SSL_CERT_DIR, else Mozilla's. Names are checked."""
     if allowance.authorities:
         return ssl.create_default_context(cadata=allowance.authorities)
     if os.environ.get("SSL_CERT_FILE") or os.environ.get("SSL_CERT_DIR"):

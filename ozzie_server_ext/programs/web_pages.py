@@ -239,8 +239,7 @@ class _Converter(MarkdownConverter):
 
 
 def markdown_of(root: Tag, link_of: Callable[[str], str], skipped: frozenset[str]) -> str:
-    """Convert to Markdown. `link_of` returns the address for a link, or "" to drop it. Elements named in `skipped` are
-    left out."""
+    """Convert to Markdown, without `skipped` elements. `link_of` returns a link's address, or "" to drop it."""
     text = _Converter(link_of, skipped).process_tag(root, set())
     text = text.replace(f"!{_AFTER_BANG}[", "! [").replace(_AFTER_BANG, "")
     lines: list[str] = []
@@ -356,8 +355,7 @@ _MAX_SNIPPET = 500
 
 
 def duckduckgo(got: Downloaded, engine: str) -> tuple[Hit, ...]:
-    """Parse the results of `html.duckduckgo.com`, in their order. Raises Challenged if it wants to see a person, and
-    NotAnswered if the page has changed."""
+    """Parse the results of `html.duckduckgo.com`. Raises Challenged, and NotAnswered if the page has changed."""
     if got.leads_to:
         raise _changed(engine)
     soup = soup_of(text_of(got))
@@ -405,8 +403,7 @@ def _changed(engine: str) -> OzzieError:
 
 
 def _target(href: str, base: str) -> str:
-    """Return the target of a result, which is in the parameter `uddg` of a redirect through the engine; "" for an
-    advertisement."""
+    """Return a result's target, the parameter `uddg` of the engine's redirect; "" for an advertisement."""
     try:
         parts = urlsplit(href)
     except ValueError:

@@ -120,8 +120,7 @@ class Declared:
 
 
 def expect_text(declared: Declared, head: bytes | None = None) -> None:
-    """Refuse non-text, by the headers or, given a `head`, by the first bytes. The error text is ours, whatever the
-    server called it. Raises NotFetchable."""
+    """Refuse non-text, by the headers or, given a `head`, by its first bytes. Raises NotFetchable in our own words."""
     if head is None:
         kind = _KNOWN_TYPES.get(declared.type) or next(
             (name for beginning, name in _FAMILIES.items() if declared.type.startswith(beginning)), ""
@@ -146,8 +145,7 @@ def type_of(declared: Declared, body: bytes) -> str:
 
 
 def text_of(got: Downloaded) -> str:
-    """Decode a body by its byte-order mark, its header or its own first lines, else as UTF-8. Invalid bytes become
-    U+FFFD."""
+    """Decode a body by its byte-order mark, header or first lines, else as UTF-8. Invalid bytes become U+FFFD."""
     charset = _bom(got.body) or _codec_of(got.charset)
     if not charset and (found := _META.search(got.body[:_META_WITHIN])):
         charset = _codec_of(found[1].decode("ascii"))

@@ -106,8 +106,7 @@ def _choice(registry: ModelRegistry, name: str) -> ModelChoice:
 
 
 def _keep_environment() -> None:
-    """Keep only the variables that the model worker would see: litellm looks for keys in the environment, and would
-    send them."""
+    """Keep only the model worker's variables: litellm would find keys in the others, and send them."""
     kept = child_environment(os.environ)
     os.environ.clear()
     os.environ.update(kept)

@@ -27,8 +27,7 @@ def prepare_process() -> None:
     os.environ["LITELLM_LOCAL_MODEL_COST_MAP"] = "True"
     # In its development mode litellm loads a .env file from the folders above it.
     os.environ["LITELLM_MODE"] = "PRODUCTION"
-    # litellm cuts an answer after 100 equal pieces, but a table row may have as many. The turn bounds an answer's
-    # length.
+    # litellm cuts an answer after 100 equal pieces, as in a table row; the turn bounds answers itself.
     os.environ["REPEATED_STREAMING_CHUNK_LIMIT"] = str(sys.maxsize)
 
 

@@ -29,8 +29,7 @@ _UNEXPECTED = "Got unexpected response from Ollama: "
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """An error response. `status` is 0 if the provider had begun to stream; `body` is empty if the response is not a
-    JSON object."""
+    """An error response: `status` is 0 once streaming has begun, `body` is empty unless it is a JSON object."""
 
     status: int = 0
     headers: Mapping[str, str] = field(default_factory=dict[str, str])
@@ -92,8 +91,7 @@ def _body(response: httpx.Response) -> Mapping[str, Any]:
 
 
 def _literal(text: str) -> Mapping[str, Any]:
-    """Parse Ollama's `{"error": …}` within a stream, which litellm takes for a broken answer and quotes as Python
-    prints it."""
+    """Parse Ollama's `{"error": …}` within a stream, which litellm quotes as Python prints it."""
     try:
         found: Any = ast.literal_eval(text)
     except (ValueError, SyntaxError, MemoryError, RecursionError):
@@ -112,8 +110,7 @@ def _bounded(seconds: float) -> float:
 
 MAX_DETAIL_CHARS = 600
 PIECE = 8
-"""A run of this many characters of a secret counts as part of it; fewer do not, such as the last four by which
-providers name a key."""
+"""A run of this many characters of a secret is masked; shorter ones, such as the last four of a key, are not."""
 
 _MAX_READ_CHARS = 1 << 14
 _MASK = "[key]"
@@ -121,8 +118,7 @@ _KEY_LIKE = re.compile(r"\b(?:sk-|pk-|AIza|gsk_|xai-)[\w-]{6,}|(?<=Bearer )[^\s,
 
 
 def redacted(text: str, provider: Provider) -> str:
-    """Return `text`, bounded, without the provider's secrets and header values and without anything that looks like a
-    key."""
+    """Return `text`, bounded, without the provider's secrets, header values, and anything like a key."""
     text = text[:_MAX_READ_CHARS]
     secrets = [provider.api_key, *provider.headers.values(), unquote(urlsplit(provider.base_url).password or "")]
     if provider.oauth2 is not None:

@@ -31,8 +31,7 @@ _DEFAULT_TAG = ":latest"
 
 
 def facts_of(name: ModelName) -> ModelFacts:
-    """Return the facts in litellm's table. Missing entries are unknown: the table lists the abilities of most models,
-    but few absences."""
+    """Return the facts in litellm's table. Missing entries are unknown: the table lists few absences."""
     entry = entry_of(name)
     if entry is None:
         return ModelFacts()
@@ -114,8 +113,7 @@ def completion_arguments(
     }
     if tools := objects(request.get("tools")):
         arguments["tools"] = [{"type": "function", "function": tool} for tool in tools]
-        # We run tools ourselves. Without this, litellm looks for its own MCP gateway first, and fails if the package
-        # mcp is not installed.
+        # We run tools ourselves. Otherwise litellm looks for its MCP gateway, and fails without the package mcp.
         arguments["_skip_mcp_handler"] = True
     if isinstance(schema := request.get("schema"), dict):
         json_schema: dict[str, Any] = {"name": "answer", "schema": schema}
@@ -178,8 +176,7 @@ def _sendable_name(name: str) -> str:
 
 
 def _sendable_id(call_id: str) -> str:
-    """Return a valid id, always the same for the same input: a call and its result must match, in this request and
-    later ones."""
+    """Return a valid id, always the same for the same input: a call and its result must match."""
     if _ID.fullmatch(call_id):
         return call_id
     return f"call_{hashlib.sha256(call_id.encode()).hexdigest()[:32]}"

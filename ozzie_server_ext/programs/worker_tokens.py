@@ -49,8 +49,7 @@ class Tokens:
     """The tokens of all clients. Concurrent calls for the same token share one request."""
 
     def __init__(self, *, now: Callable[[], float] = time.monotonic) -> None:
-        # Not the wall clock, which may be set; after a sleep of the machine, the provider's refusal shows an expired
-        # token.
+        # Not the wall clock, which may be set. After a sleep of the machine, the provider refuses the token.
         self._now = now
         self._known: dict[ClientCredentials, _Token] = {}
         self._fetching: dict[ClientCredentials, asyncio.Task[_Token]] = {}
@@ -115,8 +114,7 @@ class Tokens:
         return _Token(text, began + lasts - min(MARGIN_S, lasts * MARGIN_SHARE))
 
     async def _ask(self, client: ClientCredentials) -> tuple[int, dict[str, Any]]:
-        """Return status and answer. The client authenticates as in RFC 6749 §2.3.1: by HTTP Basic, or in the body if
-        the server does not accept that."""
+        """Return status and answer. Authenticate by HTTP Basic, else in the body (RFC 6749 §2.3.1)."""
         async with httpx.AsyncClient(timeout=TIMEOUT_S, follow_redirects=False, verify=_authorities()) as http:
             if client.token_url not in self._in_body:
                 status, answer = await _post(http, client, in_body=False)

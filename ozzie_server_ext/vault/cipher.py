@@ -32,8 +32,7 @@ class Argon2:
 
     @property
     def is_bearable(self) -> bool:
-        """Whether a file may name this cost: no weaker than the second option, and not so high that reading the file
-        would take the machine down."""
+        """Whether a file may name this cost: at least the second option, and bearable for a machine."""
         return 3 <= self.passes <= 64 and 1 <= self.lanes <= 16 and (64 << 10) <= self.memory_kib <= (1 << 20)
 
 

@@ -28,8 +28,7 @@ Action: TypeAlias = Literal["set", "replaced", "removed", "imported", "rekeyed",
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Slot:
-    """One way to open the vault: the data key, wrapped by a key stored elsewhere. Only a passphrase has `salt` and
-    `cost`."""
+    """A way to open the vault: the wrapped data key. `salt` and `cost` are a passphrase's; its key lies elsewhere."""
 
     kind: SlotKind
     id: str
@@ -61,8 +60,7 @@ class Record:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Change:
-    """A change, for the log; numbers increase by 1. For changes of the whole vault, `name` and `scope` are empty and
-    `version` is 0."""
+    """A change, for the log, numbered from 1. Of the whole vault: `name` and `scope` are empty, `version` is 0."""
 
     number: int
     name: str

@@ -106,8 +106,7 @@ class SlotKeys:
                 return key
 
     def find(self, slot: Slot, ask: Ask | None = None) -> bytes:
-        """Return a slot's key. Raises KeyGone, NoKeyring, UnsafeFile, and VaultLocked if it needs a passphrase and
-        `ask` is None."""
+        """Return a slot's key. Raises KeyGone, NoKeyring, UnsafeFile, and VaultLocked if nobody can be asked."""
         match slot.kind:
             case "passphrase":
                 if ask is None:
@@ -156,8 +155,7 @@ def _keyring_get(slot: Slot) -> bytes:
 
 
 def _in_keyring(do: Callable[[Any], Any]) -> Any:
-    """Call the system's keyring. Raises NoKeyring, with only the kind of a failure: a backend's message may contain its
-    input."""
+    """Call the system's keyring. Raises NoKeyring without a backend's message, which may contain its input."""
     import keyring  # here, because finding the keyring takes a while
 
     ring: Any = keyring.get_keyring()

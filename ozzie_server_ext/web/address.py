@@ -141,8 +141,7 @@ def redirected(base: Address, location: str) -> str:
 
 
 def joined(base: str, href: str, *, longest: int) -> str:
-    """Return a page's link as an absolute http or https address without fragment; "" if it is something else, too long,
-    or ambiguous."""
+    """Return a link as an absolute http or https address without fragment; "" if it is none, too long, or ambiguous."""
     href = href.strip(" \t\r\n\f")
     if not href or href.startswith("#") or len(href) > 4 * longest:
         return ""
