@@ -53,7 +53,7 @@ _WHOSE = {"session": "This session", "project": "This project", "day": "All sess
 _THEN = {"ask": "then Ozzie asks", "degrade": 'then "cheap" goes on', "stop": "then turns stop"}
 
 
-def _budget_line(budget: JsonObject) -> str:
+def _budget_line(budget: Mapping[str, Any]) -> str:
     """ "Budget: This session has used $0.43 of $5.00 and 1,200 of 50,000 tokens; then Ozzie asks." """
     parts: list[str] = []
     if budget["cost_limit"] is not None:
@@ -62,10 +62,6 @@ def _budget_line(budget: JsonObject) -> str:
         parts.append(f"{int(budget['tokens_used']):,} of {int(budget['tokens_limit']):,} tokens")
     whose, then = _WHOSE[str(budget["scope"])], _THEN[str(budget["on_breach"])]
     return f"Budget: {whose} used {' and '.join(parts)}; {then}."
-
-
-def int(value: Any) -> int:
-    return int(value)
 
 
 def _row(time: str, title: str, how: str, spent: Mapping[str, Any]) -> tuple[str, ...]:

@@ -98,7 +98,7 @@ def test_every_key_and_element_has_its_place() -> None:
         ("{'a': 1}", 1, 2, "expected a key in double quotes"),
         ("{,}", 1, 2, "expected a key"),
         ('{"a": 1,, "b": 2}', 1, 9, "expected a key"),
-        ('{\n  "a": 1,\n  "a": 2\n}', 3, 3, 'the key "a" stands twice'),
+        ('{\n  "a": 1,\n  "a": 2\n}', 3, 3, 'the key "a" appears twice'),
         ("[1", 1, 3, 'expected "," or "]"'),
         ("[1 2]", 1, 4, 'expected "," or "]"'),
         ("[,]", 1, 2, "expected a value, found ',]'"),

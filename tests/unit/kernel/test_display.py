@@ -299,7 +299,7 @@ OVER: list[tuple[list[Frame], list[Frame], str]] = [
     (
         waiting(),
         [(24, "approval.expired", {"approval_id": "01APPROVAL", "why": "changed"})],
-        "It is not asked any more.",
+        "This is no longer asked.",
     ),
     (
         [*BEGINNING, *PUT],
@@ -311,7 +311,7 @@ OVER: list[tuple[list[Frame], list[Frame], str]] = [
         [(24, "prompt.answered", {"prompt_id": "p1", "option": "stop", "by": "Ana"})],
         f"Already answered: Ana at {ANSWERED}.",
     ),
-    ([*BEGINNING, *PUT], [(24, "task.cancelled", {"by": "Ana", "reason": ""})], "It is not asked any more."),
+    ([*BEGINNING, *PUT], [(24, "task.cancelled", {"by": "Ana", "reason": ""})], "This is no longer asked."),
 ]
 """What is asked, how it ends elsewhere, and what is told of that where the prompt still stands."""
 
@@ -389,7 +389,7 @@ async def test_a_person_who_stops_the_turn_or_leaves_is_not_told_of_its_question
 
         assert work.cancelled()
         assert display._asking is None
-        assert "not asked any more" not in printed(page)
+        assert "no longer asked" not in printed(page)
         assert "Approval needed" not in printed(page)
 
 

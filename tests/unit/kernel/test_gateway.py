@@ -243,7 +243,7 @@ async def test_a_delivery_goes_to_a_gateway_that_somebody_else_has_started(
     absent: Absent, answering: Answering, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module, "FIRST_PAUSE_S", 0.01)
-    monkeypatch.setattr(module, "LOOK_LAST_S", 0.01)
+    monkeypatch.setattr(module, "LAST_PAUSE_S", 0.01)
 
     async def can_not_be_started(choice: SessionChoice) -> Link:
         raise Unavailable("The folder can't be used.", code="home.unusable")

@@ -40,7 +40,7 @@ def test_the_file_is_for_its_owner_and_shows_no_name_and_no_value(file: Path) ->
 
 def test_a_file_that_is_there_is_not_written_over(file: Path) -> None:
     before = file.read_bytes()
-    with pytest.raises(BadSecret, match=r"There is a file .*export already\."):
+    with pytest.raises(BadSecret, match=r"The file .*export exists already\."):
         export_to(file, ENTRIES, PASSPHRASE)
 
     assert file.read_bytes() == before
