@@ -216,7 +216,7 @@ def approve(options: argparse.Namespace) -> int:
     to ask at, or Answered if it is too late or an approval can't come from here."""
     extent = "session" if options.session else "once"
     if not options.yes and not _is_confirmed(_approval(options.approval_id), extent):
-        print("Not approved. It still waits for your answer.", file=sys.stderr)
+        print("Not approved; it still waits.", file=sys.stderr)
         return 1
     _answer(options.approval_id, "approve", {"extent": extent})
     if options.json:

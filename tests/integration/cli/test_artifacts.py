@@ -63,7 +63,7 @@ def test_its_content_is_printed_or_written_into_a_new_file(made: tuple[Gateway, 
     assert written.stdout == f"8 bytes written to {target}.\n"
     assert target.read_bytes() == MADE[4][0], "it is not written over"
     assert again.returncode == 1
-    assert "is there already" in again.stderr
+    assert "exists already" in again.stderr
 
 
 @pytest.mark.parametrize("name", ["nonesuch", "01M800000000000000000000ZZ", "../tasks"])

@@ -256,7 +256,7 @@ def test_a_person_can_have_a_gateway_where_a_kernel_or_command_had_started_one(h
         ended = ozzie(home, "gateway", "--stop")
 
     assert before is not None
-    assert "  server   the gateway alone, for a while\n" in told.stdout
+    assert "  server   the gateway alone, temporary\n" in told.stdout
     assert started["owner"] in (before.pid, after.pid)
     assert (health["pid"], health["temporary"]) == (started["pid"], False)
     assert ended.returncode == 0

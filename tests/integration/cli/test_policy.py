@@ -154,7 +154,7 @@ def test_it_is_told_how_a_yes_has_to_come(home: GatewayHome) -> None:
     usual = json.loads(ozzie(home, "policy", "explain", "current_time", "--json").stdout)
 
     assert told[0] == "read_file asks first. Those files are private."
-    assert told[2] == "  a yes has to be given in the page"
+    assert told[2] == "  approval has to be given in the page"
     assert (found["needs"], usual["needs"]) == ("browser", None)
 
 

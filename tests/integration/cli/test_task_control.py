@@ -95,7 +95,7 @@ async def test_what_is_to_be_held_says_so_until_it_is(server: Gateway) -> None:
     told = get(server, f"tasks/{step['task_id']}")
     assert (told["status"], told["pausing"]) == ("WAITING_INPUT", True)
     shown = ozzie(server.home, "tasks", "show", step["task_id"]).stdout
-    assert (shown.startswith("Waiting for you  "), "  pauses   at the end of what it is doing\n" in shown) == (
+    assert (shown.startswith("Waiting for you  "), "  pauses   at the end of its current step\n" in shown) == (
         True,
         True,
     )

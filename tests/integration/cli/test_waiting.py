@@ -128,7 +128,7 @@ def test_a_yes_and_an_answer_are_told_with_the_command_for_them(server: Gateway)
     approval = asked(server, write("w.md"), session="yes")
     with follower(server.home, approval["task_id"]) as process:
         command = f"ozzie approvals show {approval['approval_id']}"
-        assert told(process) == f"ozzie: It waits for your yes: {approval['sentence']} {command}"
+        assert told(process) == f"ozzie: It waits for your approval: {approval['sentence']} {command}"
         ozzie(server.home, "approvals", "reject", approval["approval_id"])
         _, err = process.communicate(timeout=60)
         assert (process.returncode, err) == (0, "")
@@ -158,7 +158,7 @@ def test_what_the_parts_of_a_run_wait_for_is_told_too(server: Gateway) -> None:
     gated = pexpect.spawn(run[0], [*run[1:], "gated"], env=environment, cwd=str(server.home.project), encoding="utf-8")
     (task,) = newest(server, "%run gated")
     with follower(server.home, task) as process:
-        assert told(process).startswith('ozzie: It waits for your yes (the step "gated: Go?"): Go on?')
+        assert told(process).startswith('ozzie: It waits for your approval (the step "gated: Go?"): Go on?')
         (approval,) = get(server, "approvals?status=pending")["items"]
         ozzie(server.home, "approvals", "approve", approval["approval_id"])
         process.communicate(timeout=60)

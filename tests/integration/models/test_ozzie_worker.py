@@ -262,7 +262,7 @@ def test_an_abort_on_another_connection_ends_the_answer(
 
 
 def test_where_nothing_is_configured_the_offline_script_answers_and_says_what_it_is(offline: Running) -> None:
-    assert "no language model" in offline.said
+    assert "not a language model" in offline.said
     answer = offline.ask(offline.session(), "hello")
     assert "Offline script, not a language model." in answer
     assert [state["model"] for state in offline.talk({"type": "status"})] == ["offline"]
