@@ -4,7 +4,7 @@ from ozzie_kernel.ahead import launch_ahead
 
 if __name__ == "__main__":
     launch_ahead()
-    # Only now: these imports are most of a kernel's start.
+    # After that, because these imports are most of a kernel's start.
     from ipykernel.kernelapp import IPKernelApp
 
     from ozzie_kernel.kernel import OzzieKernel

@@ -1,6 +1,6 @@
-"""The gateway that will be needed is started before the kernel loads itself, and the two starts overlap.
+"""Starts the gateway before the kernel loads itself, so that the two starts overlap.
 
-Where one runs, which is nearly always, a kernel loses no time with this: only then the rest is imported.
+Usually a gateway is running: then this costs nothing, because the rest is imported only if needed.
 """
 
 import contextlib
@@ -20,7 +20,7 @@ _ahead: "dict[Path, Launched]" = {}
 
 
 def launch_ahead(env: Mapping[str, str] = os.environ) -> None:
-    """Begin to start a gateway, where none runs. What keeps it from starting is told to whoever connects."""
+    """Start a gateway if none runs. Errors are reported on connecting."""
     with contextlib.suppress(OzzieError):
         home = home_folder(env, Path.home)
         if not owner_alive(home):
@@ -28,7 +28,7 @@ def launch_ahead(env: Mapping[str, str] = os.environ) -> None:
 
 
 def launched_ahead(home: Path) -> "Launched | None":
-    """The gateway of this home that `launch_ahead` began to start, once; None where it has ended since."""
+    """Return, once, the gateway of this home that `launch_ahead` started; None if it has ended since."""
     launched = _ahead.pop(home, None)
     return None if launched is None or launched.ended else launched
 

@@ -1,8 +1,7 @@
-"""Plain buttons for what a turn asks, where the page does not draw its own cards.
+"""Plain buttons for a turn's questions, where the page does not draw its own cards.
 
-Our page draws a card in the cell, of what the gateway says, and answers from there, under the user's identity; the
-kernel has no part in it. A plain button is answered by the kernel, which counts for less: code that runs here could
-press it too.
+Our page draws a card in the cell from the gateway's data, and answers under the user's identity, without the kernel.
+The kernel answers for a plain button, which counts for less: code running here could press it too.
 """
 
 import time
@@ -20,20 +19,20 @@ if TYPE_CHECKING:
 
 MODULE = "@ozzie/labextension"
 HERE_S = 1.5
-"""How long a page has to say that it draws cards, before there are plain buttons."""
+"""How long to wait for a page to say that it draws cards, before showing plain buttons."""
 
 Answer = Callable[[str, JsonObject], None]
-"""Asks a method of the gateway, with its parameters; for any thread."""
+"""Calls a method of the gateway with parameters, from any thread."""
 
 
 @cache
 def _page_class() -> "type[Widget]":
-    """Imported late, as ipywidgets is."""
+    """Return the class of `CardsPage`, defined late because ipywidgets is imported late."""
     from ipywidgets import Widget
     from traitlets import Unicode
 
     class CardsPage(Widget):
-        """Asks a page whether it draws cards: one that has our extension knows this model, and says so."""
+        """Asks a page whether it draws cards: a page with our extension knows this model, and replies."""
 
         _model_name = Unicode("CardsModel").tag(sync=True)
         _model_module = Unicode(MODULE).tag(sync=True)
@@ -46,9 +45,9 @@ def _page_class() -> "type[Widget]":
 
 
 class Buttons:
-    """Buttons of which one may be pressed, once: the label of each, and the parameters of `method` that it sends. With
-    a `hint` there is a line for text, which goes with those buttons that have a parameter `text_as`; unless it
-    `is_optional`, they do nothing before something stands there."""
+    """A row of buttons, of which one may be pressed once: for each, its label and the parameters that it sends to
+    `method`. With a `hint` there is a text field, sent as the parameter `text_as` by buttons that have it; unless it
+    `is_optional`, those do nothing while it is empty."""
 
     def __init__(
         self,
@@ -90,7 +89,7 @@ class Buttons:
 
 
 class Cards:
-    """The plain buttons of one turn: none where the page draws cards, and none for what the kernel may not answer."""
+    """The plain buttons of one turn: none if the page draws cards, or for what the kernel may not answer."""
 
     def __init__(self, answer: Answer) -> None:
         self._answer = answer
@@ -100,7 +99,7 @@ class Cards:
         self._buttons: dict[str, Buttons] = {}
 
     def follow(self, view: TurnView) -> "list[DOMWidget]":
-        """The widgets that stand in the cell for what is asked now, the oldest first."""
+        """Return the widgets for the current questions, the oldest first."""
         asked = {each.approval_id: each for each in view.asked if each.by_kernel and not each.expired}
         question = view.question
         wanted = {*asked, *([question.prompt_id] if question is not None else [])}
@@ -123,14 +122,14 @@ class Cards:
             self._page.close()
 
     def _drawn_by_page(self) -> bool:
-        """Whether the page has said that it draws cards, or may yet say so."""
+        """Return whether the page has said that it draws cards, or may still do so."""
         if self._page is None:
             self._page = _page_class()()
-            self._page.on_msg(self._take)
+            self._page.on_msg(self._receive)
             self._plain_at = time.monotonic() + HERE_S
         return self._is_here or time.monotonic() < self._plain_at
 
-    def _take(self, widget: Any, content: Any, buffers: Any) -> None:
+    def _receive(self, widget: Any, content: Any, buffers: Any) -> None:
         if isinstance(content, dict) and content.get("here"):
             self._is_here = True
 

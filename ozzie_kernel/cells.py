@@ -1,4 +1,4 @@
-"""What a cell says: a turn, magics, or Python. Pure."""
+"""Parsing cells: a turn, a skill run, magics, or Python. Pure."""
 
 import re
 import shlex
@@ -18,7 +18,7 @@ class Turn:
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """A skill to run, in place of a turn; `words` is its input as it was typed, `text` the whole line."""
+    """A skill to run instead of a turn; `words` is its input as typed, `text` the whole line."""
 
     name: str
     words: tuple[str, ...]
@@ -42,7 +42,7 @@ class Python:
 
 @dataclass(frozen=True, slots=True)
 class Mistake:
-    """A cell that is none of these; `sentence` says what to do."""
+    """An invalid cell; `sentence` says what to do."""
 
     sentence: str
 
@@ -53,22 +53,22 @@ RUN = "run"
 
 
 def parse(text: str) -> Cell:
-    """The cell's meaning. Only a `%` with a letter right behind it makes a magic, so "% of sales?" is a question."""
+    """Parse a cell. Only a `%` directly followed by a letter makes a magic, so "% of sales?" is a question."""
     stripped = text.strip()
     first, _, rest = stripped.partition("\n")
     if found := _CELL_MAGIC.fullmatch(first.rstrip()):
         if found[1] == "python":
             return Python(rest)
-        return Mistake(f"There is no cell magic %%{found[1]}. There is %%python; the others are listed by %help.")
+        return Mistake(f"There is no cell magic %%{found[1]}. There is only %%python; %help lists the % commands.")
     lines = [line.strip() for line in stripped.splitlines() if line.strip()]
     matches = [_MAGIC.fullmatch(line) for line in lines]
     if not lines or matches[0] is None:
         return Turn(text)
     found_magics = tuple(Magic(match[1], (match[2] or "").strip()) for match in matches if match is not None)
     if len(found_magics) < len(lines):
-        return Mistake("A cell holds either magics, one a line, or a message. Put the message into a cell of its own.")
+        return Mistake("A cell holds either magics, one a line, or a message. Put the message into a separate cell.")
     if any(magic.name == RUN for magic in found_magics):
-        return _run(lines[0], found_magics[0]) if len(lines) == 1 else Mistake("Put %run into a cell of its own.")
+        return _run(lines[0], found_magics[0]) if len(lines) == 1 else Mistake("Put %run into a separate cell.")
     return found_magics
 
 

@@ -1,4 +1,4 @@
-"""The kernel's end of the WebSocket: requests, responses, and the frames of the turns that it follows."""
+"""The kernel's end of the WebSocket: requests, responses, and the frames of followed turns."""
 
 import asyncio
 import contextlib
@@ -9,14 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from ozzie_server_ext.domain.errors import InputError, OzzieError, Unavailable
 from ozzie_server_ext.domain.json import JsonObject
-from ozzie_server_ext.protocol.frames import (
-    MAX_FRAME_BYTES,
-    EventFrame,
-    Request,
-    Response,
-    decode_frames,
-    encode_frame,
-)
+from ozzie_server_ext.protocol.frames import MAX_FRAME_BYTES, EventFrame, Request, Response, decode_frames, encode_frame
 
 if TYPE_CHECKING:
     from tornado.websocket import WebSocketClientConnection
@@ -32,13 +25,13 @@ class GatewayLost(Unavailable):
     code = "gateway.lost"
 
     def __init__(self, task_id: str = "", *, hint: str = "Run the cell again.") -> None:
-        """With a `task_id`, what was lost is sight of that task, which goes on."""
+        """With a `task_id`, say that this task goes on."""
         kept = f"Your message is kept: the task {task_id} goes on as soon as a gateway runs."
         super().__init__("The connection to Ozzie's gateway ended.", hint=kept if task_id else hint)
 
 
 class GatewaySilent(Unavailable):
-    """The connection stands, and no answer comes."""
+    """The connection is open, but no answer comes."""
 
     code = "gateway.silent"
 
@@ -47,13 +40,13 @@ class GatewaySilent(Unavailable):
 
 
 class TooLong(InputError):
-    """A request is larger than the gateway takes. Sent, it would cost the connection."""
+    """The request is larger than the gateway accepts; sending it would cost the connection."""
 
     code = "input.too_long"
 
     def __init__(self, size: int) -> None:
         super().__init__(
-            f"The message has {size:,} bytes; at most {MAX_FRAME_BYTES:,} are taken.",
+            f"The message has {size:,} bytes; at most {MAX_FRAME_BYTES:,} are allowed.",
             hint="Put the text into a file of the project and name the file.",
         )
 
@@ -64,14 +57,33 @@ class Refused(OzzieError):
 
 @dataclass(slots=True)
 class _Followed:
-    """A task whose frames are wanted; `subscription` is known once the gateway has answered."""
+    """A followed task; `subscription` is known once the gateway has answered."""
 
     frames: "asyncio.Queue[EventFrame | None]" = field(default_factory=asyncio.Queue)
     subscription: str = ""
 
 
+async def open_websocket(url: str, token: str) -> "WebSocketClientConnection":
+    """Open the WebSocket of a gateway at `url`. Raises Unavailable if no gateway answers there."""
+    # These take 50 ms to load: not before the kernel has said that it is ready.
+    from tornado.httpclient import HTTPClientError, HTTPRequest
+    from tornado.websocket import websocket_connect
+
+    request = HTTPRequest(
+        f"ws{url.removeprefix('http')}ozzie/api/ws",
+        headers={"Authorization": f"token {token}"},
+        connect_timeout=CONNECT_TIMEOUT_S,
+        # A loopback address that came with the token from a private file.
+        validate_cert=False,
+    )
+    try:
+        return await websocket_connect(request, max_message_size=MAX_MESSAGE_BYTES)
+    except (OSError, HTTPClientError, TimeoutError) as error:
+        raise Unavailable(f"Ozzie's gateway does not answer: {error}.", code="gateway.unreachable") from None
+
+
 class GatewayClient:
-    """One connection. `connect` makes it; after `GatewayLost` make another."""
+    """One connection. `connect` opens it; after `GatewayLost` open another."""
 
     def __init__(self, connection: "WebSocketClientConnection") -> None:
         self._connection = connection
@@ -86,36 +98,22 @@ class GatewayClient:
     async def connect(cls, url: str, token: str) -> "GatewayClient":
         """Connect to `url`, a server's base with a slash at its end.
 
-        Raises Unavailable where nobody answers there, or not as a gateway.
+        Raises Unavailable if no gateway answers there.
         """
-        # These take 50 ms to load: after the kernel has said that it is ready, and not before.
-        from tornado.httpclient import HTTPClientError, HTTPRequest
-        from tornado.websocket import websocket_connect
-
-        request = HTTPRequest(
-            f"ws{url.removeprefix('http')}ozzie/api/ws",
-            headers={"Authorization": f"token {token}"},
-            connect_timeout=CONNECT_TIMEOUT_S,
-            # The address is this machine's own and came with the token from a private file.
-            validate_cert=False,
-        )
-        try:
-            connection = await websocket_connect(request, max_message_size=MAX_MESSAGE_BYTES)
-        except (OSError, HTTPClientError, TimeoutError) as error:
-            raise Unavailable(f"Ozzie's gateway does not answer: {error}.", code="gateway.unreachable") from None
-        return cls(connection)
+        return cls(await open_websocket(url, token))
 
     @property
     def closed(self) -> bool:
-        """Whether it has ended. It has wherever anything raised GatewayLost."""
+        """Whether the connection has ended, as after every GatewayLost."""
         return self._closed
 
     async def request(
         self, method: str, params: Mapping[str, Any], *, timeout_s: float | None = REQUEST_TIMEOUT_S
     ) -> JsonObject:
-        """The payload of the answer; with a `timeout_s` of None it may come as long as the connection stands.
+        """Send a request and return the response's payload; a `timeout_s` of None waits as long as the connection is
+        open.
 
-        Raises TooLong before anything is sent, Refused with the gateway's own words, GatewayLost, or GatewaySilent.
+        Raises TooLong before anything is sent, Refused with the gateway's error, GatewayLost, or GatewaySilent.
         """
         request_id = str(next(self._ids))
         text = encode_frame(Request(id=request_id, method=method, params=dict(params)))
@@ -135,9 +133,9 @@ class GatewayClient:
         return response.payload
 
     async def follow(self, task_id: str, from_position: int) -> "asyncio.Queue[EventFrame | None]":
-        """The frames of one task from a position on; None in the queue means that the connection ended.
+        """Follow a task from a position on; None in the queue means that the connection ended.
 
-        Behind the task's end the gateway sends no more; `unfollow` it all the same. Raises what `request` raises.
+        The gateway sends nothing after the task's end; `unfollow` it all the same. Raises as `request`.
         """
         followed = self._followed[task_id] = _Followed()
         try:
@@ -149,12 +147,12 @@ class GatewayClient:
         return followed.frames
 
     def unfollow(self, task_id: str, *, ended: bool) -> None:
-        """Forget the task; unless it has `ended`, the gateway is told as well, and its answer not awaited."""
+        """Stop following a task. Unless it has `ended`, tell the gateway, without waiting for the answer."""
         followed = self._followed.pop(task_id, None)
         if followed is not None and not ended:
-            telling = asyncio.ensure_future(self._unsubscribe(followed.subscription))
-            self._unsubscribing.add(telling)
-            telling.add_done_callback(self._unsubscribing.discard)
+            unsubscribing = asyncio.ensure_future(self._unsubscribe(followed.subscription))
+            self._unsubscribing.add(unsubscribing)
+            unsubscribing.add_done_callback(self._unsubscribing.discard)
 
     async def _unsubscribe(self, subscription: str) -> None:
         with contextlib.suppress(OzzieError):
@@ -169,8 +167,8 @@ class GatewayClient:
             raise GatewayLost
         try:
             await self._connection.write_message(text)
-        except Exception:  # tornado raises several kinds for a connection that is going
-            # The reader learns of it some steps of the loop later; who is told that it is lost must not get it again.
+        except Exception:  # tornado raises several kinds for a closing connection
+            # The reader notices a little later; a caller that knows of the loss must not get this connection again.
             self._closed = True
             raise GatewayLost from None
 

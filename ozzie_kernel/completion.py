@@ -1,4 +1,4 @@
-"""What the kernel itself can complete, the commands and their words; and the reply to a front end."""
+"""The kernel's own completions and help: commands and their words; and the replies to a front end."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -9,51 +9,51 @@ from ozzie_server_ext.domain.json import JsonObject
 from ozzie_server_ext.render.page import Block, Command, Facts, Sample, Strong, page_bundle, paragraph
 
 LINE_CHARS = 2000
-"""So much of a line is looked at on either side of the cursor."""
+"""Characters of a line to look at on either side of the cursor."""
 
 _NAME = re.compile(r"[ \t]*(%{1,2}\w*)\Z")
 _WORD = re.compile(r"[ \t]*%(\w+)[ \t]+(%?\w*)\Z")
-_OTHERS = re.compile(r"[ \t]*%session[ \t]+(?:resume|archive|close)[ \t]")
-_ASKED = re.compile(r"[ \t]*%(?:session|model)[ \t]|@")
+_OTHER_SESSIONS = re.compile(r"[ \t]*%session[ \t]+(?:resume|archive|close)[ \t]")
+_GATEWAY_KNOWS = re.compile(r"[ \t]*%(?:session|model)[ \t]|@")
 
 
 def line_at(code: str, cursor: int) -> tuple[int, str, int]:
-    """The cursor's line: where it begins in `code`, the part of it that is looked at, and the cursor in that."""
+    """Return where the cursor's line begins in `code`, the part of it to look at, and the cursor within that."""
     cursor = min(max(cursor, 0), len(code))
     start = max(code.rfind("\n", 0, cursor) + 1, cursor - LINE_CHARS)
     return start, code[start : cursor + LINE_CHARS].split("\n", 1)[0], cursor - start
 
 
 def own_matches(line: str, *, is_first: bool) -> tuple[int, list[str]] | None:
-    """Commands and their words that begin as `line`, which ends at the cursor, ends: where they begin, and they
-    themselves. None where the kernel knows of nothing. `is_first`: a cell may begin with `%%python`, no other line."""
+    """Return the start of the word before the cursor, at the end of `line`, and the commands or words that complete it;
+    None if the kernel has none. `is_first`: only a cell's first line may begin with `%%python`."""
     if found := _NAME.match(line):
         names = [*(f"%{name}" for name in MAGICS), *(["%%python"] if is_first else [])]
         return found.start(1), [name for name in names if name.startswith(found[1])]
     if (found := _WORD.match(line)) and (magic := MAGICS.get(found[1])):
         words = MAGICS if magic.name == "help" else magic.words
-        fitting = [word for word in words if word.startswith(found[2].removeprefix("%"))]
-        return (found.start(2), fitting) if fitting else None
+        matching = [word for word in words if word.startswith(found[2].removeprefix("%"))]
+        return (found.start(2), matching) if matching else None
     return None
 
 
 def asks_gateway(line: str) -> bool:
-    """Whether the gateway may know what `line` can go on with: a message without a path is nobody's to complete."""
-    return _ASKED.search(line) is not None
+    """Return whether the gateway may complete `line`: nobody can complete a message without a path."""
+    return _GATEWAY_KNOWS.search(line) is not None
 
 
 def names_sessions(line: str) -> bool:
-    """Whether it is other sessions that are asked for, of which the kernel's own token may not know."""
-    return _OTHERS.match(line) is not None
+    """Return whether `line` names other sessions, which the kernel's own token may not see."""
+    return _OTHER_SESSIONS.match(line) is not None
 
 
 def completion_reply(start: int, end: int, matches: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """The reply to `complete_request`; each match has a `text` and a `kind`, which Lab shows beside it. Of a model it
-    shows what it stands for, and its tags: that it is one, the command says."""
-    kinds = [
-        {"start": start, "end": end, "text": match["text"], "type": _beside(match), "signature": ""}
-        for match in matches
-    ]
+    """Return the reply to `complete_request`; each match has a `text`, and a `kind` that Lab shows beside it. For a
+    model it shows what it stands for, and its tags; the command already says that it is a model."""
+    kinds: list[dict[str, Any]] = []
+    for match in matches:
+        kind = (match.get("detail") if match["kind"] == "model" else "") or match["kind"]
+        kinds.append({"start": start, "end": end, "text": match["text"], "type": kind, "signature": ""})
     return {
         "status": "ok",
         "matches": [match["text"] for match in matches],
@@ -63,12 +63,8 @@ def completion_reply(start: int, end: int, matches: Sequence[Mapping[str, Any]])
     }
 
 
-def _beside(match: Mapping[str, Any]) -> str:
-    return (match.get("detail") if match["kind"] == "model" else "") or match["kind"]
-
-
 def shifted(found: JsonObject, by: int) -> dict[str, Any]:
-    """The reply for what the gateway found in a line that begins at `by`."""
+    """Return the reply for the gateway's matches in a line that begins at `by`."""
     matches = found["matches"] if isinstance(found["matches"], list) else []
     start, end = int(str(found["start"])), int(str(found["end"]))
     return completion_reply(by + start, by + end, [match for match in matches if isinstance(match, dict)])
@@ -79,7 +75,7 @@ _PYTHON = re.compile(r"[ \t]*%%python\b")
 
 
 def own_page(line: str) -> Sequence[Block] | None:
-    """The help of the command that `line` begins with; None where it begins with none."""
+    """Return the help of the command that `line` begins with, or None."""
     if _PYTHON.match(line):
         return [paragraph(Command(PYTHON.text), f": {PYTHON.does[0].lower()}{PYTHON.does[1:]}.")]
     found = _COMMAND.match(line)
@@ -87,13 +83,13 @@ def own_page(line: str) -> Sequence[Block] | None:
 
 
 def is_on_name(line: str, at: int) -> bool:
-    """Whether the cursor stands on the command's own name, and not on what follows."""
+    """Return whether the cursor is on the command's name."""
     found = _COMMAND.match(line)
     return found is not None and at <= found.end()
 
 
 def card_page(card: JsonObject) -> list[Block]:
-    """The gateway's card of a thing (`inspect`)."""
+    """Return the page for the gateway's answer to `inspect`."""
     page: list[Block] = [paragraph(Strong(str(card["name"])), f" · {card['kind']}")]
     if card["about"]:
         page.append(paragraph(str(card["about"])))
@@ -107,6 +103,6 @@ def card_page(card: JsonObject) -> list[Block]:
 
 
 def inspection_reply(page: Sequence[Block] | None) -> dict[str, Any]:
-    """The reply to `inspect_request`."""
+    """Return the reply to `inspect_request`."""
     data = page_bundle(page) if page else {}
     return {"status": "ok", "found": bool(page), "data": data, "metadata": {}}

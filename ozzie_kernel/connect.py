@@ -1,4 +1,4 @@
-"""Finding the gateway of this `OZZIE_PATH`, or starting one, and getting the kernel's own token."""
+"""Finding or starting the gateway of this `OZZIE_PATH`, and getting the kernel's own token."""
 
 import asyncio
 import json
@@ -27,11 +27,11 @@ if TYPE_CHECKING:
 
 
 MAX_BYTES = 64 << 20
-"""A larger notebook takes longer to read than a person waits for a kernel; it has its session by its path."""
+"""A larger notebook takes too long to read at a kernel's start; its session is found by its path."""
 
 
 def noted_session(path: str) -> str:
-    """The session in the metadata of the notebook at `path`; empty where there is no such notebook or no such note."""
+    """Return the session in the metadata of the notebook at `path`, or ""."""
     try:
         file = Path(path)
         if not path.endswith(".ipynb") or not file.is_file() or file.stat().st_size > MAX_BYTES:
@@ -48,17 +48,15 @@ T = TypeVar("T")
 OWNER_WAIT_S = 15.0
 START_WAIT_S = 30.0
 LOST_RACE_WAIT_S = 10.0
-"""How long a gateway that was quicker than ours has to be ready, once ours has ended for it."""
+"""How long to wait for another gateway that started faster than ours, once ours has ended for it."""
 MAX_KILLED = 3
-"""How many gateways of ours that are killed while they start are followed by another: what a turn does may be what
-kills them, and at the third death the turn is given up."""
+"""Restarts after our gateways were killed while starting: the turn itself may be what kills them."""
 POLL_S = 0.05
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SessionChoice:
-    """Which session a kernel goes on in: by default the one that its notebook has, else a certain one, a new one, or
-    `again` the one that it had on an earlier connection."""
+    """The session for a kernel: by default its notebook's, else the given one, a new one, or `again` an earlier one."""
 
     session_id: str = ""
     new: bool = False
@@ -67,8 +65,8 @@ class SessionChoice:
 
 @dataclass(frozen=True, slots=True)
 class Link:
-    """A connected gateway and the session that this kernel was given there. `copy_of`: the title of the session that it
-    was forked from just now, because the notebook is a copy."""
+    """A connection to a gateway, and this kernel's session there. `copy_of`: the title of the session that it was just
+    forked from, because the notebook is a copy."""
 
     client: GatewayClient
     session_id: str
@@ -77,8 +75,7 @@ class Link:
 
     @asynccontextmanager
     async def as_user(self) -> AsyncIterator[GatewayClient]:
-        """A connection that may know of every session, as the user may and the kernel's own token may not.
-        It is for the moment of one command. Raises Unavailable."""
+        """Open a connection with the user's rights to all sessions, for one command. Raises Unavailable."""
         client = await GatewayClient.connect(self.handshake.url, self.handshake.token)
         try:
             yield client
@@ -87,35 +84,25 @@ class Link:
 
 
 async def connect(
-    kernel_id: str,
-    session_name: str,
-    env: Mapping[str, str] = os.environ,
-    *,
-    choice: SessionChoice = SessionChoice(),
+    kernel_id: str, session_name: str, env: Mapping[str, str] = os.environ, *, choice: SessionChoice = SessionChoice()
 ) -> Link:
-    """This kernel's link to its home's gateway; one is started where none runs.
+    """Connect this kernel to its home's gateway; start one if none runs.
 
-    Raises Unavailable, with what to do, and Refused, with the gateway's own words.
+    Raises Unavailable with a hint, and Refused with the gateway's error.
     """
-
     noted = "" if choice.again else await asyncio.to_thread(noted_session, session_name)
-
-    async def link(handshake: Handshake) -> Link:
-        return await _link(handshake, kernel_id, session_name, noted, choice)
-
-    return await reach(link, env)
+    return await reach(lambda handshake: _link(handshake, kernel_id, session_name, noted, choice), env)
 
 
 async def reach(use: Callable[[Handshake], Awaitable[T]], env: Mapping[str, str] = os.environ) -> T:
-    """What `use` makes of the first gateway that it can use, starting one where none runs.
+    """Return the result of `use` with the first usable gateway; start one if none runs.
 
-    `use` raises Unavailable for a gateway that does not answer. Raises Unavailable, with what to do.
+    `use` raises Unavailable for a gateway that does not answer. Raises Unavailable with a hint.
     """
     home = home_folder(env, Path.home)
     reap_ended()
     _expect_this_version(home)
-    # An owner that has not written its handshake yet is just starting, and an attached server takes over from one that
-    # goes: to wait is quicker than to compete.
+    # An owner without a handshake is starting, and an attached server takes over soon: waiting is faster.
     wait = OWNER_WAIT_S if owner_expected(home) else 0.0
     try:
         return await _try_until(use, home, seconds=wait)
@@ -131,17 +118,17 @@ async def reach(use: Callable[[Handshake], Awaitable[T]], env: Mapping[str, str]
             launched.end()
             raise _unreachable(home, *launched.reason(), error) from None
         except Refused:
-            raise  # it works, and others may be using it by now
+            raise  # it works, and others may be using it
         except BaseException:
             launched.end()
             raise
-    raise AssertionError("the last round ends in one way or another")
+    raise AssertionError("the last round returns or raises")
 
 
 async def ask_running(method: str, params: Mapping[str, Any], env: Mapping[str, str] = os.environ) -> JsonObject:
-    """What the gateway that runs for this home answers to its user; none is started.
+    """Send a request to a running gateway of this home as its user; start none.
 
-    Raises Unavailable, and Refused with the gateway's own words.
+    Raises Unavailable, and Refused with the gateway's error.
     """
 
     async def ask(handshake: Handshake) -> JsonObject:
@@ -175,18 +162,18 @@ async def _try_until(
 
 
 def _expect_this_version(home: Path) -> None:
-    """Raises Unavailable where only a gateway of another version runs for the home: a second one could not start."""
+    """Raises Unavailable if only a gateway of another version runs for the home: a second one could not start."""
     runtime = Path(jupyter_runtime_dir())
     if find_other_versions(runtime, home) and next(find_handshakes(runtime, home), None) is None:
         raise Unavailable(
-            "The gateway that runs here is of another version of Ozzie.",
+            "The running gateway has another version of Ozzie.",
             hint="Restart Jupyter, or stop that gateway, then run the cell again.",
             code="gateway.version",
         )
 
 
 def _unreachable(home: Path, reason: str, hint: str, last: Unavailable) -> Unavailable:
-    """What kept a gateway from starting, in its own words, and what to do as it says, or else where to look."""
+    """Return the gateway's own reason and hint for not starting, or a hint where to look."""
     if not reason and last.code != "gateway.unreachable":
         return last
     look = f"Look into {home / 'logs' / 'app'}, or start Jupyter with `jupyter lab` and run the cell again."
@@ -205,14 +192,14 @@ async def _link(handshake: Handshake, kernel_id: str, session_name: str, noted: 
         "session_id": choice.session_id,
         "new": choice.new,
     }
-    asked: JsonObject = {name: value for name, value in wanted.items() if value}
-    granted = await _post(f"{handshake.url}ozzie/api/kernels/{kernel_id}/token", handshake.token, asked)
+    body: JsonObject = {name: value for name, value in wanted.items() if value}
+    granted = await _post(f"{handshake.url}ozzie/api/kernels/{kernel_id}/token", handshake.token, body)
     client = await GatewayClient.connect(handshake.url, str(granted["token"]))
     return Link(client, str(granted["session_id"]), handshake, str(granted.get("copy_of", "")))
 
 
 async def _post(url: str, token: str, body: JsonObject) -> JsonObject:
-    # Not needed before the kernel is ready, and it is ready earlier without.
+    # Imported here, so that the kernel is ready sooner.
     from tornado.httpclient import AsyncHTTPClient, HTTPClientError, HTTPRequest
 
     request = HTTPRequest(
@@ -237,12 +224,12 @@ async def _post(url: str, token: str, body: JsonObject) -> JsonObject:
 
 
 def _refusal(error: "HTTPClientError") -> OzzieError:
-    """What an answer that is none means: the gateway's own words, or that there is none at that address any more."""
+    """Return the gateway's error, or that no gateway is at that address any more."""
     try:
-        said = loads_object(error.response.body) if error.response is not None else {}
+        answer = loads_object(error.response.body) if error.response is not None else {}
     except InputError:
-        said = {}
-    code, message, hint = (str(said.get(name, "")) for name in ("code", "message", "hint"))
+        answer = {}
+    code, message, hint = (str(answer.get(name, "")) for name in ("code", "message", "hint"))
     if not message or code.startswith("http."):
         return _silent(error)
     if error.code == 503:

@@ -1,4 +1,4 @@
-"""Where a turn is seen: a widget that lives in the cell, text on a console, or only the saved form at the end."""
+"""Displays of a turn: a live widget in the cell, text on a console, or only the saved form at the end."""
 
 import time
 from collections.abc import Awaitable, Callable
@@ -6,7 +6,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any, Protocol
 
 from ozzie_kernel.cards import Answer, Cards
-from ozzie_kernel.keyboard import Asking, Keyboard, ToType, first_to_type, too_late
+from ozzie_kernel.keyboard import Asking, Keyboard, Prompt, next_prompt, withdrawn_notice
 from ozzie_server_ext.domain.json import JsonObject
 from ozzie_server_ext.render.console import ConsoleWriter
 from ozzie_server_ext.render.graph.output import GraphWriter, graph_bundle, graph_svg
@@ -22,18 +22,16 @@ if TYPE_CHECKING:
     from ipywidgets import HTML, DOMWidget, VBox
 
 
-MOST_DRAWN = 60
-"""Steps of a run whose picture a widget shows while it goes on; more are told in a line. A page with our extension
-draws any number itself."""
+MAX_DRAWN = 60
+"""Steps in a widget's live picture; longer runs get a summary. A page with our extension draws any number."""
 
 CHARACTERS_PER_S = 1_000_000
-"""Each update carries the whole turn, so a long one is drawn less often: a page that falls behind catches up late."""
+"""Each update contains the whole turn, so long turns are drawn less often, or a page would fall behind."""
 
 
 @cache
-def _looks() -> dict[str, Any]:
-    """How all our widgets look: nothing special. Each widget opens a comm of its own for these unless it is given them,
-    which would be two of the three messages before a turn is first seen."""
+def _shared_style() -> dict[str, Any]:
+    """The shared default layout and style: otherwise each widget opens two comms of its own for them."""
     from ipywidgets import Layout
     from ipywidgets.widgets.widget_string import HTMLStyle
 
@@ -41,68 +39,63 @@ def _looks() -> dict[str, Any]:
 
 
 def html_widget(html: str) -> "HTML":
-    """A widget that shows HTML of ours."""
+    """Return a widget that shows our HTML."""
     from ipywidgets import HTML  # takes 0.1 s; the kernel imports it in the background, once it is ready
 
-    return HTML(value=html, **_looks())
+    return HTML(value=html, **_shared_style())
 
 
 def box_of(children: "list[Any]") -> "VBox":
-    """These widgets, one below the other."""
+    """Return the widgets in a column."""
     from ipywidgets import VBox
 
     return VBox(children)
 
 
 def graph_output(view: GraphView) -> dict[str, Any]:
-    """A workflow as it is saved: a picture of its own, beside its turn, so that no viewer takes it for that."""
+    """Return the saved form of a workflow: a separate picture beside its turn, so that no viewer confuses them."""
     return {"data": graph_bundle(view), "metadata": {}, "transient": {}}
 
 
 def live_picture(view: GraphView) -> str:
-    """A workflow that goes on as HTML of ours: the saved picture without running times, so that it is sent anew only
-    where a state has changed; "" where it has too many steps for that."""
-    if len(view.steps) > MOST_DRAWN:
+    """Return a running workflow as HTML: the saved picture without running times, so that it is sent again only if a
+    state has changed; "" if it has too many steps."""
+    if len(view.steps) > MAX_DRAWN:
         return ""
     return f'<div class="oz-graph" style="overflow: auto">{graph_svg(view)}</div>'
 
 
 class Publisher(Protocol):
-    """What a display needs of the kernel: sending an output message of the running cell."""
+    """The kernel's side of a display: sending output messages of the running cell."""
 
     def publish(self, msg_type: str, content: dict[str, Any]) -> None: ...
 
 
 class TurnDisplay(Protocol):
     def show(self, view: TurnView, now: "datetime") -> None:
-        """Draw the present state."""
-        ...
+        """Draw the current state."""
 
     def stop(self) -> None:
-        """Ask nothing any more: whoever would be asked has the turn stopped."""
-        ...
+        """Ask no more questions: the person has stopped the turn."""
 
     def finish(self, view: TurnView, graph: GraphView | None = None) -> None:
-        """Put the final form in its place, which tells of the steps of a run, too."""
-        ...
+        """Replace the display by the final form, which includes the steps of a run."""
 
     def graph(self, view: GraphView, now: "datetime", *, is_final: bool) -> None:
-        """Draw how far a workflow is; the last time, once its turn is finished."""
-        ...
+        """Draw a workflow's progress; the last time after its turn has finished."""
 
     def problem(self, data: dict[str, str]) -> None:
-        """Show what kept the turn from going on: in its place, or below it once it is finished."""
-        ...
+        """Show the error that ended the turn's display: in its place, or below it once it is finished."""
 
 
 class CellDisplay(TurnDisplay, Protocol):
-    """A display that has something to say before its turn begins."""
+    """A display that can show notes before its turn begins."""
 
-    def note(self, said: Paragraph) -> None: ...
+    def note(self, text: Paragraph) -> None: ...
 
 
 class WidgetDisplay:
-    """Live HTML of ours in one widget, which a page keeps updating; the static form replaces it at the end."""
+    """Live HTML in one widget, which a page keeps updating; the static form replaces it at the end."""
 
     def __init__(self, publisher: Publisher, display_id: str, answer: Answer) -> None:
         """`answer`: see `cards`."""
@@ -115,14 +108,14 @@ class WidgetDisplay:
         self._widget: HTML | None = None
         self._not_before = 0.0
 
-    def note(self, said: Paragraph) -> None:
-        self._end(page_bundle([said]), {})
-        self._display_id += "-"  # what is shown from now on stands below it
+    def note(self, text: Paragraph) -> None:
+        self._end(page_bundle([text]), {})
+        self._display_id += "-"  # later output goes below it
         self._not_before = 0.0
 
     def show(self, view: TurnView, now: "datetime") -> None:
         if time.monotonic() < self._not_before:
-            return  # a later call, at the latest the final form, shows what this one would have
+            return  # a later call, or the final form, shows this
         asks = view.asked or view.question is not None
         below = self._cards.follow(view) if asks or self._box is not None else []
         html = self._live.html(view, now) + self._picture
@@ -135,7 +128,7 @@ class WidgetDisplay:
         self._put_below(below, view)
 
     def _put_below(self, below: "list[DOMWidget]", view: TurnView) -> None:
-        """Show these widgets below the turn, in one box with it from the first of them on."""
+        """Show these widgets below the turn; the first time, put both into a box."""
         if self._box is None and below:
             self._box = box_of([self._widget, *below])
             self._place(self._box, view, "update_display_data")
@@ -189,12 +182,12 @@ class WidgetDisplay:
 
 
 class ConsoleDisplay:
-    """Text that is written once and never redrawn, and questions that the keyboard answers."""
+    """Text that is written once and never redrawn, with questions answered at the keyboard."""
 
     def __init__(
         self, publisher: Publisher, keyboard: Keyboard, answer: Callable[[str, JsonObject], Awaitable[object]]
     ) -> None:
-        """`answer` asks a method of the gateway."""
+        """`answer` calls a method of the gateway."""
         self._publisher = publisher
         self._keyboard = keyboard
         self._answer = answer
@@ -203,16 +196,16 @@ class ConsoleDisplay:
         self._asking: Asking | None = None
         self._stopped = False
 
-    def note(self, said: Paragraph) -> None:
-        self._publisher.publish("stream", {"name": "stdout", "text": f"{page_bundle([said])['text/plain']}\n"})
+    def note(self, text: Paragraph) -> None:
+        self._publisher.publish("stream", {"name": "stdout", "text": f"{page_bundle([text])['text/plain']}\n"})
 
     def show(self, view: TurnView, now: "datetime") -> None:
-        typed = first_to_type(view, now)
-        self._withdraw(view, but=typed)
-        if text := self._writer.update(view, now) + self._writer.asks(view, now, but=typed.key if typed else ""):
+        prompt = next_prompt(view, now)
+        self._withdraw(view, but=prompt)
+        if text := self._writer.update(view, now) + self._writer.asks(view, now, but=prompt.key if prompt else ""):
             self._say(text)
-        if self._asking is None and typed is not None and not self._stopped:
-            self._asking = Asking(typed, self._keyboard, self._answer, self._say)
+        if self._asking is None and prompt is not None and not self._stopped:
+            self._asking = Asking(prompt, self._keyboard, self._answer, self._say)
 
     def stop(self) -> None:
         self._stopped = True
@@ -229,15 +222,15 @@ class ConsoleDisplay:
         if text := self._graph_writer.update(view, now):
             self._say(text if self._writer.at_line_start else f"\n{text}")
 
-    def _withdraw(self, view: TurnView, *, but: ToType | None = None) -> None:
-        """Ask for nothing any more `but` this. Whose prompt stands there yet is told: a console may drop what is typed
-        to it, and nobody else would say that it did not count."""
+    def _withdraw(self, view: TurnView, *, but: Prompt | None = None) -> None:
+        """Stop asking, except for `but`. If a prompt is still open, say that it no longer counts: a console may drop
+        what is typed to it, and nothing else would say so."""
         asking = self._asking
         if asking is None or (but is not None and but.key == asking.key):
             return
         self._asking = None
-        if asking.withdraw() and (told := too_late(asking.key, view)):
-            self._say(told)
+        if asking.withdraw() and (notice := withdrawn_notice(asking.key, view)):
+            self._say(notice)
 
     def _say(self, text: str) -> None:
         self._publisher.publish("stream", {"name": "stdout", "text": text})
@@ -248,13 +241,13 @@ class ConsoleDisplay:
 
 
 class StaticDisplay:
-    """Only the saved form: for nbclient and its like, where nobody watches and widgets would stay behind."""
+    """Only the saved form, for nbclient and the like, where nobody watches and widgets would be left behind."""
 
     def __init__(self, publisher: Publisher) -> None:
         self._publisher = publisher
 
-    def note(self, said: Paragraph) -> None:
-        self._publisher.publish("display_data", {"data": page_bundle([said]), "metadata": {}, "transient": {}})
+    def note(self, text: Paragraph) -> None:
+        self._publisher.publish("display_data", {"data": page_bundle([text]), "metadata": {}, "transient": {}})
 
     def show(self, view: TurnView, now: "datetime") -> None:
         pass

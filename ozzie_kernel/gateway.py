@@ -1,4 +1,4 @@
-"""The gateway as one kernel has it: a link that is made when it is needed, and made anew when it has ended."""
+"""A kernel's link to the gateway: opened when needed, and opened again when it has ended."""
 
 import asyncio
 from collections import deque
@@ -12,16 +12,16 @@ from ozzie_kernel.connect import Link, SessionChoice, ask_running
 from ozzie_server_ext.domain.errors import OzzieError, Unavailable
 from ozzie_server_ext.domain.json import JsonObject
 
-MAX_OWED = 32
-LOOK_FIRST_S, LOOK_LAST_S = 0.25, 15.0
-"""How long is waited between two looks for a gateway, where one is owed a request: at first, and later."""
+MAX_PENDING = 32
+FIRST_PAUSE_S, LAST_PAUSE_S = 0.25, 15.0
+"""Pauses between looking for a gateway that still has to get a request: at first, and later."""
 
 _LINK_IS_OVER = frozenset({GatewayLost.code, "gateway.unreachable"})
 
 
 @dataclass(frozen=True, slots=True)
-class _Owed:
-    """A request that a gateway has still to get, about a session."""
+class _Pending:
+    """A request about a session that a gateway still has to get."""
 
     method: str
     params: Mapping[str, Any]
@@ -29,8 +29,8 @@ class _Owed:
 
 
 class Gateway:
-    """One link at a time. `connect` makes it: it raises Unavailable, and Refused with the gateway's own words.
-    `ask_running` asks whatever gateway runs, as the user and without a link; it raises the same."""
+    """Holds one link at a time. `connect` opens it, and raises Unavailable, and Refused with the gateway's error.
+    `ask_running` sends a request to any running gateway, as the user and without a link; it raises the same."""
 
     def __init__(
         self,
@@ -41,20 +41,20 @@ class Gateway:
         self._ask_running = ask_running
         self._connecting: asyncio.Future[Link] | None = None
         self._session_id = ""
-        self._owed: deque[_Owed] = deque(maxlen=MAX_OWED)
-        self._paying: asyncio.Task[None] | None = None
+        self._pending: deque[_Pending] = deque(maxlen=MAX_PENDING)
+        self._delivering: asyncio.Task[None] | None = None
 
     def begin(self) -> "asyncio.Future[Link]":
-        """Begins to connect, where no link stands or is being made; what that comes to."""
-        if not self._stands():
+        """Start connecting unless linked or connecting; return the future link."""
+        if not self._is_linked():
             self._connecting = asyncio.ensure_future(self._link(SessionChoice(again=self._session_id)))
-            # Its failure is asked for when it is needed.
+            # Its failure is read when it is needed.
             self._connecting.add_done_callback(lambda done: done.cancelled() or done.exception())
         assert self._connecting is not None
         return self._connecting
 
     async def link(self) -> Link:
-        """The link that stands, or a new one. Raises what `connect` raises."""
+        """Return the open link, or a new one. Raises as `connect`."""
         return await asyncio.shield(self.begin())
 
     async def switch(self, choice: SessionChoice) -> Link:
@@ -65,7 +65,7 @@ class Gateway:
         except Refused:
             raise
         except BaseException:
-            # Which session the notebook has now, nobody knows here: the next cell asks anew.
+            # The notebook's session is unknown now: the next cell asks the gateway again.
             self._connecting, self._session_id = None, ""
             raise
         self._connecting = asyncio.get_running_loop().create_future()
@@ -81,68 +81,68 @@ class Gateway:
         except Unavailable as error:
             if error.code not in _LINK_IS_OVER:
                 raise
-        # A gateway that has just died is found out by the first who asks it.
+        # The first request after a gateway's death notices it.
         await link.client.close()
         return await _ask_over(await self.link(), method, params or {}, as_user=as_user)
 
     async def ask_in_passing(self, method: str, params: Mapping[str, Any], *, as_user: bool = False) -> JsonObject:
-        """The answer over a link that stands or is being made; empty where there is none, for nothing is started.
+        """Return the answer over an open or opening link, or {} if there is none: nothing is started.
 
-        Raises what `ask` raises.
+        Raises as `ask`.
         """
-        if self._connecting is None or not self._stands():
+        if self._connecting is None or not self._is_linked():
             return {}
         return await _ask_over(await asyncio.shield(self._connecting), method, params, as_user=as_user)
 
-    def owe(self, method: str, params: Mapping[str, Any]) -> None:
-        """Have the gateway asked for this by all means, whenever one answers: over the link that stands or can be had,
-        else over the next one before it is used for anything else, or at the first gateway that runs again, whoever
-        started it. An answer or a refusal ends it. Of more than MAX_OWED, the oldest are forgotten."""
-        self._owed.append(_Owed(method, params, self._session_id))
-        if self._paying is None or self._paying.done():
-            self._paying = asyncio.create_task(self._pay())
+    def deliver(self, method: str, params: Mapping[str, Any]) -> None:
+        """Deliver a request without fail, whenever a gateway answers: over the current link or a new one, else over the
+        next link before any other use, or to the first gateway that runs again, whoever started it. An answer or a
+        refusal completes it. Beyond MAX_PENDING, the oldest are dropped."""
+        self._pending.append(_Pending(method, params, self._session_id))
+        if self._delivering is None or self._delivering.done():
+            self._delivering = asyncio.create_task(self._deliver())
 
-    async def _pay(self) -> None:
-        for _ in range(2):  # the first link may be one whose end nobody has noticed yet
+    async def _deliver(self) -> None:
+        for _ in range(2):  # the first link may have ended unnoticed
             try:
-                await self._pay_over(await self.link())
+                await self._deliver_over(await self.link())
             except GatewayLost:
                 continue
             except OzzieError:
                 pass
             break
-        pause = LOOK_FIRST_S
-        while self._owed:
+        pause = FIRST_PAUSE_S
+        while self._pending:
             await asyncio.sleep(pause)
-            pause = min(2 * pause, LOOK_LAST_S)
+            pause = min(2 * pause, LAST_PAUSE_S)
             with suppress(OzzieError):
-                if self._stands():
-                    await self._pay_over(await self.link())
+                if self._is_linked():
+                    await self._deliver_over(await self.link())
                 else:
-                    # No gateway of our own is started for it: where none runs, nothing goes on either.
-                    await self._settle(lambda owed: self._ask_running(owed.method, owed.params))
+                    # Start no gateway for this: where none runs, nothing goes on either.
+                    await self._deliver_all(lambda pending: self._ask_running(pending.method, pending.params))
 
-    async def _pay_over(self, link: Link) -> None:
-        """Raises Unavailable, and what is left is still owed."""
-        await self._settle(
-            # The kernel's own token is good for one session, which may be another by now.
-            lambda owed: _ask_over(link, owed.method, owed.params, as_user=owed.session_id != link.session_id)
+    async def _deliver_over(self, link: Link) -> None:
+        """Raises Unavailable; the rest stays pending."""
+        await self._deliver_all(
+            # The kernel's own token is for one session, which may have changed.
+            lambda one: _ask_over(link, one.method, one.params, as_user=one.session_id != link.session_id)
         )
 
-    async def _settle(self, ask: Callable[[_Owed], Awaitable[JsonObject]]) -> None:
-        while self._owed:
-            owed = self._owed[0]
+    async def _deliver_all(self, ask: Callable[[_Pending], Awaitable[JsonObject]]) -> None:
+        while self._pending:
+            pending = self._pending[0]
             try:
-                await ask(owed)
+                await ask(pending)
             except Unavailable:
                 raise
             except OzzieError:
-                pass  # refused: there is nothing to be done any more
-            if self._owed and self._owed[0] is owed:
-                self._owed.popleft()
+                pass  # refused: nothing is left to do
+            if self._pending and self._pending[0] is pending:
+                self._pending.popleft()
 
-    def _stands(self) -> bool:
-        """Whether there is a connection, or is going to be one."""
+    def _is_linked(self) -> bool:
+        """Return whether a link is open or opening."""
         connecting = self._connecting
         if connecting is None or not connecting.done():
             return connecting is not None
@@ -150,11 +150,11 @@ class Gateway:
 
     async def _link(self, choice: SessionChoice) -> Link:
         link = await self._connect(choice)
-        # From here on it has this one, wherever its notebook is moved to.
+        # From here on the kernel keeps this session, wherever its notebook is moved.
         self._session_id = link.session_id
-        if self._owed:
+        if self._pending:
             with suppress(OzzieError):
-                await self._pay_over(link)
+                await self._deliver_over(link)
         return link
 
 

@@ -1,4 +1,4 @@
-"""The kernel's interrupt, as the end of one piece of work: ipykernel's own handler does not wake a loop that waits."""
+"""Cancelling work at the kernel's interrupt: ipykernel's own handler does not wake a waiting loop."""
 
 import asyncio
 import signal
@@ -11,7 +11,7 @@ T = TypeVar("T")
 
 
 async def interruptible(work: Awaitable[T]) -> T:
-    """Await `work`, which SIGINT cancels. Raises what it raises, so CancelledError."""
+    """Await `work`; SIGINT cancels it. Raises what it raises, including CancelledError."""
     task = asyncio.ensure_future(work)
     with _on_interrupt(task.cancel):
         return await task

@@ -1,7 +1,7 @@
-"""The Jupyter surface: execute, complete, inspect, interrupt. What it does with a cell is the runner's.
+"""The Jupyter interface: execute, complete, inspect, interrupt. The runner does the work of cells.
 
-It is imported before the kernel can say that it is ready, so it imports nothing that only a cell needs: the runner is
-loaded behind the first answer.
+This module delays the kernel's readiness, so it imports nothing that only a cell needs: the runner is loaded after the
+first answer.
 """
 
 import asyncio
@@ -36,10 +36,10 @@ _MODEL = re.compile(r"(\s*%model\s+\S+)\s+(\S.*)")
 _ADDRESS = re.compile(r"https?://[^\s@?#]+\Z")
 
 
-def remembered(code: str) -> str:
-    """`code` as the history keeps it: behind `%model NAME` nothing but an address, since a key may have been typed
-    into its place, and no halves of surrogate pairs, which no file can hold."""
-    # The lines are those of `cells.parse`, with every blank that may stand between two words.
+def history_text(code: str) -> str:
+    """Return `code` for the history: after `%model NAME` only an address, because a key may have been typed there; and
+    no lone surrogates, which no file can store."""
+    # The lines are those of `cells.parse`, with any blanks between words.
     kept = "".join(map(_without_key, code.splitlines(keepends=True)))
     return kept.encode("utf-8", "replace").decode()
 
@@ -53,7 +53,7 @@ def _without_key(line: str) -> str:
 
 
 class OzzieHistory(HistoryManager):
-    """IPython's history, with cells as they were typed: a `%%python` cell runs without its first line."""
+    """IPython's history with cells as typed: a `%%python` cell runs without its first line."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         self._typed: str | None = None
@@ -61,8 +61,8 @@ class OzzieHistory(HistoryManager):
 
     @contextmanager
     def typed(self, code: str) -> Iterator[None]:
-        """While the cell of this text runs, it is what is stored."""
-        self._typed = remembered(code)
+        """Store `code` for the cell that runs meanwhile."""
+        self._typed = history_text(code)
         try:
             yield
         finally:
@@ -73,7 +73,7 @@ class OzzieHistory(HistoryManager):
 
 
 class OzzieShell(ZMQInteractiveShell):
-    """IPython's shell, for the `%%python` cells of a kernel."""
+    """IPython's shell for `%%python` cells."""
 
     def init_history(self) -> None:
         manager = self.config.HistoryManager
@@ -86,12 +86,12 @@ class OzzieShell(ZMQInteractiveShell):
 
 
 def _make_private(path: str) -> None:
-    """What was typed is for nobody else to read. Where the file can't be made, IPython goes on without one."""
+    """Create the file for the user alone. If that fails, IPython goes on without one."""
     with contextlib.suppress(OSError):
         os.close(os.open(path, os.O_CREAT | os.O_WRONLY | os.O_CLOEXEC, 0o600))
 
 
-READING = frozenset(
+READ_REQUESTS = frozenset(
     {
         "complete_request",
         "inspect_request",
@@ -104,7 +104,7 @@ READING = frozenset(
 
 
 class ReadingKernel(IPythonKernel):
-    """An IPython kernel in which these requests wait for no cell, as those of widgets do not."""
+    """An IPython kernel that answers these requests while a cell runs, as it answers those of widgets."""
 
     def __init__(self, **kwargs: Any) -> None:
         super().__init__(**kwargs)
@@ -126,7 +126,7 @@ class ReadingKernel(IPythonKernel):
         stream = self.shell_stream
         if self._supports_kernel_subshells:
             stream = self.shell_channel_thread.manager.get_subshell_to_shell_channel_socket(None)
-        # The request is named as the parent, because the kernel's own belongs to the cell that runs.
+        # With the request as the parent, because the kernel's own parent is the running cell.
         self._publish_status("busy", "shell", parent=request)
         try:
             answered = self.shell_handlers[request["header"]["msg_type"]](stream, idents, request)
@@ -137,29 +137,29 @@ class ReadingKernel(IPythonKernel):
         finally:
             self._publish_status_and_flush("idle", "shell", stream, parent=request)
             if self._cells:
-                # A page takes the last word for the kernel's state, whatever it was about: one that was just loaded
-                # would show an idle kernel beside a cell that runs. The cell's own idle is still to come.
+                # A page takes the last status for the kernel's state, whatever it was about, and would show an idle
+                # kernel beside a running cell. The cell's own idle is still to come.
                 self._publish_status("busy", "shell")
 
     def _reading_request(self, msg: Any) -> tuple[list[bytes], dict[str, Any]] | None:
-        """The identities and the message, where it is a request that only reads."""
+        """Return identities and message if it is a request that only reads."""
         session: Any = self.session
         try:
             idents, frames = session.feed_identities(msg, copy=False)
             header = session.deserialize(frames, content=False, copy=False)["header"]
-            if header["msg_type"] not in READING:
+            if header["msg_type"] not in READ_REQUESTS:
                 return None
             return idents, session.deserialize(frames, content=True, copy=False)
-        except Exception:  # the base class says what is wrong with it
+        except Exception:  # the base class reports the error
             return None
 
 
 PREPARE_AFTER_S = 1.0
-MAX_WHY = 300
+MAX_REASON = 300
 TYPED_S = 0.05
-"""How often it is looked whether a person has typed something."""
+"""How often to look for typed input."""
 LEAVE_S = 1.0
-"""How long a kernel that is told to end waits until its cell is left in order."""
+"""How long a stopping kernel waits for its cell's final output."""
 
 _LEAVE = frozenset({"exit", "quit"})
 
@@ -170,7 +170,7 @@ class OzzieKernel(ReadingKernel):
     shell_class = Type(OzzieShell)
     implementation = "ozzie"
     implementation_version = version("jupyter-ozzie")
-    # Markdown, or Lab would colour the words of a sentence as code.
+    # Markdown, or Lab would highlight the words of a sentence as code.
     language_info: ClassVar[dict[str, Any]] = {
         "name": "markdown",
         "mimetype": "text/markdown",
@@ -193,26 +193,25 @@ class OzzieKernel(ReadingKernel):
 
     def start(self) -> None:
         super().start()
-        # For a front end that asks for nothing before its first cell.
+        # For a front end that sends no request before its first cell.
         self.io_loop.call_later(PREPARE_AFTER_S, self._prepare)
 
     async def kernel_info_request(self, stream: Any, ident: Any, parent: Any) -> None:
         await super().kernel_info_request(stream, ident, parent)
-        # Whoever waits for the kernel has its answer. The first cell should find all of it loaded and the gateway
-        # connected; one that comes sooner waits for no more than it needs. The control channel, which may have asked,
-        # has a thread and a loop of its own.
+        # The front end has its answer. Now load everything and connect, so that the first cell need not wait; an
+        # earlier cell waits only for what it needs. The control channel, which may have sent this request, has its own
+        # thread and loop.
         if not self._prepared:
             self.io_loop.add_callback(self._prepare)
 
     async def _prepare(self) -> None:
         if not self._prepared:
             self._prepared = True
-            with contextlib.suppress(Exception):  # the first cell says it
+            with contextlib.suppress(Exception):  # the first cell reports it
                 await (await self._loaded()).prepare()
 
     async def _loaded(self) -> "Runner":
-        """The runner, imported in a thread, so that the kernel answers meanwhile. Raises what an import may raise; the
-        next call tries anew."""
+        """Return the runner, imported in a thread. Raises whatever the import raises; the next call tries again."""
         loading = self._loading
         if loading is None:
             shell: Any = self.shell
@@ -220,7 +219,7 @@ class OzzieKernel(ReadingKernel):
             loading = self._loading = importer.submit(_new_runner, self, self.ident, shell.user_ns, self.log)
             importer.shutdown(wait=False)
         try:
-            # Shielded: one cell's interrupt is not the end of the loading.
+            # Shielded: one cell's interrupt does not stop the loading.
             return await asyncio.shield(asyncio.wrap_future(loading))
         except Exception:
             if self._loading is loading:
@@ -251,7 +250,7 @@ class OzzieKernel(ReadingKernel):
                 )
         count = shell.execution_count
         if store_history:
-            history.store_inputs(count, remembered(code))
+            history.store_inputs(count, history_text(code))
             shell.execution_count += 1
         done = {"status": "ok", "execution_count": count, "payload": [], "user_expressions": {}}
         is_console = allow_stdin and not cell_id
@@ -260,22 +259,22 @@ class OzzieKernel(ReadingKernel):
         try:
             runner = await interruptible(self._loaded())
         except asyncio.CancelledError:
-            error = self._say("KeyboardInterrupt", "Stopped by you.")
+            error = self._publish_error("KeyboardInterrupt", "Stopped by you.")
         except Exception as failure:
             self.log.exception("what cells need could not be loaded")
-            why = " ".join(f"{type(failure).__name__}: {failure}".split())[:MAX_WHY]
-            error = self._say(
+            reason = " ".join(f"{type(failure).__name__}: {failure}".split())[:MAX_REASON]
+            error = self._publish_error(
                 "Unavailable",
-                f"Ozzie could not be loaded ({why}). The terminal of the server has the details. "
-                "Run the cell again once that is mended; your message is kept.",
+                f"Ozzie could not be loaded ({reason}). The terminal of the server has the details. "
+                "Fix this and run the cell again; your message is kept.",
             )
         else:
             error = await runner.run(cell, cell_id or "", allow_stdin)
         return done if error is None else {"status": "error", "execution_count": count, **error}
 
-    # The base class has it as a plain method, and awaits what it gives where it can be awaited.
+    # A plain method in the base class, which awaits the result if needed.
     async def do_shutdown(self, restart: bool) -> dict[str, Any]:  # pyright: ignore[reportIncompatibleMethodOverride]
-        """The turn that runs goes on in the gateway; its cell says so, instead of looking alive for ever."""
+        """Finish the running turn's cell, which must not look alive for ever; the turn goes on in the gateway."""
         if self._loading is not None and self._loading.done() and self._loading.exception() is None:
             leaving = self._loading.result().leave()
             if leaving is not None:
@@ -283,8 +282,8 @@ class OzzieKernel(ReadingKernel):
                     await asyncio.wait_for(asyncio.wrap_future(leaving), LEAVE_S)
         return super().do_shutdown(restart)
 
-    def _say(self, name: str, sentence: str) -> dict[str, Any]:
-        """An error output, and its part of the reply, where nothing is loaded that could draw it."""
+    def _publish_error(self, name: str, sentence: str) -> dict[str, Any]:
+        """Publish an error without any renderer; return it for the reply."""
         error = {"ename": name, "evalue": sentence, "traceback": [sentence]}
         self.publish("error", error)
         return error
@@ -294,11 +293,10 @@ class OzzieKernel(ReadingKernel):
         self.send_response(self.iopub_socket, msg_type, content)
 
     async def read_line(self, prompt: str) -> str:
-        """What a person types where the front end has a keyboard. The base class's own way blocks the loop, and with it
-        the turn."""
+        """Read a line typed at the front end, without blocking the loop and the turn, as the base class would."""
         session: Any = self.session
         with contextlib.suppress(zmq.ZMQError):
-            while True:  # replies to questions of before, which nobody waits for any more
+            while True:  # drop replies to earlier questions, which nobody awaits any more
                 self.stdin_socket.recv_multipart(zmq.NOBLOCK)
         parent, ident = self.get_parent("shell"), self._get_shell_context_var(self._shell_parent_ident)
         content = {"prompt": prompt, "password": False}
@@ -311,7 +309,7 @@ class OzzieKernel(ReadingKernel):
 
     # --- help while typing --------------------------------------------------------------------------------
 
-    # The base class has these two as plain methods, and awaits what they give where it can be awaited.
+    # Plain methods in the base class, which awaits their results if needed.
     async def do_complete(  # pyright: ignore[reportIncompatibleMethodOverride]
         self, code: str, cursor_pos: int | None
     ) -> dict[str, Any]:
@@ -326,7 +324,7 @@ class OzzieKernel(ReadingKernel):
         return super().do_inspect(code, cursor_pos, detail_level, omit_sections) if reply is None else reply
 
     def do_history(self, *args: Any, **kwargs: Any) -> dict[str, Any]:
-        """IPython calls the session that goes on 0 in a range and by its number in all else: here it has its number."""
+        """Replace 0, IPython's number of the current session in a range, by its real number."""
         reply = super().do_history(*args, **kwargs)
         shell: Any = self.shell
         number = shell.history_manager.session_number
@@ -334,8 +332,8 @@ class OzzieKernel(ReadingKernel):
         return reply
 
     def do_is_complete(self, code: str) -> dict[str, Any]:
-        """A message is complete at its first line's end, unless that ends with a backslash; a `%%` cell ends with an
-        empty line."""
+        """A message ends with its first line, unless that ends with a backslash; a `%%` cell ends with an empty
+        line."""
         if (code.startswith("%%") and not code.endswith("\n\n")) or code.endswith("\\"):
             return {"status": "incomplete", "indent": ""}
         return {"status": "complete"}

@@ -1,4 +1,4 @@
-"""What a turn asks, answered by the keyboard where a front end has no widgets: a console."""
+"""A turn's questions on a console, answered at the keyboard because the front end has no widgets."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -17,26 +17,26 @@ from ozzie_server_ext.render.text import wrapped
 from ozzie_server_ext.render.turnview import TurnView
 
 _UNSEEN = frozenset({"Cc", "Cf"})
-"""The categories of control characters, and of such as only format."""
-MOST_BLANK = 5
-"""Lines with nothing in them, before nobody is taken to be there: closed input gives them for ever."""
+"""Unicode categories of control and format characters."""
+MAX_BLANK = 5
+"""Empty lines before we assume that nobody is there: closed input returns them for ever."""
 _open: set[asyncio.Task[None]] = set()
-"""What asks, or passes an answer on: it may outlive its display, and a loop alone does not keep it."""
+"""Running prompts: they may outlive their display, and the loop alone does not keep tasks alive."""
 
 
 class Keyboard(Protocol):
-    """What is needed of a front end that has one."""
+    """A front end with a keyboard."""
 
     async def read_line(self, prompt: str) -> str:
-        """What a person types."""
+        """Read a line that a person types."""
         ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ToType:
-    """Something that a line of text answers. `question` stands before the first `prompt`, and within it: what is
-    printed comes another way, and nobody is to be asked for a yes to what is not there yet. `read` makes the parameters
-    of the gateway's `method` of a line, None of one that is no answer; `details` is what a `d` shows."""
+class Prompt:
+    """A question that a line of text answers. `question` is printed as part of the first `prompt`: other output comes
+    another way, and nobody should be asked to approve what is not shown yet. `read` turns a line into parameters of the
+    gateway's `method`, or None if it is no answer; a `d` prints `details`."""
 
     key: str
     question: str
@@ -46,77 +46,75 @@ class ToType:
     details: str = ""
 
 
-def first_to_type(view: TurnView, now: datetime) -> ToType | None:
-    """What is to be answered next: the oldest approval that the kernel may pass on a yes to, else the question."""
-    for asked in view.asked:
-        if asked.by_kernel and not asked.expired:
-            return _approval(asked, now)
-    return None if view.question is None else _question(view.question, view.task_id)
+def next_prompt(view: TurnView, now: datetime) -> Prompt | None:
+    """Return the next prompt: the oldest approval that the kernel may pass on, else the question."""
+    for approval in view.asked:
+        if approval.by_kernel and not approval.expired:
+            return _approval_prompt(approval, now)
+    return None if view.question is None else _question_prompt(view.question, view.task_id)
 
 
-def too_late(key: str, view: TurnView) -> str:
-    """What is told where this was asked and is not any more, as the prompt may stand there yet; empty where it is, or
-    is shown in another way."""
+def withdrawn_notice(key: str, view: TurnView) -> str:
+    """Return a notice that an open prompt no longer counts; "" if it is still asked, or is shown in another way."""
     if key in (each.approval_id for each in view.asked) or (view.question and view.question.prompt_id == key):
         return ""
     by = dict(view.answers).get(key)
-    said = f"Already answered: {by}." if by else "It is not asked any more."
-    return _lines(wrapped(f"{said} An answer here does nothing."))
+    reason = f"Already answered: {by}." if by else "This is no longer asked."
+    return _lines(wrapped(f"{reason} An answer here does nothing."))
 
 
 class Asking:
-    """A person is asked until there is an answer, which `answer` passes on. What the gateway has against it is said."""
+    """Asks a person until there is an answer, and passes it to `answer`. Prints the gateway's objection, if any."""
 
     def __init__(
         self,
-        what: ToType,
+        prompt: Prompt,
         keyboard: Keyboard,
         answer: Callable[[str, JsonObject], Awaitable[object]],
         say: Callable[[str], None],
     ) -> None:
-        self.key = what.key
-        self._what = what
+        self.key = prompt.key
+        self._prompt = prompt
         self._answer = answer
         self._say = say
         self._is_answered = False
-        self.work = asyncio.create_task(self._ask(keyboard), name="a person is asked")
+        self.work = asyncio.create_task(self._ask(keyboard), name="ozzie prompt")
         _open.add(self.work)
         self.work.add_done_callback(_open.discard)
 
     def withdraw(self) -> bool:
-        """Ask no more. False where there is an answer by now: it is passed on all the same, and what becomes of it is
-        the gateway's to say."""
+        """Stop asking. Return False if there is an answer already, which is passed on all the same."""
         if not self._is_answered:
             self.work.cancel()
         return not self._is_answered
 
     async def _ask(self, keyboard: Keyboard) -> None:
-        prompt, blank = f"{self._what.question}{self._what.prompt}", 0
+        prompt, blank = f"{self._prompt.question}{self._prompt.prompt}", 0
         while True:
-            line = _seen(await keyboard.read_line(prompt))
+            line = _visible(await keyboard.read_line(prompt))
             blank = 0 if line else blank + 1
-            if blank == MOST_BLANK:
+            if blank == MAX_BLANK:
                 self._say("Not answered here. It still waits: ozzie approvals list, ozzie tasks list.\n")
                 return
-            if (params := self._what.read(line)) is not None:
+            if (params := self._prompt.read(line)) is not None:
                 break
-            prompt = f"{self._what.details if line == 'd' else ''}{self._what.prompt}"
+            prompt = f"{self._prompt.details if line == 'd' else ''}{self._prompt.prompt}"
         self._is_answered = True
         try:
-            await self._answer(self._what.method, params)
+            await self._answer(self._prompt.method, params)
         except OzzieError as error:
             self._say(f"{error} {error.hint}".rstrip() + "\n")
 
 
-def _seen(line: str) -> str:
-    """The line without the space around it; empty where nothing in it can be seen: a Ctrl-D comes as a character."""
+def _visible(line: str) -> str:
+    """Strip the line; return "" if nothing in it is visible: a Ctrl-D arrives as a character."""
     is_seen = any(not char.isspace() and category(char) not in _UNSEEN for char in line)
     return line.strip() if is_seen else ""
 
 
-def _approval(asked: Asked, now: datetime) -> ToType:
+def _approval_prompt(asked: Asked, now: datetime) -> Prompt:
     session = "[s] this session  " if asked.cover else ""
-    return ToType(
+    return Prompt(
         key=asked.approval_id,
         question=_lines(approval_lines(asked, now)),
         prompt=f"[y] once  {session}[n] reject  [d] details  > ",
@@ -131,7 +129,7 @@ def _lines(lines: list[str]) -> str:
 
 
 def _read_approval(asked: Asked, line: str) -> JsonObject | None:
-    """Nothing but an exact `y` or `s` is a yes; what stands behind `n` is the comment."""
+    """Only an exact `y` or `s` approves; text after `n` is the comment."""
     seen: JsonObject = {"approval_id": asked.approval_id, "binds": asked.binds}
     if line == "y":
         return {**seen, "answer": "approve", "extent": "once"}
@@ -142,11 +140,11 @@ def _read_approval(asked: Asked, line: str) -> JsonObject | None:
     return None
 
 
-def _question(question: QuestionView, task_id: str) -> ToType:
+def _question_prompt(question: QuestionView, task_id: str) -> Prompt:
     choices = _choices(question)
     named = "  ".join(f"[{key}] {choice.label}" for key, choice in choices.items())
     words = "  or your own words" if _own_words(question) else ""
-    return ToType(
+    return Prompt(
         key=question.prompt_id,
         question=_lines(question_lines(question)),
         prompt=f"{named}{words}  > ",
@@ -156,7 +154,7 @@ def _question(question: QuestionView, task_id: str) -> ToType:
 
 
 def _choices(question: QuestionView) -> dict[str, Choice]:
-    """What is typed for each answer: a number, and `-` for none, as a number or a letter may be the answer itself."""
+    """Return the key for each answer: a number, and `-` to skip, because a number or letter may itself be an answer."""
     numbered = [choice for choice in question.choices if choice.name != SKIP and not choice.takes_text]
     keys = {str(number): choice for number, choice in enumerate(numbered, 1)}
     skip = next((choice for choice in question.choices if choice.name == SKIP), None)

@@ -1,4 +1,4 @@
-"""What a `%` command is made of, and what it may ask of the kernel."""
+"""The parts of a `%` command, and the kernel's interface for it."""
 
 import difflib
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
@@ -12,34 +12,34 @@ from ozzie_server_ext.render.page import Block
 
 
 class Host(Protocol):
-    """The kernel, as far as its commands need it."""
+    """The kernel's interface for its commands."""
 
     @property
     def parameters(self) -> Parameters: ...
 
     async def link(self) -> Link:
-        """The connected gateway. Raises Unavailable."""
+        """Return the connected gateway. Raises Unavailable."""
         ...
 
     async def ask(self, method: str, params: Mapping[str, Any] | None = None, *, as_user: bool = False) -> JsonObject:
-        """The gateway's answer to what may be asked twice: where the connection ends under the question, it is asked
-        once more over a new one. `as_user`: as the user may ask, and the kernel's own token may not.
+        """Send a request that may be repeated: after a lost connection, it is sent once more over a new one. `as_user`:
+        with the user's rights, which the kernel's own token lacks.
 
-        Raises Unavailable, and Refused with the gateway's own words.
+        Raises Unavailable, and Refused with the gateway's error.
         """
         ...
 
     async def switch(self, choice: SessionChoice) -> Link:
-        """Go on in another session, with a token for that one. What runs in the one before goes on.
+        """Switch to another session, with a token for it. Running turns of the old one go on.
 
-        Raises Unavailable, and Refused where there is no such session; then all stays as it was.
+        Raises Unavailable, and Refused if there is no such session; then nothing changes.
         """
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class MagicUsage:
-    """A form in which a command is written, and what it does, without a full stop."""
+    """A form of a command, and what it does, without a full stop."""
 
     text: str
     does: str
@@ -47,7 +47,7 @@ class MagicUsage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Magic:
-    """`forms` are all ways to write it where there are several; each begins with `%name`."""
+    """A command. `forms` are its forms if there are several; each begins with `%name`."""
 
     name: str
     usage: MagicUsage
@@ -57,12 +57,12 @@ class Magic:
 
     @property
     def words(self) -> tuple[str, ...]:
-        """The words that may follow on the name: `list` of `%session list`."""
+        """The words that may follow the name, such as `list` in `%session list`."""
         words = (form.text.split()[1] for form in self.forms if " " in form.text)
         return tuple(dict.fromkeys(word for word in words if word.isalpha() and word.islower()))
 
 
 def did_you_mean(word: str, known: Iterable[str], before: str) -> str:
-    """A hint that names the nearest of the known words; empty where none is near."""
+    """Return a hint with the most similar known word, or ""."""
     near = difflib.get_close_matches(word.lower(), list(known), n=1, cutoff=0.5)
     return f"Did you mean `{before}{near[0]}`?" if near else ""

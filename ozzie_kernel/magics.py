@@ -1,4 +1,4 @@
-"""The `%` commands: what each is called, what its help says, and what it does. Each answers with a page."""
+"""The `%` commands: names, help and functions. Each returns a page."""
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
@@ -18,15 +18,18 @@ _STATES = {"SUCCEEDED": "", "FAILED": "failed", "CANCELLED": "stopped", "RUNNING
 
 async def _cost(argument: str, host: Host) -> Sequence[Block]:
     if argument:
-        raise InputError("%cost takes nothing behind it.", hint="Run `%cost` alone.", code="magic.usage")
+        raise InputError("%cost takes no arguments.", hint="Run `%cost` alone.", code="magic.usage")
     return cost_page(await host.ask("session.costs"))
 
 
 def cost_page(costs: JsonObject) -> list[Block]:
-    """A table of the turns with the sums below. A price that nobody knows is never shown as nothing."""
+    """Return a table of the turns, with sums. An unknown price is never shown as zero."""
     turns = objects(costs["turns"])
     session, today = _spent(costs["session"]), _spent(costs["today"])
-    rows = [_row(_time(turn["created_at"]), str(turn["title"]), _how(turn), _spent(turn["spent"])) for turn in turns]
+    rows: list[tuple[str, ...]] = []
+    for turn in turns:
+        at = datetime.fromisoformat(str(turn["created_at"])).astimezone()
+        rows.append(_row(f"{at:%H:%M}", str(turn["title"]), _how(turn), _spent(turn["spent"])))
     rows.append(_row("", "This session", "", session))
     rows.append(_row("", "All sessions today", "", today))
     table = Table(
@@ -42,7 +45,7 @@ def cost_page(costs: JsonObject) -> list[Block]:
         page.append(paragraph("Earlier turns are left out here; they are in the sum."))
     page += [paragraph(_budget_line(budget)) for budget in objects(costs["budgets"])]
     if not (session["cost_known"] and today["cost_known"]):
-        page.append(paragraph("Where a price is unknown, the model's provider did not tell one; tokens are counted."))
+        page.append(paragraph("If a price is unknown, the model's provider did not give one; tokens are counted."))
     return page
 
 
@@ -50,19 +53,15 @@ _WHOSE = {"session": "This session", "project": "This project", "day": "All sess
 _THEN = {"ask": "then Ozzie asks", "degrade": 'then "cheap" goes on', "stop": "then turns stop"}
 
 
-def _budget_line(budget: JsonObject) -> str:
+def _budget_line(budget: Mapping[str, Any]) -> str:
     """ "Budget: This session has used $0.43 of $5.00 and 1,200 of 50,000 tokens; then Ozzie asks." """
     parts: list[str] = []
     if budget["cost_limit"] is not None:
-        parts.append(f"{money(_whole(budget['cost_used']))} of {amount_of_money(_whole(budget['cost_limit']))}")
+        parts.append(f"{money(int(budget['cost_used']))} of {amount_of_money(int(budget['cost_limit']))}")
     if budget["tokens_limit"] is not None:
-        parts.append(f"{_whole(budget['tokens_used']):,} of {_whole(budget['tokens_limit']):,} tokens")
+        parts.append(f"{int(budget['tokens_used']):,} of {int(budget['tokens_limit']):,} tokens")
     whose, then = _WHOSE[str(budget["scope"])], _THEN[str(budget["on_breach"])]
     return f"Budget: {whose} used {' and '.join(parts)}; {then}."
-
-
-def _whole(value: Any) -> int:
-    return int(value)
 
 
 def _row(time: str, title: str, how: str, spent: Mapping[str, Any]) -> tuple[str, ...]:
@@ -85,25 +84,19 @@ def _spent(value: Any) -> dict[str, Any]:
     return {"input_tokens": 0, "output_tokens": 0, "cost": 0, "cost_known": True, **value}
 
 
-def _time(text: Any) -> str:
-    return datetime.fromisoformat(str(text)).astimezone().strftime("%H:%M")
-
-
 COST = Magic(
-    name="cost",
-    usage=MagicUsage("%cost", "Shows what the turns of this session have used and cost"),
-    run=_cost,
+    name="cost", usage=MagicUsage("%cost", "Shows what the turns of this session have used and cost"), run=_cost
 )
 
 
 _CALL_COLUMNS = 56
-"""More than the words for the end of a call take."""
+"""Wider than any text for the end of a call."""
 
 
 async def _model(argument: str, host: Host) -> Sequence[Block]:
     if not argument:
         return model_page(await host.ask("models.list"), await host.ask("session.open"))
-    # At any blank: a key behind a tab must not become part of the name, which is recorded.
+    # Split at any blank: a key after a tab must not become part of the name, which is recorded.
     name, *address = argument.split(maxsplit=1)
     chosen = await host.ask("model.choose", {"model": name, "base_url": "".join(address)})
     if chosen["driver"] == "offline":
@@ -119,7 +112,7 @@ async def _model(argument: str, host: Host) -> Sequence[Block]:
 
 
 def model_page(found: JsonObject, session: JsonObject) -> list[Block]:
-    """What `models.list` tells, and how to connect what is not connected yet."""
+    """Return the models, and how to connect others."""
     now = str(session["model"]) or str(found["default"])
     models = objects(found["models"])
     ways: list[Sequence[Inline]] = [
@@ -127,10 +120,7 @@ def model_page(found: JsonObject, session: JsonObject) -> list[Block]:
     ]
     ways += [
         ("A local Ollama: ", Command("%model ollama/NAME"), ", for example ", Command("%model ollama/llama3.2")),
-        (
-            "Any OpenAI-compatible address without a key: ",
-            Command("%model openai/NAME http://localhost:8000/v1"),
-        ),
+        ("Any OpenAI-compatible address without a key: ", Command("%model openai/NAME http://localhost:8000/v1")),
         ("With a key, or for good: a provider in ", Command(str(found["config_file"])), " (the README shows one)"),
     ]
     page: list[Block] = [
@@ -140,7 +130,7 @@ def model_page(found: JsonObject, session: JsonObject) -> list[Block]:
         Bullets(ways),
     ]
     if found["config_error"]:
-        page.append(paragraph(Strong("The configuration was not taken:"), f" {found['config_error']}"))
+        page.append(paragraph(Strong("The configuration was rejected:"), f" {found['config_error']}"))
     for file in found["ignored_config"] if isinstance(found["ignored_config"], list) else []:
         page.append(
             paragraph(
@@ -152,7 +142,7 @@ def model_page(found: JsonObject, session: JsonObject) -> list[Block]:
 
 MODEL = Magic(
     name="model",
-    usage=MagicUsage("%model [NAME]", "Shows which models there are, or chooses what answers here"),
+    usage=MagicUsage("%model [NAME]", "Lists the models, or chooses the one for this session"),
     run=_model,
     forms=(
         MagicUsage("%model", "Shows the models, and what else was found here"),
@@ -164,7 +154,7 @@ MODEL = Magic(
 
 
 def _models_table(models: Sequence[JsonObject]) -> Table:
-    """Every model with its state, and how its last call ended, once there were calls. The others give way to that."""
+    """Return every model with its state, and its last call if there were any. The other columns give way to that."""
     rows = [
         (
             str(model["name"]),
@@ -185,33 +175,34 @@ def _stands_for(model: JsonObject) -> str:
 
 
 def _tags_table(models: Sequence[JsonObject]) -> list[Block]:
-    """The tags of those that have any; beside the rest they would not fit."""
-    told = [(str(model["name"]), tag_words(tags)) for model in models if isinstance(tags := model.get("tags"), dict)]
-    rows = [row for row in told if row[1]]
+    """Return the tags of the models that have any; the main table has no room for them."""
+    tagged = [(str(model["name"]), tag_words(tags)) for model in models if isinstance(tags := model.get("tags"), dict)]
+    rows = [row for row in tagged if row[1]]
     return [Table(heads=("Name", "Tags"), rows=rows, flexible=frozenset({0, 1}))] if rows else []
 
 
 def _state(model: JsonObject) -> str:
-    """Why a model can't be used; else whether it is the default, and where its key comes from."""
+    """Return why a model can't be used; else whether it is the default, and the source of its key."""
     if model["missing"]:
         return str(model["missing"])
     place = model.get("key")
-    # The others are places; this is a program's name.
+    # The others are places; this is a program.
     key = f"key from {'' if place == 'Claude Code' else 'the '}{place}" if place else ""
     return ", ".join(filter(None, ["default" if model["is_default"] else "", key]))
 
 
 async def _skills(argument: str, host: Host) -> Sequence[Block]:
     if argument:
-        raise InputError("%skills takes nothing behind it.", hint="Run one with `%run NAME key=value`.")
+        raise InputError("%skills takes no arguments.", hint="Run one with `%run NAME key=value`.")
     return skills_page(await host.ask("skills.list"))
 
 
 def skills_page(found: JsonObject) -> list[Block]:
-    """What `skills.list` tells: those that can be run, then why others are not used."""
+    """Return the skills that can be run, then why others are not used."""
     every = objects(found["skills"])
     rows = [(Command(f"%run {each['called']}"), str(each["description"])) for each in every if each["used"]]
-    wrong: list[Sequence[Inline]] = [(_why(each),) for each in every if not each["used"]]
+    unused = [each for each in every if not each["used"]]
+    wrong: list[Sequence[Inline]] = [(f"{each['problem']} {each['hint']}".strip(),) for each in unused]
     page: list[Block] = [Table(heads=("Run it", "What it does"), rows=rows, flexible=frozenset({0, 1}))]
     if not rows:
         page = [
@@ -222,17 +213,13 @@ def skills_page(found: JsonObject) -> list[Block]:
     return page
 
 
-def _why(skill: JsonObject) -> str:
-    return " ".join(filter(None, [str(skill["problem"]), str(skill["hint"])]))
-
-
 async def _run(argument: str, host: Host) -> Sequence[Block]:
     raise InputError("Which skill? Write %run NAME key=value.", hint="%skills lists them.")
 
 
 SKILLS = Magic(
     name="skills",
-    usage=MagicUsage("%skills", "Lists what can be run with %run, and what is wrong with the others"),
+    usage=MagicUsage("%skills", "Lists what can be run with %run, and why others are not used"),
     run=_skills,
 )
 
@@ -292,7 +279,7 @@ async def _help(argument: str, host: Host) -> Sequence[Block]:
 
 
 def magic_page(magic: Magic) -> list[Block]:
-    """A command's help: its forms, then examples."""
+    """Return a command's help: its forms, then examples."""
     forms = magic.forms or (magic.usage,)
     examples = [[Command(example)] for example in magic.examples]
     page: list[Block] = [paragraph(magic.usage.does, "."), _table(forms)]
@@ -314,7 +301,7 @@ MAGICS: dict[str, Magic] = {
     for magic in (
         Magic(
             name="help",
-            usage=MagicUsage("%help [COMMAND]", "Lists the commands, or tells more of one"),
+            usage=MagicUsage("%help [COMMAND]", "Lists the commands, or explains one"),
             run=_help,
             examples=("%help session",),
         ),
@@ -329,7 +316,7 @@ MAGICS: dict[str, Magic] = {
 
 
 def find_magic(name: str) -> Magic:
-    """Raises InputError for a name that is none, with the one that may have been meant."""
+    """Return the command. Raises InputError for an unknown name, with a suggestion."""
     magic = MAGICS.get(name)
     if magic is None:
         names = ", ".join(f"%{known}" for known in MAGICS)
@@ -342,5 +329,5 @@ def find_magic(name: str) -> Magic:
 
 
 async def run_magic(name: str, argument: str, host: Host) -> Sequence[Block]:
-    """The magic's answer. Raises InputError for a name that is none, and what the gateway refuses."""
+    """Run a command. Raises InputError for an unknown name, and the gateway's errors."""
     return await find_magic(name).run(argument, host)

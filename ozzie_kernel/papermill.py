@@ -1,7 +1,7 @@
-"""What papermill knows of Ozzie's notebooks: how `-p NAME VALUE` is written in one.
+"""papermill support: how `-p NAME VALUE` is written into an Ozzie notebook.
 
-papermill has no entry point for that, but loads every engine that a package names, so this is loaded as one. Only
-papermill imports it.
+papermill has no entry point for translators, but loads every engine that a package names, so this is registered as one.
+Only papermill imports it.
 """
 
 from collections.abc import Mapping
@@ -17,16 +17,16 @@ from ozzie_server_ext.domain.errors import InputError
 
 
 class OzzieTranslator(Translator):
-    """A `%parameter` a line."""
+    """One `%parameter` per line."""
 
     @classmethod
     def codify(cls, parameters: Mapping[str, Any], comment: str = "Parameters") -> str:
-        """The cell that is put into the notebook. It holds no comment: a cell of commands has no other lines."""
+        """Return the cell to insert. It has no comment: a cell of commands has no other lines."""
         return "\n".join(line(name, value) for name, value in parameters.items())
 
     @classmethod
     def inspect(cls, parameters_cell: Mapping[str, Any]) -> list[Parameter]:
-        """The parameters that the notebook's own cell sets, with their values as defaults."""
+        """Return the parameters of the notebook's own cell, with their values as defaults."""
         cell = parse(str(parameters_cell["source"]))
         found: list[Parameter] = []
         for magic in cell if isinstance(cell, tuple) else ():
@@ -36,7 +36,7 @@ class OzzieTranslator(Translator):
 
 
 class OzzieEngine(NBClientEngine):
-    """papermill's own: an Ozzie notebook runs like any other."""
+    """papermill's own engine: an Ozzie notebook runs like any other."""
 
 
 def _parameter(magic: Magic) -> Parameter | None:

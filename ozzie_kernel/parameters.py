@@ -1,4 +1,4 @@
-"""The parameters of a notebook: values with names, for its messages as `{name}` and for its Python as variables."""
+"""A notebook's parameters: named values, `{name}` in messages and variables in Python."""
 
 import json
 import keyword
@@ -17,7 +17,7 @@ _PLACE = re.compile(r"\{(\w+)\}")
 
 
 class Parameters:
-    """Those of one kernel, until it ends. `variables` are its Python's, which get each one too."""
+    """The parameters of one kernel. `variables` are those of its Python, which get each parameter too."""
 
     def __init__(self, variables: MutableMapping[str, Any]) -> None:
         self.values: dict[str, Json] = {}
@@ -28,30 +28,29 @@ class Parameters:
         self._variables[name] = value
 
     def fill(self, text: str) -> str:
-        """`text` with values in the places that have the name of one. Every other brace stays what it is, and what a
-        value holds is not looked at again."""
+        """Replace `{name}` of known parameters by their values, once; other braces stay."""
         return _PLACE.sub(lambda place: shown(self.values[place[1]]) if place[1] in self.values else place[0], text)
 
 
 def read(argument: str) -> tuple[str, Json]:
-    """Name and value of `NAME = JSON`. Raises InputError."""
+    """Parse `NAME = JSON`. Raises InputError."""
     found = _LINE.fullmatch(argument)
     if found is None:
         raise InputError("A parameter is a name, an equals sign and a value.", hint=HINT, code="magic.usage")
     name, value = found[1], found[2]
     if not name.isidentifier() or keyword.iskeyword(name) or name.startswith("_"):
-        raise InputError(f"{name} is no name for a parameter.", hint=HINT, code="magic.usage")
+        raise InputError(f"{name} is not a valid name for a parameter.", hint=HINT, code="magic.usage")
     try:
         return name, loads(value)
     except InputError as error:
-        raise InputError(f"The value of {name} is no JSON.", hint=HINT, code="magic.usage") from error
+        raise InputError(f"The value of {name} is not JSON.", hint=HINT, code="magic.usage") from error
 
 
 def line(name: str, value: Any) -> str:
-    """The command that sets it, which `read` understands; of what JSON has no form for, the text."""
+    """Return the command that sets the parameter, for `read`; values without a JSON form become text."""
     return f"%parameter {name} = {json.dumps(value, ensure_ascii=False, default=str)}"
 
 
 def shown(value: Json) -> str:
-    """The value within a sentence: text as it is, all else as JSON."""
+    """Return the value as part of a sentence: text as it is, all else as JSON."""
     return value if isinstance(value, str) else dumps(value)

@@ -1,4 +1,4 @@
-"""What the kernel does with its cells: turns and commands run, and the help while they are typed."""
+"""The work of the kernel's cells: running turns and commands, and help while typing."""
 
 import asyncio
 import os
@@ -29,16 +29,16 @@ from ozzie_server_ext.render.turn import new_turn
 from ozzie_server_ext.render.turnview import TurnView
 
 ANSWER_S = 5.0
-"""How long the message waits for it. Nothing is worth more than that the cell runs."""
+"""How long the message waits for the answer: running the cell matters more."""
 
 
 async def announcements(link: Link, cell_id: str) -> list[Paragraph]:
-    """Sentences to show above the cell's turn; none where there is nothing to say."""
-    said: list[Paragraph] = []
+    """Return notes to show above the cell's turn."""
+    notes: list[Paragraph] = []
     if link.copy_of:
-        said.append(
+        notes.append(
             paragraph(
-                "This notebook is a copy. It goes on in a session of its own, which knows what was said in ",
+                "This notebook is a copy. It has its own session, with all messages of ",
                 Strong(link.copy_of),
                 " up to now.",
             )
@@ -47,11 +47,11 @@ async def announcements(link: Link, cell_id: str) -> list[Paragraph]:
         try:
             found = await link.client.request("session.earlier", {"cell_id": cell_id}, timeout_s=ANSWER_S)
         except OzzieError:
-            found = {}  # the message itself will say what is wrong
+            found = {}  # sending the message will report the error
         earlier = found.get("earlier")
         if isinstance(earlier, dict):
-            said.append(_ran_before(earlier))
-    return said
+            notes.append(_ran_before(earlier))
+    return notes
 
 
 def _ran_before(earlier: Mapping[str, Any]) -> Paragraph:
@@ -60,30 +60,30 @@ def _ran_before(earlier: Mapping[str, Any]) -> Paragraph:
     times = "once" if turns == 1 else f"{turns:,} times"
     return paragraph(
         f"Cells of this notebook ran {times} before, last on {last:%Y-%m-%d} at {last:%H:%M}. ",
-        "Running one again asks anew, as a further turn",
+        "Running one again makes a new turn",
         *_repeated(earlier["effects"]),
     )
 
 
 def _repeated(effects: Mapping[str, int]) -> list[Inline]:
     if not effects:
-        return ["; none of them changed anything, so nothing is changed twice."]
-    named: list[Inline] = ["; what may be done a second time: "]
+        return ["; none of them changed anything."]
+    named: list[Inline] = ["; these actions may be repeated: "]
     for index, (name, count) in enumerate(effects.items()):
         named += [*([", "] if index else []), Command(name), *([f" ({count} times)"] if count > 1 else [])]
     return [*named, "."]
 
 
 TYPING_WAIT_S = 2.0
-"""How long a completion or an inspection may take; then it is only what the kernel knows itself."""
+"""How long the gateway may take for a completion or inspection; then the kernel's own must do."""
 
 
 class FrontEnd(Publisher, Keyboard, Protocol):
-    """What shows the cells of a kernel."""
+    """The front end that shows a kernel's cells."""
 
 
 class Runner:
-    """One for each kernel, whose `ident` names it to the gateway. `variables` are those of its Python.
+    """Runs a kernel's cells. `ident` names the kernel to the gateway; `variables` are those of its Python.
 
     It is the `magic.Host` of its commands.
     """
@@ -100,7 +100,7 @@ class Runner:
         self._running: CellTurn | None = None
 
     async def prepare(self) -> None:
-        """Begin to connect, and load what only the first cell needs."""
+        """Start connecting, and load what only the first cell needs."""
         self._gateway.begin()
         await asyncio.to_thread(_load_what_the_first_cell_needs)
 
@@ -109,30 +109,30 @@ class Runner:
     async def run(
         self, cell: Turn | Run | Mistake | tuple[Magic, ...], cell_id: str, allow_stdin: bool
     ) -> dict[str, Any] | None:
-        """Do what a cell says and show it; what went wrong as Jupyter's `error`, None where nothing did.
+        """Run a cell and show its output; return the failure as Jupyter's `error`, or None.
 
-        `cell_id` is empty where the front end names none, as a console and nbclient do.
+        `cell_id` is empty if the front end sends none, as a console and nbclient do.
         """
         failure = await self._show(cell, cell_id, allow_stdin)
         if failure is None:
             return None
-        # A front end or a terminal prints both as they are; they may quote what a provider or a user wrote.
+        # Front ends and terminals print both as they are; they may quote a provider or a user.
         name, sentence = map(visible_label, failure)
-        # nbclient quotes nothing but the traceback: the sentence takes its place, and a real one never does.
+        # nbclient shows only the traceback: put the sentence there, and never a real traceback.
         error = {"ename": name, "evalue": sentence, "traceback": [sentence]}
         if _is_unattended(cell_id, allow_stdin):
-            # papermill and its like look for what went wrong among a cell's outputs, and nowhere else.
+            # papermill and the like look for errors among a cell's outputs only.
             self._publisher.publish("error", error)
         return error
 
     def leave(self) -> "Future[None] | None":
-        """Leave the running turn's cell in order, as the kernel ends; None where none runs."""
+        """Finish the running turn's cell, as the kernel stops; None if no turn runs."""
         return None if self._running is None else self._running.leave()
 
     async def _show(
         self, cell: Turn | Run | Mistake | tuple[Magic, ...], cell_id: str, allow_stdin: bool
     ) -> tuple[str, str] | None:
-        """What went wrong as (kind, sentence)."""
+        """Show a cell's output; return a failure as (kind, sentence)."""
         display = self._display(cell_id, allow_stdin)
         try:
             if isinstance(cell, Mistake):
@@ -152,7 +152,7 @@ class Runner:
             display.problem(problem_bundle("Stopped here by you.", ""))
             return "KeyboardInterrupt", "Stopped by you."
         except Exception as error:
-            # Never a traceback in a cell; the kernel's own log has it.
+            # Never show a traceback in a cell; the kernel's own log has it.
             self._log.exception("a cell broke")
             sentence = f"Ozzie made a mistake of its own ({type(error).__name__})."
             hint = "Run the cell again. The terminal of the server has the details."
@@ -162,7 +162,7 @@ class Runner:
 
     async def _turn(self, cell: Turn | Run, cell_id: str, display: CellDisplay, *, attended: bool) -> TurnView:
         if not self._gateway.begin().done():
-            # The gateway is still starting, which takes seconds: a cell that shows nothing looks broken.
+            # The gateway is still starting, which takes seconds: an empty cell would look broken.
             display.show(new_turn(), datetime.now(UTC))
         link = await self.link()
         await self._announce(link, cell_id, display)
@@ -177,15 +177,15 @@ class Runner:
             self._running = None
 
     async def _announce(self, link: Link, cell_id: str, display: CellDisplay) -> None:
-        """Before the first message of this kernel: what its notebook's cells did before it was started."""
+        """Before this kernel's first message, say what the notebook's cells did earlier."""
         if self._announced:
             return
         self._announced = True
-        for said in await announcements(link, cell_id):
-            display.note(said)
+        for note in await announcements(link, cell_id):
+            display.note(note)
 
     def _display(self, cell_id: str, allow_stdin: bool) -> CellDisplay:
-        """Lab and Notebook say which cell runs; a console does not but has a keyboard; nbclient has neither."""
+        """Choose the display: Lab sends a cell id, a console has a keyboard, nbclient has neither."""
         if cell_id:
             return WidgetDisplay(self._publisher, str(uuid.uuid4()), self._answers())
         if _is_unattended(cell_id, allow_stdin):
@@ -193,22 +193,24 @@ class Runner:
         return ConsoleDisplay(self._publisher, self._keyboard, self._gateway.ask)
 
     def _answers(self) -> Answer:
-        """Passes on, from any thread, what a person answered. What the gateway has against it, its log has too."""
+        """Return a function that passes a person's answer on, from any thread, and logs the gateway's objection."""
         loop = asyncio.get_running_loop()
 
         def send(method: str, params: JsonObject) -> None:
-            asyncio.run_coroutine_threadsafe(self._gateway.ask(method, params), loop).add_done_callback(self._told)
+            asyncio.run_coroutine_threadsafe(self._gateway.ask(method, params), loop).add_done_callback(
+                self._log_refusal
+            )
 
         return send
 
-    def _told(self, done: "Future[JsonObject]") -> None:
+    def _log_refusal(self, done: "Future[JsonObject]") -> None:
         if not done.cancelled() and (error := done.exception()) is not None:
-            self._log.warning("an answer did not count: %s", error)
+            self._log.warning("an answer was refused: %s", error)
 
     # --- the gateway --------------------------------------------------------------------------------------
 
     async def _connect(self, choice: SessionChoice) -> Link:
-        return await connect(self._ident, _session_name(), choice=choice)
+        return await connect(self._ident, os.environ.get("JPY_SESSION_NAME", ""), choice=choice)
 
     async def ask(self, method: str, params: Mapping[str, Any] | None = None, *, as_user: bool = False) -> JsonObject:
         """See `magic.Host`."""
@@ -225,7 +227,7 @@ class Runner:
     # --- help while typing --------------------------------------------------------------------------------
 
     async def complete(self, code: str, cursor: int) -> JsonObject | None:
-        """Jupyter's `complete_reply`; None where the place belongs to Python."""
+        """Return Jupyter's `complete_reply`, or None if Python should complete."""
         start, line, at = completion.line_at(code, cursor)
         is_first = not code[:start].strip()
         if code.lstrip().startswith("%%python") and not is_first:
@@ -241,7 +243,7 @@ class Runner:
         return completion.completion_reply(cursor, cursor, [])
 
     async def inspect(self, code: str, cursor: int) -> JsonObject | None:
-        """Jupyter's `inspect_reply`; None where the place belongs to Python."""
+        """Return Jupyter's `inspect_reply`, or None if Python should answer."""
         start, line, at = completion.line_at(code, cursor)
         if code.lstrip().startswith("%%python") and code[:start].strip():
             return None
@@ -253,30 +255,26 @@ class Runner:
         return completion.inspection_reply(own)
 
     async def _ask_while_typing(self, method: str, line: str, at: int) -> JsonObject:
-        """The gateway's answer about a line; empty where none comes in time. Nothing is started for it."""
-        asked: JsonObject = {"text": line, "cursor": at}
-        work = self._gateway.ask_in_passing(method, asked, as_user=completion.names_sessions(line))
+        """Return the gateway's answer about a line, or {} if none comes in time. Starts no gateway."""
+        params: JsonObject = {"text": line, "cursor": at}
+        work = self._gateway.ask_in_passing(method, params, as_user=completion.names_sessions(line))
         asking = asyncio.create_task(work)
         self._typing.add(asking)
         asking.add_done_callback(self._typing.discard)
         asking.add_done_callback(lambda done: done.cancelled() or done.exception())
         done, _ = await asyncio.wait({asking}, timeout=TYPING_WAIT_S)
         if not done:
-            asking.cancel()  # and not awaited: to let go of a silent gateway takes seconds
+            asking.cancel()  # not awaited: cancelling a request to a silent gateway takes seconds
         return asking.result() if done and asking.exception() is None else {}
 
 
-def _session_name() -> str:
-    return os.environ.get("JPY_SESSION_NAME", "")
-
-
 def _is_unattended(cell_id: str | None, allow_stdin: bool) -> bool:
-    """nbclient and what is built on it: nobody is there to watch, or to be asked."""
+    """Return whether nobody is there to watch or answer, as with nbclient and tools built on it."""
     return not cell_id and not allow_stdin
 
 
 def _load_what_the_first_cell_needs() -> None:
-    """What is imported late, so that the kernel is ready early: widgets and the Markdown parser, 0.2 s in all."""
+    """Import what is imported late for a fast start: widgets and the Markdown parser, 0.2 s in all."""
     import ipywidgets  # noqa: F401
 
     inert_html("")

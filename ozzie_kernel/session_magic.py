@@ -1,4 +1,4 @@
-"""`%session`: which session this is, which others there are, and going on in another."""
+"""`%session`: show the current session, list others, and switch between them."""
 
 from collections.abc import Awaitable, Callable, Sequence
 from datetime import datetime
@@ -13,7 +13,7 @@ from ozzie_server_ext.render.text import money
 
 MOST_LISTED = 50
 _ID_END = 8
-"""Characters of an id that are shown in a list: the gateway finds a session by the end of its id, too."""
+"""Characters of an id in a list: the gateway also finds a session by the end of its id."""
 
 _Act = Callable[[str, Host], Awaitable[Sequence[Block]]]
 
@@ -55,13 +55,13 @@ async def _show(host: Host) -> list[Block]:
 async def _list(rest: str, host: Host) -> list[Block]:
     if rest not in ("", "archived"):
         raise InputError(
-            f"%session list takes nothing behind it, or archived; not {rest[:40]}.",
+            f"%session list takes no argument but archived; not {rest[:40]}.",
             hint="Run `%session list` alone.",
             code="magic.usage",
         )
     archived = rest == "archived"
-    asked = {"limit": MOST_LISTED + 1, "archived": archived}
-    found = objects((await host.ask("session.list", asked, as_user=True))["items"])
+    query = {"limit": MOST_LISTED + 1, "archived": archived}
+    found = objects((await host.ask("session.list", query, as_user=True))["items"])
     if not found:
         return [paragraph("There is no archived session." if archived else "There is no session yet.")]
     page: list[Block] = [session_table(found[:MOST_LISTED], (await host.link()).session_id)]
@@ -76,7 +76,7 @@ async def _list(rest: str, host: Host) -> list[Block]:
 
 
 def session_table(rows: Sequence[JsonObject], own: str) -> Table:
-    """Sessions by rows of their table, as the gateway tells them."""
+    """Return the table of sessions."""
     return Table(
         heads=("Id", "Title", "Messages", "Last used", "Model", ""),
         rows=[
@@ -99,18 +99,18 @@ async def _new(title: str, host: Host) -> list[Block]:
     before = await host.ask("session.open")
     await host.switch(SessionChoice(new=True))
     session = await host.ask("session.rename", {"title": title}) if title else None
-    said: list[Inline] = ["A new session begins", *((": ", _title(session)) if session else ()), "."]
+    begun: list[Inline] = ["A new session begins", *((": ", _title(session)) if session else ()), "."]
     model = await _keep_model(before, host)
     answers = f" {model} answers in it, too." if model else ""
     return [
-        paragraph(*said, " It knows nothing of the one before, ", _title(before), f", which is kept.{answers}"),
+        paragraph(*begun, " It knows nothing of the previous one, ", _title(before), f", which is kept.{answers}"),
         paragraph("To go back: ", Command(f"%session resume {before['session_id']}")),
     ]
 
 
 async def _keep_model(before: JsonObject, host: Host) -> str:
-    """Choose in the new session what was chosen in the one before: a model is connected once in a notebook. Empty where
-    nothing was, or where there is no such model any more and the default answers."""
+    """Choose the previous session's model in the new one, so that a model is connected once per notebook. Return "" if
+    none was chosen, or it is gone and the default answers."""
     choice = {"model": before["model"], "base_url": before["base_url"]}
     if not before["model"]:
         return ""
@@ -131,7 +131,7 @@ async def _resume(named: str, host: Host) -> list[Block]:
 
 async def _rename(title: str, host: Host) -> list[Block]:
     if not title:
-        raise InputError("A session needs a title.", hint="Write it behind the command.", code="magic.usage")
+        raise InputError("A session needs a title.", hint="Write it after the command.", code="magic.usage")
     session = await host.ask("session.rename", {"title": title})
     return [paragraph("This session is called ", _title(session), " now.")]
 
@@ -150,7 +150,7 @@ async def _close(named: str, host: Host) -> list[Block]:
 
 
 async def _change(what: str, named: str, host: Host) -> JsonObject:
-    """Archive or close the session of that name, or this one where none is named."""
+    """Archive or close the named session, or this one."""
     if not named:
         return await host.ask(f"session.{what}")
     found = await _find(named, what, host)
@@ -167,7 +167,7 @@ async def _find(named: str, what: str, host: Host) -> JsonObject:
     try:
         return await host.ask("session.find", {"text": named}, as_user=True)
     except Refused as error:
-        # The gateway names the command of a terminal.
+        # The gateway's hint names a command for a terminal.
         hint = "`%session list` shows them." if error.code == NotFound.code else error.hint
         raise Refused(str(error), hint=hint, code=error.code) from None
 

@@ -1,4 +1,4 @@
-"""Drives one turn from the cell's side: sends the text, folds the frames, draws, stops when told to."""
+"""Runs one turn for a cell: sends the text, folds the frames, draws, and stops on request."""
 
 import asyncio
 import contextvars
@@ -23,19 +23,18 @@ from ozzie_server_ext.render.turn import fold, new_turn
 from ozzie_server_ext.render.turnview import TurnView
 
 TICK_S = 1.0
-"""How often the elapsed time is drawn anew while nothing else happens."""
+"""How often to redraw the elapsed time while nothing else happens."""
 STOP_WAIT_S = 5.0
-"""How long the gateway has, in all, to stop a turn and record its end before the cell gives up waiting for it."""
-MAX_LOST_IN_VAIN = 5
-"""How often the connection may end without an event of the turn in between: a feed that breaks at the same place each
-time would be asked for without end."""
+"""How long the gateway has to stop a turn and record its end before the cell gives up."""
+MAX_LOST = 5
+"""How often the connection may be lost without a new event: else a feed that always breaks would loop forever."""
 
 _STOPPED_LATER = "The turn is stopped as soon as a gateway runs, unless this kernel ends before."
-_STOPPED_IF_TAKEN = (
-    "If your message was taken, its turn is stopped as soon as a gateway runs, unless this kernel ends before."
+_STOPPED_IF_SENT = (
+    "If your message arrived, its turn is stopped as soon as a gateway runs, unless this kernel ends before."
 )
-_TAKEN_OR_NOT = (
-    "Whether your message was taken is not known. If `ozzie tasks list` shows it, its turn goes on; else run the cell "
+_MAYBE_SENT = (
+    "Your message may or may not have arrived. If `ozzie tasks list` shows it, its turn goes on; else run the cell "
     "again."
 )
 
@@ -45,8 +44,7 @@ T = TypeVar("T")
 
 
 class CellTurn:
-    """One turn in one cell. `link` is the one that `gateway` has; where it ends, another is asked for. Where it is not
-    `attended`, nobody is there to be asked."""
+    """One turn in one cell. `link` is the gateway's current link. Unless `attended`, nobody is there to answer."""
 
     def __init__(self, link: Link, gateway: Gateway, display: TurnDisplay, *, attended: bool = True) -> None:
         self._link = link
@@ -54,19 +52,19 @@ class CellTurn:
         self._display = display
         self._attended = attended
         self._message_id = new_message_id()
-        self._may_be_taken = False
+        self._maybe_sent = False
         self._position = 0
         self._left = False
         self._loop = asyncio.get_running_loop()
-        self._context = contextvars.copy_context()  # names the cell that the output belongs to
+        self._context = contextvars.copy_context()  # identifies the cell for output
         self.view: TurnView = new_turn()
         self.graph: GraphView | None = None
 
     async def run(self, text: str, cell_id: str, skill: JsonObject | None = None) -> TurnView:
-        """The finished turn, or run of a `skill` where one is named, whatever its end. Cancelling stops it in the
-        gateway as well, also one that the gateway takes in only after this has given up waiting for it.
+        """Run the turn, or the `skill`, to its end. Cancelling also stops it in the gateway, even one that the gateway
+        accepts only after this gave up.
 
-        Raises OzzieError where the gateway did not take the message, or can't be reached any more.
+        Raises OzzieError if the gateway did not accept the message, or can't be reached any more.
         """
         sending = asyncio.ensure_future(self._send(text, cell_id, skill))
         turn = asyncio.ensure_future(self._to_its_end(sending))
@@ -80,15 +78,15 @@ class CellTurn:
         except GatewaySilent:
             raise
         except Unavailable as error:
-            raise self._with_its_fate(error, stopped=stopped) from None
+            raise self._with_turn_state(error, stopped=stopped) from None
         finally:
-            # Whatever happened, also a second interrupt: nothing that looks alive is left in the cell.
+            # Whatever happened, even a second interrupt: nothing in the cell may look alive.
             turn.cancel()
             self._finish()
 
     def leave(self) -> "Future[None]":
-        """Leave in the cell what there is so far, and draw nothing more: the kernel goes, and the turn goes on without
-        it. For any thread; done when it is sent."""
+        """Leave the current state in the cell and draw nothing more: the kernel stops, and the turn goes on. Callable
+        from any thread; the future is done once it is sent."""
         left: Future[None] = Future()
 
         def finish() -> None:
@@ -106,8 +104,7 @@ class CellTurn:
         self._left = True
 
     async def _send(self, text: str, cell_id: str, skill: JsonObject | None) -> JsonObject:
-        """The gateway's answer to the message. It has an id, which is its task's as well: sent again where a connection
-        ended before the answer, it is still one message."""
+        """Send the message and return the gateway's answer. Sent twice, it is still one message: it has an id."""
         params = {
             "content": text,
             "cell_id": cell_id,
@@ -116,12 +113,12 @@ class CellTurn:
             **({"skill": skill} if skill else {}),
             **({"made_from": [*sources]} if (sources := content_in(os.environ).sources) else {}),
         }
-        for _ in range(MAX_LOST_IN_VAIN):
+        for _ in range(MAX_LOST):
             try:
-                # Without a time limit: what is taken in late has to be known, to be stopped.
+                # Without a time limit: a message that is accepted late must be known, so that it can be stopped.
                 return await self._link.client.request("message.send", params, timeout_s=None)
             except GatewayLost:
-                self._may_be_taken = True
+                self._maybe_sent = True
                 self._link = await self._gateway.link()
         raise GatewayLost
 
@@ -134,14 +131,14 @@ class CellTurn:
         task_id = str(sent["task_id"])
         self.view = new_turn(task_id=task_id, session_id=self._link.session_id, ahead=int(str(sent["ahead"])))
         self._position = int(str(sent["position"])) - 1
-        in_vain = 0
+        lost = 0
         while not self.view.is_final:
             before = self._position
             try:
                 await self._fold_until_end(task_id)
             except GatewayLost:
-                in_vain = 0 if self._position > before else in_vain + 1
-                if in_vain > MAX_LOST_IN_VAIN:
+                lost = 0 if self._position > before else lost + 1
+                if lost > MAX_LOST:
                     raise GatewayLost(task_id) from None
                 self._link = await self._gateway.link()
         return self.view
@@ -153,7 +150,7 @@ class CellTurn:
                 frames = await _next_frames(queue)
                 for frame in frames:
                     self._take(frame)
-                if not self.view.is_final and not self._left:  # the final form is about to take this one's place
+                if not self.view.is_final and not self._left:  # the final form replaces this one
                     self._display.show(self.view, datetime.now(UTC))
                     if self.graph is not None:
                         self._display.graph(self.graph, datetime.now(UTC), is_final=False)
@@ -167,7 +164,7 @@ class CellTurn:
         self.graph = fold_graph(self.graph, frame.canonical, frame.payload, moment_of(frame))
 
     async def _stop(self, sending: "asyncio.Future[JsonObject]", turn: "asyncio.Future[TurnView]") -> None:
-        """Have the turn stopped, and wait for its end. Raises GatewaySilent."""
+        """Stop the turn and wait for its end. Raises GatewaySilent."""
         _in_background(self._cancel(sending))
         ended, _ = await asyncio.wait({turn}, timeout=STOP_WAIT_S)
         if not ended:
@@ -177,41 +174,41 @@ class CellTurn:
         try:
             await asyncio.shield(sending)
         except Unavailable:
-            if not self._may_be_taken:
+            if not self._maybe_sent:
                 return
         except OzzieError:
-            return  # what was not taken need not be stopped
-        # A gateway that goes before it has taken this leaves the turn to the next one, which has to be told too.
-        self._gateway.owe("task.cancel", {"task_id": self._message_id})
+            return  # a refused message has no turn to stop
+        # A gateway that stops before it gets this leaves the turn to the next one, which has to be told too.
+        self._gateway.deliver("task.cancel", {"task_id": self._message_id})
 
-    def _with_its_fate(self, error: Unavailable, *, stopped: bool) -> Unavailable:
-        """`error` kept the turn's end from being seen: with what becomes of the turn, where that has to be said."""
-        fate = ""
+    def _with_turn_state(self, error: Unavailable, *, stopped: bool) -> Unavailable:
+        """Add to `error` what happens to the turn, if needed."""
+        state = ""
         if self.view.task_id:
-            fate = _STOPPED_LATER if stopped else ""
-        elif self._may_be_taken:
-            fate = _STOPPED_IF_TAKEN if stopped else _TAKEN_OR_NOT
-        if not fate:
+            state = _STOPPED_LATER if stopped else ""
+        elif self._maybe_sent:
+            state = _STOPPED_IF_SENT if stopped else _MAYBE_SENT
+        if not state:
             return error
         if isinstance(error, GatewayLost):
-            return GatewayLost(hint=fate)
-        return Unavailable(str(error), hint=f"{error.hint} {fate}".lstrip(), code=error.code)
+            return GatewayLost(hint=state)
+        return Unavailable(str(error), hint=f"{error.hint} {state}".lstrip(), code=error.code)
 
 
 def new_message_id() -> str:
-    """An id for a message that may have to be sent twice, and is still one."""
+    """Return an id for a message, so that it is still one message if sent twice."""
     return ulid_text(time.time_ns() // 1_000_000 << 80 | int.from_bytes(os.urandom(10), "big"))
 
 
 def _in_background(work: Coroutine[Any, Any, None]) -> None:
-    """Let `work` go on when the cell has ended."""
+    """Let `work` continue after the cell has ended."""
     task = asyncio.ensure_future(work)
     _background.add(task)
     task.add_done_callback(_background.discard)
 
 
 async def _interrupted(work: "asyncio.Future[T]") -> bool:
-    """Wait for `work`; True where the cell was interrupted first, and `work` goes on."""
+    """Wait for `work`; return True if the cell was interrupted first, and `work` goes on."""
     try:
         await asyncio.shield(work)
     except asyncio.CancelledError:
@@ -222,17 +219,17 @@ async def _interrupted(work: "asyncio.Future[T]") -> bool:
 
 
 def fold_frame(view: TurnView, frame: EventFrame) -> TurnView:
-    """The view after a frame."""
+    """Return the view after a frame."""
     return fold(view, frame.canonical, frame.payload, moment_of(frame))
 
 
 def moment_of(frame: EventFrame) -> datetime | None:
-    """When it was recorded; None for what was not."""
+    """Return when the frame was recorded, or None if it was not."""
     return datetime.fromisoformat(frame.ts) if frame.ts else None
 
 
 async def _next_frames(queue: "asyncio.Queue[EventFrame | None]") -> list[EventFrame]:
-    """All frames that are there, waiting for the first of them at most a tick. Raises GatewayLost."""
+    """Return all frames in the queue, waiting for the first at most a tick. Raises GatewayLost."""
     try:
         async with asyncio.timeout(TICK_S):
             found = [await queue.get()]
@@ -244,5 +241,5 @@ async def _next_frames(queue: "asyncio.Queue[EventFrame | None]") -> list[EventF
     if len(frames) < len(found):
         if not frames:
             raise GatewayLost
-        queue.put_nowait(None)  # what came before the end is shown first
+        queue.put_nowait(None)  # show what came before the end first
     return frames

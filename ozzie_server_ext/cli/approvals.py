@@ -1,39 +1,41 @@
-"""`ozzie approvals`: list them, look at one, answer one."""
+"""`ozzie approvals`: list, show and answer approvals."""
 
 import argparse
 import sys
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 
-from ozzie_server_ext.cli.http import Object, get, items, post
+from ozzie_server_ext.cli.http import Object, expect_id, get, items, post
 from ozzie_server_ext.cli.sessions import find_session
-from ozzie_server_ext.cli.terminal import agreed, local_time, print_json
+from ozzie_server_ext.cli.terminal import agreed, local_time, print_json, print_result
 from ozzie_server_ext.domain.approvals import SESSION_S
-from ozzie_server_ext.domain.errors import NotFound
-from ozzie_server_ext.domain.ids import is_ulid
 from ozzie_server_ext.render.console import quoted_lines
 from ozzie_server_ext.render.questions import EFFECTS, IN_PAGE, NEEDS, NOT_KNOWN, RISKS, second_model, undo_words
 from ozzie_server_ext.render.text import LINE_WIDTH, elapsed, folded, visible_label, visible_proof, wrapped
 
-_NAMES = 9
-"""Columns of the name of a fact, with its gap."""
+_NAME_WIDTH = 9
+"""Width of a fact's name and the gap behind it, in columns."""
 
 _PLACES = {"relay": "a cell", "cli": "a terminal", "browser": "the page", "step_up": "the page"}
 _EXPIRED = {
     "time": "Expired at {at}. Nothing was done.",
-    "changed": "Not asked any more since {at}: the call would do something else by now.",
-    "task": "Not asked any more: its task ended at {at}. Nothing was done.",
+    "changed": "No longer open since {at}: the call would now do something else.",
+    "task": "No longer open: its task ended at {at}. Nothing was done.",
 }
 
 
-def standing(approval: Object) -> str:
-    """How it stands, in a few words: "asked 3 s ago, 59 min 57 s left"."""
+def state_words(approval: Object) -> str:
+    """Return the approval's state in a few words: "asked 3 s ago, 59 min 57 s left"."""
     at = _moment(approval["answered_at"])
     match approval["status"]:
         case "pending":
-            return f"asked {_ago(approval['requested_at'])} ago, {_left(approval['expires_at'])} left"
+            now = datetime.now(UTC)
+            since = now - datetime.fromisoformat(approval["requested_at"])
+            left = datetime.fromisoformat(approval["expires_at"]) - now
+            return f"asked {elapsed(since.total_seconds())} ago, {elapsed(left.total_seconds())} left"
         case "granted":
-            return f"{_granted(approval)} by {_who(approval)}, {at}{_in_force(approval)}"
+            extent = "for the session" if approval["extent"] == "session" else "once"
+            return f"Approved {extent} by {_who(approval)}, {at}{_in_force(approval)}"
         case "rejected":
             return f"Rejected by {_who(approval)}, {at}"
         case _:
@@ -41,19 +43,19 @@ def standing(approval: Object) -> str:
 
 
 def summary(approval: Object) -> list[str]:
-    """Its id, how it stands, and the question: two lines, or some more where the question is long."""
+    """Return id, state and question: two lines, or more for a long question."""
     where = f", in {approval['notebook']}" if approval["notebook"] and approval["status"] == "pending" else ""
     where += f", by the step {approval['step']}" if approval["step"] and approval["status"] == "pending" else ""
-    return [*_hanging(f"{approval['approval_id']}  ", standing(approval) + where), *question(approval)]
+    return [*_hanging(f"{approval['approval_id']}  ", state_words(approval) + where), *question(approval)]
 
 
 def question(approval: Object) -> list[str]:
-    """The sentence, indented."""
-    return [line for whole in _hanging("  ", approval["sentence"]) for line in _broken(whole, "  ")]
+    """Return the approval's sentence, indented."""
+    return [line for whole in _hanging("  ", approval["sentence"]) for line in _folded(whole, "  ")]
 
 
 def details(approval: Object) -> Iterator[str]:
-    """All that a person has to see before an answer, and the commands that give one."""
+    """Yield everything a person has to see before answering, and the commands to answer."""
     yield from wrapped(heading(approval))
     yield from question(approval)
     if approval["comment"]:
@@ -74,18 +76,18 @@ def details(approval: Object) -> Iterator[str]:
     if approval["arguments"]:
         yield "  arguments"
         yield from quoted_lines(visible_proof(approval["arguments"]).split("\n"))
-    if ways := list(commands(approval)):
-        yield from ("", *ways)
+    if answers := list(commands(approval)):
+        yield from ("", *answers)
 
 
 def heading(approval: Object) -> str:
-    """What it needs, or how it ended."""
-    state = standing(approval)
+    """Return the first line: approval needed, or the answer it got."""
+    state = state_words(approval)
     return f"Approval needed ({state})" if approval["status"] == "pending" else state
 
 
 def commands(approval: Object) -> Iterator[str]:
-    """What can still be done about it: the command for each answer, and what one for the session would cover."""
+    """Yield the commands that still apply: one for each answer, with what a session grant would cover."""
     approval_id = approval["approval_id"]
     if approval["status"] == "pending":
         yield from _answers(approval)
@@ -111,7 +113,7 @@ def _answers(approval: Object) -> Iterator[str]:
 
 
 def _facts(approval: Object) -> Iterator[str]:
-    told = {
+    facts = {
         "risk": RISKS.get(approval["risk_level"], NOT_KNOWN),
         "effect": EFFECTS.get(approval["side_effect"], NOT_KNOWN),
         "undo": undo_words(approval["undo"], approval["side_effect"]),
@@ -124,23 +126,23 @@ def _facts(approval: Object) -> Iterator[str]:
         "key": approval["key"],
         "binds": approval["binds"],
     }
-    for name, value in told.items():
+    for name, value in facts.items():
         if value:
             yield from _fact(name, value)
 
 
 def _fact(name: str, value: str) -> list[str]:
-    return _hanging(f"  {name:<{_NAMES}}", value)
+    return _hanging(f"  {name:<{_NAME_WIDTH}}", value)
 
 
 def _hanging(lead: str, text: str) -> list[str]:
-    """One paragraph behind `lead`, its further lines below each other."""
+    """Return one paragraph behind `lead`, with a hanging indent."""
     lines = wrapped(visible_label(text), LINE_WIDTH - len(lead))
     return [f"{lead if number == 0 else ' ' * len(lead)}{line}" for number, line in enumerate(lines)]
 
 
-def _broken(line: str, lead: str) -> list[str]:
-    """A line that one word makes too long, such as a path, in lines that fit."""
+def _folded(line: str, lead: str) -> list[str]:
+    """Fold a line that one long word, such as a path, makes too long."""
     return [f"{lead}{piece}" for piece in folded(line.removeprefix(lead), LINE_WIDTH - len(lead))]
 
 
@@ -149,15 +151,11 @@ def _who(approval: Object) -> str:
     return second_model(by) if approval["way"] == "model" else f"{by} in {_PLACES[approval['way']]}"
 
 
-def _granted(approval: Object) -> str:
-    return "Approved for the session" if approval["extent"] == "session" else "Approved once"
-
-
 def _in_force(approval: Object) -> str:
     if approval["why"]:
-        return ", taken back since" if approval["why"] == "revoked" else ", void: the call would do something else"
+        return ", since taken back" if approval["why"] == "revoked" else ", void: the call would do something else"
     until = _moment(approval["in_force_until"])
-    return f", {'' if _is_in_force(approval) else 'it was '}good until {until}" if until else ""
+    return f", {'' if _is_in_force(approval) else 'was '}valid until {until}" if until else ""
 
 
 def _is_in_force(approval: Object) -> bool:
@@ -172,26 +170,18 @@ def _why_no_session(approval: Object) -> str:
 
 
 def _moment(text: str | None) -> str:
-    """The time of the day, with the day where it is another one; "" for none."""
+    """Return the time of day, with the date unless it is today; "" for None."""
     here = datetime.now(UTC).astimezone().strftime("%Y-%m-%d ")
     return local_time(text).removeprefix(here)
 
 
-def _ago(text: str) -> str:
-    return elapsed((datetime.now(UTC) - datetime.fromisoformat(text)).total_seconds())
-
-
-def _left(text: str) -> str:
-    return elapsed((datetime.fromisoformat(text) - datetime.now(UTC)).total_seconds())
-
-
 def list_approvals(options: argparse.Namespace) -> int:
-    """Print the approvals that wait for an answer, or all. Raises NotRunning, NotFound, or Answered."""
+    """Print the pending approvals, or all. Raises NotRunning, NotFound, or Answered."""
     session_id = find_session(options.session)["id"] if options.session else None
     status = None if options.all else "pending"
     found = list(items("approvals", options.limit, session_id=session_id, status=status))
-    unasked = [] if options.all else list(_to_ask_anew(found, options.limit, session_id))
-    found += unasked
+    renewable = [] if options.all else list(_renewable(found, options.limit, session_id))
+    found += renewable
     if options.json:
         print_json(found)
         return 0
@@ -200,38 +190,33 @@ def list_approvals(options: argparse.Namespace) -> int:
     if not found:
         print("No approvals." if options.all else "Nothing waits for your approval.")
     elif not options.all:
-        print("\nSee all of one, and how to answer it: ozzie approvals show ID")
-    if unasked:
-        print("Have one that expired asked anew: ozzie approvals renew ID")
+        print("\nShow one in full, and how to answer it: ozzie approvals show ID")
+    if renewable:
+        print("Ask again for one that expired: ozzie approvals renew ID")
     return 0
 
 
-def _to_ask_anew(pending: Sequence[Object], limit: int, session_id: str | None) -> Iterator[Object]:
-    """Those that a task still waits for, though their time is up."""
-    asked = {approval["task_id"] for approval in pending}
+def _renewable(pending: Sequence[Object], limit: int, session_id: str | None) -> Iterator[Object]:
+    """Yield expired approvals that a task still waits for."""
+    with_pending = {approval["task_id"] for approval in pending}
     for task in items("tasks", limit, session_id=session_id, status="WAITING_APPROVAL", all=True):
-        if task["task_id"] not in asked:
+        if task["task_id"] not in with_pending:
             newest = items("approvals", 1, task_id=task["task_id"])
             yield from (approval for approval in newest if approval["status"] == "expired")
 
 
 def show_approval(options: argparse.Namespace) -> int:
-    """Print what is asked, with all that a person has to see before an answer. Raises NotRunning, NotFound, and
-    Answered if the call would do something else by now."""
-    approval = _whole(_approval(options.approval_id))
-    if options.json:
-        print_json(approval)
-    else:
-        print(*details(approval), sep="\n")
-    return 0
+    """Print one approval in full. Raises NotRunning, NotFound, and Answered if the call would now do something else."""
+    approval = _unredacted(_approval(options.approval_id))
+    return print_result(approval, *details(approval), as_json=options.json)
 
 
 def approve(options: argparse.Namespace) -> int:
-    """Say yes, after asking back where it can't be undone. Raises NotRunning, NotFound, Misused where nobody can be
-    asked back, or Answered where it is too late, or the yes can't come from here."""
+    """Approve a call, after asking back if it can't be undone. Raises NotRunning, NotFound, Misused without a terminal
+    to ask at, or Answered if it is too late or an approval can't come from here."""
     extent = "session" if options.session else "once"
-    if not options.yes and not _is_meant(_approval(options.approval_id), extent):
-        print("Nothing was approved; it still waits.", file=sys.stderr)
+    if not options.yes and not _is_confirmed(_approval(options.approval_id), extent):
+        print("Not approved; it still waits.", file=sys.stderr)
         return 1
     _answer(options.approval_id, "approve", {"extent": extent})
     if options.json:
@@ -243,64 +228,53 @@ def approve(options: argparse.Namespace) -> int:
 
 
 def reject(options: argparse.Namespace) -> int:
-    """Say no; the model gets the comment. Raises as `approve`."""
+    """Reject a call; the model gets the comment. Raises as `approve`."""
     _answer(options.approval_id, "reject", {"comment": options.comment})
     if options.json:
         print_json({"rejected": options.approval_id, "comment": options.comment})
-    else:
-        print("Rejected. Nothing was done.", *question(_approval(options.approval_id)), sep="\n")
+        return 0
+    print("Rejected. Nothing was done.", *question(_approval(options.approval_id)), sep="\n")
     return 0
 
 
 def renew(options: argparse.Namespace) -> int:
-    """Have an expired one asked anew. Raises NotRunning, NotFound, or Answered where it is no such one."""
+    """Ask again for an expired approval. Raises NotRunning, NotFound, or Answered if it has not expired."""
     _answer(options.approval_id, "renew", {})
-    if options.json:
-        print_json({"renewed": options.approval_id})
-    else:
-        print("The task looks at it again, and asks anew: ozzie approvals list")
-    return 0
+    line = "The task checks the call again and asks again: ozzie approvals list"
+    return print_result({"renewed": options.approval_id}, line, as_json=options.json)
 
 
 def revoke(options: argparse.Namespace) -> int:
-    """Take back a yes for the session. Raises NotRunning, NotFound, or Answered where none is in force."""
+    """Take back a session grant. Raises NotRunning, NotFound, or Answered if none is in force."""
     _answer(options.approval_id, "revoke", {})
-    if options.json:
-        print_json({"revoked": options.approval_id})
-    else:
-        print("Taken back. From now on such calls ask again.")
-    return 0
+    line = "Taken back. Such calls ask again from now on."
+    return print_result({"revoked": options.approval_id}, line, as_json=options.json)
 
 
-def _is_meant(approval: Object, extent: str) -> bool:
-    """Whether a person who sees all of it says yes once more: of what can't be undone, is of high risk, or was shown
-    to them without what looks like a secret."""
+def _is_confirmed(approval: Object, extent: str) -> bool:
+    """Return whether a person confirms after seeing everything. Asks only if the call can't be undone, is of high risk,
+    or was shown with something taken out that looks like a secret."""
     is_grave = approval["side_effect"] == "irreversible" or approval["risk_level"] == "high"
     needs_look = bool(approval["card"]) or (is_grave and extent == "once")
     if not needs_look or approval["status"] != "pending":
         return True
-    print(*details(_whole(approval)), "", sep="\n", file=sys.stderr)
+    print(*details(_unredacted(approval)), "", sep="\n", file=sys.stderr)
     about = "can't be undone or is of high risk" if is_grave else "contains something that looks like a secret"
     return agreed("Approve it?", about=f"approve what {about}")
 
 
-def _whole(approval: Object) -> Object:
-    """The approval with nothing taken out of it, while it waits for an answer."""
+def _unredacted(approval: Object) -> Object:
+    """Return a pending approval with nothing taken out."""
     if not approval["card"] or approval["status"] != "pending":
         return approval
     return {**approval, **get(f"approvals/{approval['approval_id']}/card"), "whole": None}
 
 
 def _answer(approval_id: str, verb: str, body: Object) -> None:
-    _expect_id(approval_id)
+    expect_id(approval_id, "approval")
     post(f"approvals/{approval_id}/{verb}", body)
 
 
 def _approval(approval_id: str) -> Object:
-    _expect_id(approval_id)
+    expect_id(approval_id, "approval")
     return get(f"approvals/{approval_id}")
-
-
-def _expect_id(text: str) -> None:
-    if not is_ulid(text):
-        raise NotFound(f"There is no approval {visible_label(text)[:40]}.", hint="List them with ozzie approvals list.")

@@ -1,4 +1,4 @@
-"""`ozzie artifacts`: list them, look at one, save one, erase one."""
+"""`ozzie artifacts`: list, show, save and erase artifacts."""
 
 import argparse
 import base64
@@ -7,11 +7,10 @@ import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from ozzie_server_ext.cli.http import Answered, Object, delete, get, get_bytes, items
+from ozzie_server_ext.cli.http import Answered, Object, delete, expect_id, get, get_bytes, items
 from ozzie_server_ext.cli.sessions import find_session
-from ozzie_server_ext.cli.terminal import agreed, cell, local_time, print_json
-from ozzie_server_ext.domain.errors import Conflict, Gone, InputError, NotFound, Unavailable
-from ozzie_server_ext.domain.ids import is_ulid
+from ozzie_server_ext.cli.terminal import agreed, cell, local_time, print_json, print_result
+from ozzie_server_ext.domain.errors import Conflict, Gone, InputError, Unavailable
 from ozzie_server_ext.render.text import byte_count, cut_columns, visible_label, visible_prose
 
 
@@ -19,7 +18,7 @@ def list_artifacts(options: argparse.Namespace) -> int:
     """Print the newest artifacts. Raises NotRunning, or Answered."""
     session_id = find_session(options.session)["id"] if options.session else None
     if options.task:
-        _expect_id(options.task, "task")
+        expect_id(options.task, "task")
     found = list(
         items("artifacts", options.limit, session_id=session_id, task_id=options.task, kind=options.kind or None)
     )
@@ -39,35 +38,35 @@ def list_artifacts(options: argparse.Namespace) -> int:
 
 
 def show_artifact(options: argparse.Namespace) -> int:
-    """Print what is known of an artifact. Raises NotRunning, NotFound."""
+    """Print an artifact's facts. Raises NotRunning, NotFound."""
     artifact = _artifact(options.artifact_id)
     if options.json:
         print_json(artifact)
         return 0
-    further = {"sha256": artifact["hash"], "outside": ", ".join(artifact["labels"]), "erased": _told(artifact)}
+    further = {"sha256": artifact["hash"], "outside": ", ".join(artifact["labels"]), "erased": _erased_note(artifact)}
     print(cell(artifact["name"], 70).rstrip())
     print(*_lines({**_facts(artifact), **further}), sep="\n")
     return 0
 
 
 def get_artifact(options: argparse.Namespace) -> int:
-    """Print the content of an artifact, or write it into a new file. Raises NotRunning, NotFound, Gone where it was
-    erased, Conflict where the file is there, Unavailable where it can't be written or something else was sent,
-    InputError where a terminal can't show it."""
+    """Print the content of an artifact, or write it into a new file. Raises NotRunning, NotFound, Gone if it was
+    erased, Conflict if the file exists, Unavailable if it can't be written or the content does not match its hash,
+    InputError if a terminal can't show it."""
     artifact = _artifact(options.artifact_id)
     _expect_there(artifact)
     content = get_bytes(f"artifacts/{options.artifact_id}/content")
     if hashlib.sha256(content).hexdigest() != artifact["hash"]:
         raise Unavailable(
-            f"What was sent is not artifact {options.artifact_id}: its SHA-256 is another one.",
-            hint="Something else may answer in the place of the gateway. Try again.",
+            f"The content received is not artifact {options.artifact_id}: its SHA-256 does not match.",
+            hint="Something else may be answering instead of the gateway. Try again.",
         )
     if options.output:
         path = Path(options.output).absolute()
         _write_new(path, content)
-        told = {"artifact_id": options.artifact_id, "file": str(path), "size": len(content)}
-        print_json(told) if options.json else print(f"{byte_count(len(content))} written to {path}.")
-    elif options.json:
+        saved = {"artifact_id": options.artifact_id, "file": str(path), "size": len(content)}
+        return print_result(saved, f"{byte_count(len(content))} written to {path}.", as_json=options.json)
+    if options.json:
         print_json({"artifact_id": options.artifact_id, "base64": base64.b64encode(content).decode()})
     elif not sys.stdout.isatty():
         sys.stdout.buffer.write(content)
@@ -82,8 +81,8 @@ def get_artifact(options: argparse.Namespace) -> int:
 
 
 def erase_artifact(options: argparse.Namespace) -> int:
-    """Erase the content of an artifact, after asking back. Raises NotRunning, NotFound, Gone, Misused where nobody can
-    be asked, or Answered where it is still needed."""
+    """Erase the content of an artifact, after asking back. Raises NotRunning, NotFound, Gone, Misused without a
+    terminal to ask at, or Answered if it is still needed."""
     artifact = _artifact(options.artifact_id)
     _expect_there(artifact)
     name, size = visible_label(artifact["name"]), byte_count(artifact["size"])
@@ -92,19 +91,18 @@ def erase_artifact(options: argparse.Namespace) -> int:
         print("Nothing was erased.", file=sys.stderr)
         return 1
     delete(f"artifacts/{options.artifact_id}")
-    print_json({"erased": options.artifact_id}) if options.json else print(f"{name} is erased.")
-    return 0
+    return print_result({"erased": options.artifact_id}, f"{name} is erased.", as_json=options.json)
 
 
 def _facts(artifact: Object) -> dict[str, str]:
-    """What it is and where it came from: by these it is known again where its name does not tell."""
+    """Return what the artifact is and where it came from, for recognising it when the name is not enough."""
     newer, task_id, call_id = artifact["superseded_by"], artifact["task_id"], artifact["call_id"]
     task = _task(task_id) if task_id else None
     calls = {step["call_id"]: step["name"] for step in task["steps"]} if task else {}
     return {
         "artifact": artifact["artifact_id"],
         "kind": f"{artifact['kind']}, {artifact['mime']}, {byte_count(artifact['size'])}",
-        "version": f"{artifact['version']}, the next one is {newer}" if newer else str(artifact["version"]),
+        "version": f"{artifact['version']}, the next is {newer}" if newer else str(artifact["version"]),
         "made": local_time(artifact["ts"], "%Y-%m-%d %H:%M:%S"),
         "session": artifact["session_id"] or "",
         "task": ", ".join(filter(None, [task_id, cut_columns(visible_label(task["title"]), 40) if task else ""])),
@@ -113,7 +111,7 @@ def _facts(artifact: Object) -> dict[str, str]:
 
 
 def _task(task_id: str) -> Object | None:
-    """The task of an artifact; None where the gateway does not know it."""
+    """Return the artifact's task, or None if the gateway does not know it."""
     try:
         return get(f"tasks/{task_id}")
     except Answered:
@@ -128,30 +126,25 @@ def _lines(facts: Mapping[str, str]) -> Iterator[str]:
 
 def _expect_there(artifact: Object) -> None:
     if artifact.get("erased"):
-        raise Gone(f"{visible_label(artifact['name'])} has no content any more. {_told(artifact)}")
+        raise Gone(f"{visible_label(artifact['name'])} has no content any more. {_erased_note(artifact)}")
 
 
-def _told(artifact: Object) -> str:
+def _erased_note(artifact: Object) -> str:
     return visible_label(artifact["erased"]["told"]) if artifact["erased"] else ""
 
 
 def _artifact(artifact_id: str) -> Object:
-    _expect_id(artifact_id, "artifact")
+    expect_id(artifact_id, "artifact")
     return get(f"artifacts/{artifact_id}")
 
 
-def _expect_id(text: str, what: str) -> None:
-    if not is_ulid(text):
-        raise NotFound(f"There is no {what} {visible_label(text)[:40]}.", hint=f"List them with ozzie {what}s list.")
-
-
 def _write_new(path: Path, content: bytes) -> None:
-    """Nothing that is there is written over."""
+    """Write a new file, never over an existing one. Raises Conflict, Unavailable."""
     try:
         with path.open("xb") as file:
             file.write(content)
     except FileExistsError:
-        raise Conflict(f"{path} is there already.", hint="Give another name to --output.") from None
+        raise Conflict(f"{path} exists already.", hint="Give another name to --output.") from None
     except OSError as error:
         raise Unavailable(
             f"{path} can't be written: {error.strerror}.", hint="Give another name to --output."

@@ -1,4 +1,4 @@
-"""`ozzie ask`: one turn from a terminal."""
+"""`ozzie ask` and `ozzie skills run`: one turn, from a terminal."""
 
 import argparse
 import asyncio
@@ -14,13 +14,12 @@ from pathlib import Path
 
 from ozzie_kernel.client import GatewayClient, GatewayLost
 from ozzie_kernel.connect import reach
-from ozzie_kernel.turn import MAX_LOST_IN_VAIN, fold_frame, moment_of, new_message_id
+from ozzie_kernel.turn import MAX_LOST, fold_frame, moment_of, new_message_id
 from ozzie_server_ext.agent.structured_output import expect_schema, value_in
 from ozzie_server_ext.cli.terminal import failure_lines, for_terminal, standard_input
 from ozzie_server_ext.domain.errors import InputError, OzzieError
 from ozzie_server_ext.domain.json import Json, JsonObject
 from ozzie_server_ext.protocol.frames import EventFrame
-from ozzie_server_ext.protocol.handshake import Handshake
 from ozzie_server_ext.protocol.jsontext import InvalidJson, loads_object
 from ozzie_server_ext.protocol.made_from import content_in
 from ozzie_server_ext.render.console import ConsoleWriter
@@ -32,63 +31,57 @@ from ozzie_server_ext.render.turnview import TextPart, TurnView
 
 
 def ask(options: argparse.Namespace) -> int:
-    """Ask in the terminal's session. Raises OzzieError."""
+    """Send a message in the terminal's session. Raises OzzieError."""
     schema = None if options.schema is None else _schema(Path(options.schema))
     return ask_in(options.message, session=options.session, model=options.model, as_json=options.json, schema=schema)
 
 
 def ask_in(message: str, *, session: str, model: str, as_json: bool, schema: JsonObject | None = None) -> int:
-    """Ask, print, and return 0 if the turn was done; `-` is what standard input says. With a `schema`, what is printed
-    is a JSON value that fits it. Raises OzzieError."""
+    """Send a message and print the answer; return 0 if the turn succeeded. `-` reads the message from standard input.
+    With a `schema`, print a JSON value that fits it. Raises OzzieError."""
     text = standard_input("The message") if message == "-" else message
-    asked: JsonObject = {"content": text, "model": model, "answer_schema": schema}
-    view = asyncio.run(_ask(asked, session, quiet=as_json or schema is not None))
+    return _turn({"content": text, "model": model, "answer_schema": schema}, session, as_json=as_json)
+
+
+def run_in(name: str, words: Sequence[str], *, session: str, model: str, as_json: bool) -> int:
+    """Run a skill and print its progress; return 0 if it succeeded. Raises OzzieError."""
+    skill: JsonObject = {"name": name, "words": list(words)}
+    params: JsonObject = {"content": " ".join(["%run", name, *words]), "model": model, "skill": skill}
+    return _turn(params, session, as_json=as_json)
+
+
+def _turn(params: JsonObject, session: str, *, as_json: bool) -> int:
+    has_schema = params.get("answer_schema") is not None
+    view = asyncio.run(_ask(params, session, quiet=as_json or has_schema))
     if as_json:
-        print(json.dumps(_summary(view, is_value=schema is not None)))
-    elif schema is not None:
+        print(json.dumps(_summary(view, is_value=has_schema)))
+    elif has_schema:
         _print_value(view)
     return 0 if view.status == "Done" else 1
 
 
-def run_in(name: str, words: Sequence[str], *, session: str, model: str, as_json: bool) -> int:
-    """Run a skill, print, and return 0 if it came to its result. Raises OzzieError."""
-    asked: JsonObject = {
-        "content": " ".join(["%run", name, *words]),
-        "model": model,
-        "skill": {"name": name, "words": list(words)},
-    }
-    view = asyncio.run(_ask(asked, session, quiet=as_json))
-    if as_json:
-        print(json.dumps(_summary(view, is_value=False)))
-    return 0 if view.status == "Done" else 1
-
-
 class _Gateway:
-    """Whatever gateway there is: where a connection ends, the next request goes over another."""
+    """The current gateway: after a lost connection, the next request opens another."""
 
     def __init__(self) -> None:
         self._client: GatewayClient | None = None
 
     async def client(self) -> GatewayClient:
-        """A connection that stands, as far as is known. Raises OzzieError."""
+        """Return an open connection. Raises OzzieError."""
         if self._client is None or self._client.closed:
-            self._client = await reach(_connect)
+            self._client = await reach(lambda found: GatewayClient.connect(found.url, found.token))
         return self._client
 
     async def request(self, method: str, params: JsonObject) -> JsonObject:
-        """For what may be asked twice. Raises OzzieError."""
-        for _ in range(MAX_LOST_IN_VAIN):
+        """Send a request that may be repeated. Raises OzzieError."""
+        for _ in range(MAX_LOST):
             with contextlib.suppress(GatewayLost):
                 return await (await self.client()).request(method, params)
-        raise GatewayLost(hint="Whether your message was taken is not known: look at `ozzie tasks list`.")
+        raise GatewayLost(hint="Your message may or may not have arrived: check `ozzie tasks list`.")
 
     async def close(self) -> None:
         if self._client is not None:
             await self._client.close()
-
-
-async def _connect(handshake: Handshake) -> GatewayClient:
-    return await GatewayClient.connect(handshake.url, handshake.token)
 
 
 def _schema(path: Path) -> JsonObject:
@@ -98,28 +91,28 @@ def _schema(path: Path) -> JsonObject:
         raise InputError(f"{path} can't be read: {error.strerror}.", hint="Name a file with a JSON Schema.") from None
     except InvalidJson as error:
         raise InputError(f"{path}: {error}", hint="A JSON Schema is a JSON object.") from None
-    asyncio.run(expect_schema(schema))  # before a gateway is started for it
+    asyncio.run(expect_schema(schema))  # before starting a gateway
     return schema
 
 
 def _print_value(view: TurnView) -> None:
-    """The value alone, for the next program; why there is none, to standard error."""
+    """Print the value alone, for the next program; on failure, the reason to standard error."""
     if view.status == "Done":
-        print(json.dumps(value_in(view), indent=2))  # in ASCII: a terminal obeys some other characters
+        print(json.dumps(value_in(view), indent=2))  # ASCII, because terminals obey some other characters
     elif view.error is not None:
         print("\n".join(failure_lines({"message": view.error.message, "hint": view.error.hint})), file=sys.stderr)
     else:
         print(visible_label(view.closing) or view.status, file=sys.stderr)
 
 
-async def _ask(asked: JsonObject, session: str, *, quiet: bool) -> TurnView:
+async def _ask(params: JsonObject, session: str, *, quiet: bool) -> TurnView:
     gateway = _Gateway()
     try:
         opened = await gateway.request("session.open", {"session_name": f"cli:{session}", "title": session})
         sent = await gateway.request(
             "message.send",
             {
-                **asked,
+                **params,
                 "session_id": opened["session_id"],
                 "message_id": new_message_id(),
                 "attended": sys.stdout.isatty() and not quiet,
@@ -142,20 +135,20 @@ async def _cancel_when_interrupted(gateway: _Gateway, task_id: str) -> None:
     try:
         await stop.wait()
     finally:
-        # A second interrupt ends the program, whatever the gateway does.
+        # A second interrupt ends the program at once.
         loop.remove_signal_handler(signal.SIGINT)
-    # Refused, it has ended already; without a connection, who follows says so.
+    # A refusal means it has ended already; a lost connection is reported by `_follow`.
     with contextlib.suppress(OzzieError):
         await gateway.request("task.cancel", {"task_id": task_id})
 
 
 async def _follow(gateway: _Gateway, task_id: str, position: int, *, quiet: bool) -> TurnView:
-    """The turn to its end, also behind a gateway that goes. Raises OzzieError."""
+    """Follow the turn to its end, across restarts of the gateway. Raises OzzieError."""
     view, writer = new_turn(task_id=task_id), ConsoleWriter()
     graph: GraphView | None = None
     graph_writer = GraphWriter()
     queue: asyncio.Queue[EventFrame | None] | None = None
-    in_vain = 0
+    lost = 0
     while not view.is_final:
         try:
             queue = queue or await (await gateway.client()).follow(task_id, position)
@@ -163,12 +156,12 @@ async def _follow(gateway: _Gateway, task_id: str, position: int, *, quiet: bool
         except GatewayLost:
             frame = None
         if frame is None:
-            queue, in_vain = None, in_vain + 1
-            if in_vain > MAX_LOST_IN_VAIN:
+            queue, lost = None, lost + 1
+            if lost > MAX_LOST:
                 raise GatewayLost(task_id)
             continue
         if frame.position is not None:
-            position, in_vain = max(position, frame.position), 0
+            position, lost = max(position, frame.position), 0
         view = fold_frame(view, frame)
         graph = fold_graph(graph, frame.canonical, frame.payload, moment_of(frame))
         if view.error is not None:

@@ -1,4 +1,4 @@
-"""How a command is declared: its name, its arguments, and what carries it out."""
+"""Declarations of commands: name, arguments, and the function that runs them."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -7,7 +7,7 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True)
 class Argument:
-    """An argument as argparse takes it: its names, and the rest of `add_argument`."""
+    """An argument: its names, and the keyword arguments of `add_argument`."""
 
     names: tuple[str, ...]
     given: Mapping[str, Any]
@@ -15,23 +15,24 @@ class Argument:
 
 @dataclass(frozen=True, slots=True)
 class Verb:
-    """A command. `run` names the function that carries it out, as `module:function` in this package; it takes the
-    parsed options and returns the exit status. `more` follows `about` in the command's own help."""
+    """A command. `run` names its function as `module:function` in this package; it takes the parsed options and returns
+    the exit status. `more` follows `about` in the command's help. `aliases` are former names, which still work."""
 
     name: str
     about: str
     run: str
     arguments: tuple[Argument, ...] = ()
     more: str = ""
+    aliases: tuple[str, ...] = ()
     discreet: str = ""
-    """Where not empty: said instead of the words that were too many, because they may be secret."""
+    """If not empty, the error for surplus arguments, which are not repeated because they may be secret."""
     speaks_for_a_person: bool = False
-    """Not for a program that Ozzie itself runs for a call: it is the person's to say."""
+    """Refused to programs that Ozzie itself runs for a tool call: only the person may decide this."""
 
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """Commands that share their first word."""
+    """Commands with the same first word."""
 
     name: str
     about: str
@@ -39,10 +40,17 @@ class Group:
 
 
 def argument(*names: str, **given: Any) -> Argument:
-    """One by its names and what `add_argument` takes."""
     return Argument(names, given)
 
 
 def limit(default: int, what: str) -> Argument:
-    """`--limit`, of a list of `what`."""
+    """Declare `--limit` for a list of `what`."""
     return argument("--limit", type=int, default=default, help=f"how many {what} (default {default})")
+
+
+def verb(name: str, about: str, run: str, *arguments: Argument, **given: Any) -> Verb:
+    return Verb(name, about, run, arguments, **given)
+
+
+def group(name: str, about: str, *verbs: Verb) -> Group:
+    return Group(name, about, verbs)

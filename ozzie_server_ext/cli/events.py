@@ -1,24 +1,36 @@
-"""`ozzie events tail`: the newest events, and what happens next."""
+"""`ozzie events tail`: print the newest events, and follow new ones."""
 
 import argparse
 import json
-import sys
 from collections.abc import Mapping
 from typing import Any
 
 from ozzie_server_ext.cli.http import Object, get, items
 from ozzie_server_ext.cli.sessions import find_session
-from ozzie_server_ext.cli.terminal import cell, local_time, print_json
+from ozzie_server_ext.cli.terminal import cell, local_time, print_json, print_notice
 from ozzie_server_ext.domain.events import FINAL_TYPES
 from ozzie_server_ext.render.text import cut_end, visible_label
 
 _DETAIL_WIDTH = 32
-# Which fields of a body say most in a few words.
-_TELLING = ("text", "title", "name", "message", "summary", "reason", "model", "decision", "version", "plane", "status")
+# Payload fields to show, the most informative first.
+_DETAIL_FIELDS = (
+    "text",
+    "title",
+    "name",
+    "message",
+    "summary",
+    "reason",
+    "model",
+    "decision",
+    "version",
+    "plane",
+    "status",
+)
 
 
 def tail(options: argparse.Namespace) -> int:
-    """Print events, oldest first; with --follow without end, but of a task. Raises NotRunning, NotFound, Answered."""
+    """Print events, oldest first; with --follow until interrupted, or until the end of the task that was named. Raises
+    NotRunning, NotFound, Answered."""
     wanted = {
         "type": options.type or None,
         "session_id": find_session(options.session)["id"] if options.session else None,
@@ -34,7 +46,7 @@ def tail(options: argparse.Namespace) -> int:
             for record in found:
                 print(_line(record))
         return 0
-    from ozzie_server_ext.cli.follow import follow  # it brings tornado along
+    from ozzie_server_ext.cli.follow import follow  # loads tornado
 
     def show(record: Object) -> None:
         print(json.dumps(record) if options.json else _line(record), flush=True)
@@ -44,23 +56,21 @@ def tail(options: argparse.Namespace) -> int:
     last = max([position, *(record["position"] for record in found)])
     if found and options.task and found[-1]["type"] in FINAL_TYPES:
         return 0
-    follow(last, {name: value for name, value in wanted.items() if value}, lambda frame: show(_record(frame)), _say)
+    follow(
+        last, {name: value for name, value in wanted.items() if value}, lambda frame: show(_record(frame)), print_notice
+    )
     return 0
 
 
-def _say(sentence: str) -> None:
-    print(f"ozzie: {sentence}", file=sys.stderr, flush=True)
-
-
 def _record(event: Mapping[str, Any]) -> Object:
-    """What is shown of an event, of the REST interface or of the feed."""
+    """Return the fields to show of an event, from REST or from the feed."""
     names = ("position", "ts", "type", "session_id", "task_id", "labels", "payload")
     return {name: event[name] for name in names}
 
 
 def _line(record: Object) -> str:
     payload = record["payload"]
-    detail = next((str(payload[name]) for name in _TELLING if payload.get(name)), "")
+    detail = next((str(payload[name]) for name in _DETAIL_FIELDS if payload.get(name)), "")
     at = local_time(record["ts"], "%H:%M:%S")
     detail = cut_end(visible_label(detail), _DETAIL_WIDTH)
     task = (record["task_id"] or "")[-6:]

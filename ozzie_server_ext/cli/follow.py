@@ -1,20 +1,19 @@
-"""Following the feed from a terminal, also behind a restart of the gateway."""
+"""Following the event feed from a terminal, across restarts of the gateway."""
 
 import asyncio
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Mapping
+from contextlib import suppress
 from typing import Any
 
-from tornado.httpclient import HTTPClientError, HTTPRequest
-from tornado.websocket import WebSocketClientConnection, WebSocketClosedError, websocket_connect
+from tornado.websocket import WebSocketClientConnection, WebSocketClosedError
 
+from ozzie_kernel.client import open_websocket
 from ozzie_server_ext.cli.http import Answered, Object, handshakes
+from ozzie_server_ext.domain.errors import Unavailable
 from ozzie_server_ext.domain.events import FINAL_TYPES
 from ozzie_server_ext.protocol.frames import EventFrame, Request, Response, decode_frames, encode_frame
-from ozzie_server_ext.protocol.handshake import Handshake
 
 POLL_S = 0.5
-CONNECT_S = 10.0
-MAX_MESSAGE_BYTES = 64 << 20
 
 
 def follow(
@@ -26,18 +25,12 @@ def follow(
     until_end_of: str = "",
     within_s: float | None = None,
 ) -> None:
-    """Show every event behind `position` until interrupted, or until the one task that is `wanted`, or `until_end_of`
-    which it is, has ended.
+    """Show every event after `position` until interrupted, or until the task in `wanted`, or `until_end_of`, has ended.
 
-    Where the gateway goes, `say` tells, and the next one is gone on with. Raises Answered where it refuses,
+    If the gateway goes away, say so with `say` and continue with the next one. Raises Answered if it refuses,
     TimeoutError after `within_s`.
     """
-    asyncio.run(_within(within_s, _follow(position, wanted, show, say, until_end_of)))
-
-
-async def _within(within_s: float | None, following: Coroutine[Any, Any, None]) -> None:
-    async with asyncio.timeout(within_s):
-        await following
+    asyncio.run(asyncio.wait_for(_follow(position, wanted, show, say, until_end_of), within_s))
 
 
 async def _follow(
@@ -50,16 +43,16 @@ async def _follow(
     params: Object = {"session_id": wanted.get("session_id", ""), "task_id": wanted.get("task_id", "")}
     if "type" in wanted:
         params["types"] = list(wanted["type"])
-    told = False
+    reported = False
     while True:
         connection = await _connect()
         if connection is None:
-            if not told:
-                say("There is no connection to a gateway. What happens is shown once one runs.")
-            told = True
+            if not reported:
+                say("No gateway is running. Events are shown once one runs.")
+            reported = True
             await asyncio.sleep(POLL_S)
             continue
-        told = False
+        reported = False
         try:
             subscribe = Request(id="1", method="feed.subscribe", params={**params, "from_position": position})
             await connection.write_message(encode_frame(subscribe))
@@ -70,39 +63,27 @@ async def _follow(
                     if isinstance(frame, EventFrame) and frame.position is not None:
                         position = frame.position
                         show(_event(frame))
-                        # Of one task, nothing of another comes.
-                        is_of_it = frame.task_id == until_end_of if until_end_of else bool(params["task_id"])
-                        if is_of_it and frame.canonical in FINAL_TYPES:
+                        # With a task in the subscription, only its events come.
+                        is_own = frame.task_id == until_end_of if until_end_of else bool(params["task_id"])
+                        if is_own and frame.canonical in FINAL_TYPES:
                             return
         except WebSocketClosedError:
-            pass  # it ended before it was asked anything
+            pass  # closed before we subscribed
         finally:
             connection.close()
         await asyncio.sleep(POLL_S)
 
 
 async def _connect() -> WebSocketClientConnection | None:
-    """A connection to the first gateway that answers."""
+    """Connect to the first gateway that answers."""
     for handshake in handshakes():
-        try:
-            return await websocket_connect(_request(handshake), max_message_size=MAX_MESSAGE_BYTES)
-        except (OSError, HTTPClientError, TimeoutError):
-            continue
+        with suppress(Unavailable):
+            return await open_websocket(handshake.url, handshake.token)
     return None
 
 
-def _request(handshake: Handshake) -> HTTPRequest:
-    return HTTPRequest(
-        f"ws{handshake.url.removeprefix('http')}ozzie/api/ws",
-        headers={"Authorization": f"token {handshake.token}"},
-        connect_timeout=CONNECT_S,
-        # The address is this machine's own and came with the token from a private file.
-        validate_cert=False,
-    )
-
-
 def _event(frame: EventFrame) -> Object:
-    """The frame with the names of the REST interface."""
+    """Return the frame with the field names of the REST interface."""
     return {
         "position": frame.position,
         "ts": frame.ts,

@@ -1,4 +1,4 @@
-"""`ozzie gateway`: run it here, leave it running, or stop the one that runs."""
+"""`ozzie gateway` and `ozzie status`: run the gateway here, detach it, stop it, or show its state."""
 
 import argparse
 import os
@@ -14,14 +14,13 @@ from ozzie_server_ext.cli.parser import Misused
 from ozzie_server_ext.cli.terminal import WAYS, counted, local_time, print_json
 from ozzie_server_ext.config.home import find_home
 from ozzie_server_ext.config.loader import load
-from ozzie_server_ext.config.settings import GatewaySettings
 from ozzie_server_ext.domain.errors import Conflict, OzzieError, Unavailable
 from ozzie_server_ext.protocol.attached import attached_servers
 from ozzie_server_ext.protocol.handshake import Handshake
 from ozzie_server_ext.protocol.owner import owner_pid
 from ozzie_server_ext.render.text import visible_prose
 
-# `-P`: a `json.py` in the folder must not take the place of the library's.
+# `-P`: a `json.py` in the folder must not shadow the library's.
 PROGRAM = (sys.executable, "-P", "-m", "ozzie_server_ext.programs.gateway")
 START_S = 40.0
 STOP_S = 40.0
@@ -29,7 +28,7 @@ POLL_S = 0.05
 
 
 def gateway(options: argparse.Namespace) -> int:
-    """Start or stop; in the foreground the gateway takes this process's place. Raises OzzieError."""
+    """Start or stop a gateway; in the foreground it replaces this process. Raises OzzieError."""
     given = {"--port": options.port, "--project": options.project, "--idle-exit": options.idle_exit}
     arguments = [word for name, value in given.items() if value is not None for word in (name, value)]
     if options.verbose:
@@ -42,12 +41,12 @@ def gateway(options: argparse.Namespace) -> int:
         return _start(arguments, as_json=options.json)
     if options.json:
         raise Misused("--json goes with --detach or --stop.", hint="See ozzie gateway --help.")
-    _expect_room()
+    _expect_none_running()
     os.execv(sys.executable, [*PROGRAM, *arguments])
 
 
 def _start(arguments: list[str], *, as_json: bool) -> int:
-    _expect_room()
+    _expect_none_running()
     launched = launch_gateway(this_home(), arguments)
     try:
         url = _wait_until_it_answers(launched)
@@ -55,25 +54,22 @@ def _start(arguments: list[str], *, as_json: bool) -> int:
         launched.end()
         raise
     pid = launched.process.pid
-    # Where nobody owns the folder at this moment, this one is about to.
+    # Without an owner at this moment, this gateway is about to become it.
     owner = owner_pid(this_home()) or pid
     if as_json:
         print_json({"pid": pid, "url": url, "owner": owner})
     else:
         print(f"The gateway runs: process {pid}, {url}")
-        if "--port" not in arguments and (notice := _own_settings().other_port_notice(urlsplit(url).port or 0)):
+        settings = load(find_home()).settings.gateway
+        if "--port" not in arguments and (notice := settings.other_port_notice(urlsplit(url).port or 0)):
             print(notice)
         if owner != pid:
             print(f"It is attached to the server of process {owner}, and takes over when that one goes.")
     return 0
 
 
-def _own_settings() -> GatewaySettings:
-    return load(find_home()).settings.gateway
-
-
-def _expect_room() -> None:
-    """Raises Conflict where a person's gateway runs already, beside which another would serve nobody."""
+def _expect_none_running() -> None:
+    """Raises Conflict if a gateway that a person started runs already: a second one would serve nobody."""
     owner, runs = _owner(), _attached_gateways()
     if owner is not None and owner["headless"] and not owner["temporary"]:
         runs.append(owner["pid"])
@@ -86,7 +82,7 @@ def _expect_room() -> None:
 
 
 def _owner() -> Object | None:
-    """The health of the server that owns the folder; None where none does at this moment. Raises Silent."""
+    """Return the health of the server that owns the folder, or None if none does at this moment. Raises Silent."""
     try:
         return get("health")
     except NotRunning:
@@ -98,7 +94,7 @@ def _attached_gateways() -> list[int]:
 
 
 def _wait_until_it_answers(launched: Launched) -> str:
-    """The address of the gateway once it answers. Raises Unavailable with its own words where it ended."""
+    """Return the gateway's address once it answers. Raises Unavailable with its last message if it ended."""
     end = time.monotonic() + START_S
     reason, hint = f"The gateway did not answer within {START_S:.0f} s.", ""
     while time.monotonic() < end:
@@ -109,11 +105,11 @@ def _wait_until_it_answers(launched: Launched) -> str:
             if server.pid == launched.process.pid:
                 return server.url
         if launched.ended:
-            said, hint = launched.reason()
-            reason = said or "The gateway ended before it answered."
+            message, hint = launched.reason()
+            reason = message or "The gateway ended before it answered."
             break
         time.sleep(POLL_S)
-    raise Unavailable(reason, hint=f"{hint} Its own words are in {launched.log}.".lstrip(), code="gateway.start")
+    raise Unavailable(reason, hint=f"{hint} Its log is {launched.log}.".lstrip(), code="gateway.start")
 
 
 def _answers(handshake: Handshake) -> bool:
@@ -125,7 +121,7 @@ def _answers(handshake: Handshake) -> bool:
 
 
 def _stop(*, as_json: bool) -> int:
-    """Stop what is headless. A gateway that is attached goes first, or it would take over."""
+    """Stop the headless gateways. Attached ones go first, or they would take over."""
     owner, found = _owner(), _attached_gateways()
     if owner is not None and owner["headless"]:
         found.append(int(owner["pid"]))
@@ -137,7 +133,7 @@ def _stop(*, as_json: bool) -> int:
             hint="Stop that server where it was started.",
             code="gateway.jupyter",
         )
-    for pid in dict.fromkeys(found):  # one that is just taking over is told of twice
+    for pid in dict.fromkeys(found):  # a gateway that is just taking over is listed twice
         if not _end(pid):
             raise Silent(pid)
         if not as_json:
@@ -148,8 +144,8 @@ def _stop(*, as_json: bool) -> int:
 
 
 def _end(pid: int) -> bool:
-    """Have the gateway stop in order; whether it is gone in time."""
-    if not hasattr(os, "pidfd_open"):  # not on Linux: its locks tell
+    """Stop the gateway gracefully; return whether it is gone in time."""
+    if not hasattr(os, "pidfd_open"):  # not on Linux: look at its locks
         os.kill(pid, signal.SIGTERM)
         end = time.monotonic() + STOP_S
         while (runs := _serves(pid)) and time.monotonic() < end:
@@ -171,7 +167,7 @@ def _serves(pid: int) -> bool:
 
 
 def status(options: argparse.Namespace) -> int:
-    """Print how the gateway is. Raises NotRunning."""
+    """Print the gateway's state. Raises NotRunning."""
     health = get("health")
     if options.json:
         print_json(health)
@@ -179,7 +175,7 @@ def status(options: argparse.Namespace) -> int:
     print(f"Ozzie {health['version']} runs (process {health['pid']}, up {health['uptime_s']} s).")
     print(f"  folder   {health['home']}")
     print(f"  project  {health['project']}")
-    print(f"  server   {_server(health)}{', for a while' if health['temporary'] else ''}")
+    print(f"  server   {_server(health)}{', temporary' if health['temporary'] else ''}")
     for attached in health["attached"]:
         print(f"  attached {_server(attached)}, process {attached['pid']}, {attached['url']}")
     print(f"  model    {health['model']}")
@@ -196,11 +192,11 @@ def status(options: argparse.Namespace) -> int:
     if health["vault_warning"]:
         print(visible_prose(health["vault_warning"]))
     if health["config_error"]:
-        print(f"The configuration was not taken:\n{visible_prose(health['config_error'])}")
+        print(f"The configuration was rejected:\n{visible_prose(health['config_error'])}")
     for file in health["ignored_config"]:
         print(f"{file} is not used: nobody has trusted it yet (ozzie config trust).")
     if health["policy_error"]:
-        print(f"The rules were not taken, so no tool runs:\n{visible_prose(health['policy_error'])}")
+        print(f"The rules were rejected, so no tool runs:\n{visible_prose(health['policy_error'])}")
     for warning in health["policy_warnings"]:
         print(visible_prose(warning))
     for file in health["ignored_policy"]:
@@ -209,7 +205,7 @@ def status(options: argparse.Namespace) -> int:
 
 
 def _vault(health: Object) -> str:
-    """How it is protected and whether it is open, and of the secrets only how many there are."""
+    """Return the vault's protection and state, and the number of secrets but no names."""
     vault = health["vault"]
     if vault is None:
         return "can't be used" if health["vault_warning"] else "none"
@@ -224,5 +220,5 @@ def _work(worker: Object) -> str:
     return f"{counted(worker['calls'], 'call')}, {worker['share']:.0%} of a core"
 
 
-def _server(told: Object) -> str:
-    return "the gateway alone" if told["headless"] else "Jupyter"
+def _server(server: Object) -> str:
+    return "the gateway alone" if server["headless"] else "Jupyter"

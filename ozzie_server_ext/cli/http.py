@@ -1,4 +1,4 @@
-"""Asking the running gateway over HTTP, with the token of its handshake."""
+"""HTTP requests to the running gateway, with the token of its handshake."""
 
 import json
 import os
@@ -14,10 +14,12 @@ from typing import Any, TypeVar
 
 from jupyter_core.paths import jupyter_runtime_dir
 
-from ozzie_server_ext.domain.errors import InputError, OzzieError, Unavailable
+from ozzie_server_ext.domain.errors import InputError, NotFound, OzzieError, Unavailable
+from ozzie_server_ext.domain.ids import is_ulid
 from ozzie_server_ext.domain.paths import home_folder
 from ozzie_server_ext.protocol.handshake import Handshake, find_handshakes
 from ozzie_server_ext.protocol.jsontext import loads_object
+from ozzie_server_ext.render.text import visible_label
 
 T = TypeVar("T")
 
@@ -26,7 +28,7 @@ MAX_ANSWER_BYTES = 64 << 20
 MAX_PAGE = 500
 
 Object = dict[str, Any]
-"""A JSON object of the gateway, whose shape `gateway.rest.shapes` declares."""
+"""A JSON object from the gateway; `gateway.rest.shapes` declares the shapes."""
 
 
 class NotRunning(Unavailable):
@@ -42,7 +44,7 @@ class NotRunning(Unavailable):
 
 
 class Silent(Unavailable):
-    """There is a gateway of this home, and it does not answer."""
+    """A gateway of this home runs but does not answer."""
 
     code = "gateway.silent"
 
@@ -63,37 +65,38 @@ def this_home() -> Path:
 
 
 def handshakes() -> list[Handshake]:
-    """The living gateways of this home, the newest first. Raises Unavailable."""
+    """Return the running gateways of this home, the newest first. Raises Unavailable."""
     home = this_home()
     return list(find_handshakes(Path(jupyter_runtime_dir()), home))
 
 
 def get(path: str, *, timeout_s: float = TIMEOUT_S, **query: Any) -> Object:
-    """`GET /ozzie/api/<path>` at the first gateway of this home that answers; what is None is left out of the query.
+    """`GET /ozzie/api/<path>` from the first gateway of this home that answers. Leave None out of the query.
 
     Raises NotRunning, Silent, or Answered.
     """
-    given = {name: _in_query(value) for name, value in query.items() if value is not None}
-    return _ask(f"{path}?{urllib.parse.urlencode(given, doseq=True)}" if given else path, None, timeout_s, ask_at)
+    given = {name: value for name, value in query.items() if value is not None}
+    given |= {name: str(value).lower() for name, value in given.items() if isinstance(value, bool)}
+    return _request(f"{path}?{urllib.parse.urlencode(given, doseq=True)}" if given else path, None, timeout_s, ask_at)
 
 
 def get_bytes(path: str, *, timeout_s: float = TIMEOUT_S) -> bytes:
-    """As `get`, for what is no JSON."""
-    return _ask(path, None, timeout_s, read_at)
+    """As `get`, for a response that is not JSON."""
+    return _request(path, None, timeout_s, read_at)
 
 
 def post(path: str, body: Object, *, timeout_s: float = TIMEOUT_S) -> Object:
     """`POST /ozzie/api/<path>`, as `get`."""
-    return _ask(path, json.dumps(body).encode(), timeout_s, ask_at)
+    return _request(path, json.dumps(body).encode(), timeout_s, ask_at)
 
 
 def delete(path: str, *, timeout_s: float = TIMEOUT_S) -> Object:
     """`DELETE /ozzie/api/<path>`, as `get`."""
-    return _ask(path, None, timeout_s, partial(ask_at, method="DELETE"))
+    return _request(path, None, timeout_s, partial(ask_at, method="DELETE"))
 
 
 def items(path: str, count: int, **query: Any) -> Iterator[Object]:
-    """The first `count` items of a list, page by page."""
+    """Yield the first `count` items of a list, page by page."""
     if count < 1:
         raise InputError("limit must be a number from 1 on.")
     cursor = None
@@ -106,15 +109,17 @@ def items(path: str, count: int, **query: Any) -> Iterator[Object]:
             return
 
 
-def _in_query(value: Any) -> Any:
-    return str(value).lower() if isinstance(value, bool) else value
+def expect_id(text: str, what: str) -> None:
+    """Raise NotFound unless `text` is an id, of a task, an approval or an artifact."""
+    if not is_ulid(text):
+        raise NotFound(f"There is no {what} {visible_label(text)[:40]}.", hint=f"List them with ozzie {what}s list.")
 
 
-def _ask(path: str, body: bytes | None, timeout_s: float, asking: Callable[..., T]) -> T:
+def _request(path: str, body: bytes | None, timeout_s: float, send: Callable[..., T]) -> T:
     found = handshakes()
     for handshake in found:
         try:
-            return asking(handshake, path, body, timeout_s)
+            return send(handshake, path, body, timeout_s)
         except (OSError, HTTPException, InputError):
             continue
     raise Silent(found[0].pid) if found else NotRunning(this_home())
@@ -123,21 +128,20 @@ def _ask(path: str, body: bytes | None, timeout_s: float, asking: Callable[..., 
 def ask_at(
     handshake: Handshake, path: str, body: bytes | None = None, timeout_s: float = TIMEOUT_S, method: str | None = None
 ) -> Object:
-    """The answer of this very gateway. Raises Answered; OSError, HTTPException or InputError
-    where what answers is no gateway."""
+    """Return this gateway's response. Raises Answered; OSError, HTTPException or InputError from anything else."""
     return loads_object(read_at(handshake, path, body, timeout_s, method), max_bytes=MAX_ANSWER_BYTES)
 
 
 def read_at(handshake: Handshake, path: str, body: bytes | None, timeout_s: float, method: str | None = None) -> bytes:
-    """As `ask_at`, whatever it answers. Without a `method`, it is POST where there is a body, and GET where not."""
+    """As `ask_at`, but return raw bytes. Without a `method`, use POST with a body and GET without."""
     request = urllib.request.Request(
         f"{handshake.url}ozzie/api/{path}",
         data=body,
         headers={"Authorization": f"token {handshake.token}", "Content-Type": "application/json"},
         method=method,
     )
-    # The address is this machine's own and came with the token from a private file: its certificate may be made by
-    # the user, and no proxy of the environment may come between this machine and itself.
+    # A loopback address that came with the token from a private file: its certificate may be the user's own, and no
+    # proxy from the environment may sit between this machine and itself.
     trusting = ssl._create_unverified_context() if handshake.url.startswith("https") else None
     opener = urllib.request.build_opener(urllib.request.ProxyHandler({}), urllib.request.HTTPSHandler(context=trusting))
     try:
@@ -148,12 +152,10 @@ def read_at(handshake: Handshake, path: str, body: bytes | None, timeout_s: floa
 
 
 def _refusal(status: int, body: bytes) -> Answered:
-    """What the gateway said; something between it and us may have said anything."""
+    """Return the gateway's error. The body may be anything: a proxy may have written it."""
     try:
-        said = loads_object(body)
+        error = loads_object(body)
     except InputError:
-        said = {}
-    message, hint, code = (str(said.get(name, "")) for name in ("message", "hint", "code"))
-    return Answered(
-        message or f"The gateway answers with the status {status}.", hint=hint, code=code or f"http.{status}"
-    )
+        error = {}
+    message, hint, code = (str(error.get(name, "")) for name in ("message", "hint", "code"))
+    return Answered(message or f"The gateway answered with status {status}.", hint=hint, code=code or f"http.{status}")

@@ -1,4 +1,4 @@
-"""`ozzie labels`: what of a session or a file came from outside, and taking that off."""
+"""`ozzie labels`: which content of a session or file came from outside, and removing that label."""
 
 import argparse
 
@@ -10,7 +10,7 @@ from ozzie_server_ext.render.text import visible_label
 
 
 def show_labels(options: argparse.Namespace) -> int:
-    """Print where that came from what a session has read. Raises as `find_session` does."""
+    """Print the outside sources that a session has read. Raises as `find_session` does."""
     session = find_session(options.session)
     found = get(f"sessions/{session['id']}/labels")
     if options.json:
@@ -20,12 +20,12 @@ def show_labels(options: argparse.Namespace) -> int:
         print("Nothing that this session has read came from outside.")
         return 0
     print(*(f"  {visible_label(source)}" for source in _sources(found)), sep="\n")
-    print(f"What may be made from that asks first. If you answer for it: ozzie labels clear {session['id']}")
+    print(f"Calls that may use that content ask first. If you trust it: ozzie labels clear {session['id']}")
     return 0
 
 
 def list_files(options: argparse.Namespace) -> int:
-    """Print the files of the project that were made from content from outside. Raises NotRunning."""
+    """Print the project's files that were made from outside content. Raises NotRunning."""
     found = get("labels")
     if options.json:
         print_json(found["items"])
@@ -33,31 +33,31 @@ def list_files(options: argparse.Namespace) -> int:
     for file in found["items"]:
         print(f"{visible_label(file['path'])}  {', '.join(map(visible_label, _sources(file)))}")
     print(
-        "Who reads one of them is asked first. If you answer for it: ozzie labels clear --file PATH"
+        "Calls that follow from reading one of them ask first. If you trust it: ozzie labels clear --file PATH"
         if found["items"]
-        else "No file here was made from content from outside."
+        else "No file here was made from outside content."
     )
     return 0
 
 
 def clear_labels(options: argparse.Namespace) -> int:
-    """Take the labels off a session or a file. Raises InputError where neither or both are named, NotFound."""
+    """Remove the labels of a session or a file. Raises InputError unless exactly one is named, NotFound."""
     if bool(options.file) is bool(options.session):
         raise InputError(
             "Name a session, or a file with --file.", hint="List both: ozzie sessions list, ozzie labels files."
         )
     if options.file:
-        found, what = post("labels/clear", {"path": options.file}), visible_label(options.file)
+        found, name = post("labels/clear", {"path": options.file}), visible_label(options.file)
     else:
         session = find_session(options.session)
         found = post(f"sessions/{session['id']}/labels/clear", {})
-        what = f'"{visible_label(session["title"])}"'
+        name = f'"{visible_label(session["title"])}"'
     if options.json:
         print_json(found)
     elif found["labels"]:
-        print(f"{what} bears no label any more. It came from {', '.join(map(visible_label, _sources(found)))}.")
+        print(f"{name} has no label any more. It came from {', '.join(map(visible_label, _sources(found)))}.")
     else:
-        print(f"{what} bears no label.")
+        print(f"{name} has no label.")
     return 0
 
 

@@ -1,4 +1,4 @@
-"""`ozzie`: the command line. Exit status 0 only when what was asked is so; no traceback reaches the terminal."""
+"""`ozzie`: the command line. It exits with 0 only on success, and no traceback reaches the terminal."""
 
 import argparse
 import importlib
@@ -22,10 +22,10 @@ def main(argv: Sequence[str] | None = None) -> None:
     words = list(sys.argv[1:] if argv is None else argv)
     as_json = "--json" in words
     if sys.stdout is None:  # as the shell's >&- leaves it
-        nowhere = Unavailable("There is nowhere to print to: standard output is closed.", code="output.closed")
-        sys.exit(_failed(nowhere, as_json))
+        closed = Unavailable("Standard output is closed, so nothing can be printed.", code="output.closed")
+        sys.exit(_failed(closed, as_json))
     if isinstance(sys.stdout, io.TextIOWrapper):
-        # A terminal of another encoding than UTF-8 has not every character; standard error escapes these by itself.
+        # A terminal with another encoding than UTF-8 lacks some characters; standard error escapes them by itself.
         sys.stdout.reconfigure(errors="backslashreplace")
     try:
         status = _run(words)
@@ -47,11 +47,11 @@ def main(argv: Sequence[str] | None = None) -> None:
     except KeyboardInterrupt:
         status = INTERRUPTED
     except BrokenPipeError:
-        # The reader has gone, as with `| head`: not an error, but nothing more can be written either.
-        _print_no_more()
+        # The reader is gone, as with `| head`: not an error, but nothing more can be written.
+        _discard_output()
         status = 0
     except OSError as error:
-        _print_no_more()
+        _discard_output()
         where = f": {error.filename}" if error.filename else ""
         status = _failed(Unavailable(f"{error.strerror or error}{where}.", code="system"), as_json)
     sys.exit(status)
@@ -65,18 +65,18 @@ def _run(words: Sequence[str]) -> int:
     _expect_text(options)
     if options.speaks_for_a_person and content_in(os.environ):
         raise PolicyError(
-            f"{options.prog} is for a person, and this runs in a command of Ozzie's.",
-            hint="Run it yourself, in a terminal of your own.",
+            f"{options.prog} is for a person, and this runs in one of Ozzie's own commands.",
+            hint="Run it yourself, in your own terminal.",
             code="policy.person",
         )
     module, name = str(options.run).split(":")
-    # Only what the command needs is loaded: `ozzie --help` should not wait for any of it.
+    # Load only the command's own module: `ozzie --help` should not wait for the others.
     verb: Callable[[argparse.Namespace], int] = getattr(importlib.import_module(f"ozzie_server_ext.cli.{module}"), name)
     return verb(options)
 
 
 def _expect_text(options: argparse.Namespace) -> None:
-    """Raises InputError for an argument in which Python keeps bytes that it could not decode, as lone surrogates."""
+    """Raises InputError for an argument with undecodable bytes, which Python keeps as lone surrogates."""
     for name, value in vars(options).items():
         for text in value if isinstance(value, list) else [value]:
             try:
@@ -86,7 +86,7 @@ def _expect_text(options: argparse.Namespace) -> None:
 
 
 def _failed(error: OzzieError, as_json: bool, *, status: int = 1) -> int:
-    """Say what went wrong, where there is somewhere to say it; the exit status."""
+    """Print the error, if standard error is open; return the exit status."""
     if sys.stderr is None:
         return status
     hint = for_terminal(error.hint)
@@ -94,15 +94,15 @@ def _failed(error: OzzieError, as_json: bool, *, status: int = 1) -> int:
         if as_json:
             print(json.dumps({"code": error.code, "message": str(error), "hint": hint}), file=sys.stderr)
         else:
-            told = [f"ozzie: {error}", *([hint] if hint else [])]
-            print(*map(visible_prose, told), sep="\n", file=sys.stderr)
+            lines = [f"ozzie: {error}", *([hint] if hint else [])]
+            print(*map(visible_prose, lines), sep="\n", file=sys.stderr)
     except OSError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stderr.fileno())
     return status
 
 
-def _print_no_more() -> None:
-    """Drop what is left to print: Python would try again on its way out, and complain."""
+def _discard_output() -> None:
+    """Discard buffered output: Python would try to write it again at exit, and complain."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 

@@ -1,4 +1,4 @@
-"""`ozzie models`: list them, try one, see what a selector chooses."""
+"""`ozzie models`: list, test and show models, resolve selectors, and sum up usage."""
 
 import argparse
 import sys
@@ -27,29 +27,31 @@ def list_models(options: argparse.Namespace) -> int:
     for model in listing["items"]:
         mark = "*" if model["is_default"] else " "
         stands_for = f"= {model['model']}" if model["driver"] == "alias" else f"{model['driver']}/{model['model']}"
-        said = visible_label(", ".join(filter(None, [model["missing"] or _key(model), model["health"]])))
-        print(f"{mark} {cell(model['name'], 20)}  {cell(stands_for, 36)}  {said}".rstrip())
+        state = visible_label(", ".join(filter(None, [model["missing"] or _key(model), model["health"]])))
+        print(f"{mark} {cell(model['name'], 20)}  {cell(stands_for, 36)}  {state}".rstrip())
     for offer in listing["offers"]:
         print(f"Found: {visible_label(offer['found'])}. Use it with --model {visible_label(offer['choose'])}")
     if listing["vault_warning"]:
         print(visible_prose(listing["vault_warning"]))
     if listing["config_error"]:
-        print(f"The configuration was not taken:\n{visible_prose(listing['config_error'])}")
+        print(f"The configuration was rejected:\n{visible_prose(listing['config_error'])}")
     return 0
 
 
 def test_model(options: argparse.Namespace) -> int:
-    """One real turn with a model; 0 if it answered. Raises NotRunning, or Answered."""
-    # In a session of its own: what came of earlier tests would be sent along, and paid for.
+    """Run one real turn with a model; return 0 if it answered. Raises NotRunning, or Answered."""
+    # In a new session: the messages of earlier tests would be sent along, and paid for.
     session = post("sessions", {"title": f"test of {options.model}"[:MAX_TITLE]})
-    asked = {"content": QUESTION, "session_id": session["id"], "model": options.model, "wait": True}
+    params = {"content": QUESTION, "session_id": session["id"], "model": options.model, "wait": True}
     try:
-        task = post("message", asked, timeout_s=TRY_WAIT_S)
+        task = post("message", params, timeout_s=TRY_WAIT_S)
     finally:
         post(f"sessions/{session['id']}/archive", {})
     if "status" not in task:
         raise Unavailable(
-            f"The turn {task['task_id']} has not ended after ten minutes.", hint="See ozzie tasks show.", code="timeout"
+            f"The turn {task['task_id']} is still running after ten minutes.",
+            hint="See ozzie tasks show.",
+            code="timeout",
         )
     found = _summary(options.model, task)
     if options.json:
@@ -60,7 +62,7 @@ def test_model(options: argparse.Namespace) -> int:
 
 
 def resolve_model(options: argparse.Namespace) -> int:
-    """Print what a selector chooses; 0 if there is something. Raises JsoncError, Answered, NotRunning."""
+    """Print the model that a selector chooses; return 1 if none fits. Raises JsoncError, Answered, NotRunning."""
     text = standard_input("The selector") if options.selector == "-" else options.selector
     found = post("models/resolve", {"selector": parse(text, "selector").value})
     if options.json:
@@ -80,10 +82,10 @@ def _explained(model: Object, found: Object) -> str:
     mark = "*" if model["name"] == found["chosen"] else " "
     if model["fits"]:
         met = f": {', '.join(model['preferred'])}" if model["preferred"] else ""
-        fared = f"fits, {model['score']} of {found['wishes']} preferred{met}"
+        result = f"fits, {model['score']} of {found['wishes']} preferred{met}"
     else:
-        fared = "; ".join(f"not {failed['constraint']}: {failed['reason']}" for failed in model["failed"])
-    return f"{mark} {cell(model['name'], 20)}  {visible_label(fared)}".rstrip()
+        result = "; ".join(f"not {failed['constraint']}: {failed['reason']}" for failed in model["failed"])
+    return f"{mark} {cell(model['name'], 20)}  {visible_label(result)}".rstrip()
 
 
 def _summary(name: str, task: Object) -> Object:
@@ -104,9 +106,9 @@ def _summary(name: str, task: Object) -> Object:
 
 
 def _print(found: Object) -> None:
-    named = visible_label(found["name"])
+    name = visible_label(found["name"])
     stands_for = visible_label(f"{found['provider']}/{found['model']}") if found["model"] else ""
-    print(f"{named}  {stands_for}".rstrip())
+    print(f"{name}  {stands_for}".rstrip())
     if found["error"]:
         print(*failure_lines(found["error"]), sep="\n")
         return
@@ -116,37 +118,37 @@ def _print(found: Object) -> None:
 
 def _key(model: Object) -> str:
     place = model["key"]
-    # The others are places; this is a program's name.
+    # The others are places; this is a program.
     return f"key from {'' if place == 'Claude Code' else 'the '}{place}" if place else ""
 
 
 SHOW_WAIT_S = 60.0
-"""It may take a start of the model worker."""
+"""Long enough to start the model worker."""
 
 _WIDTH = max(map(len, LABELS.values()))
 _WORDS = 32
 
 
 def show_model(options: argparse.Namespace) -> int:
-    """Print what is known of a model. Raises NotRunning, Answered."""
+    """Print a model's facts and capabilities. Raises NotRunning, Answered."""
     model = get("models/show", timeout_s=SHOW_WAIT_S, name=options.model)
     if options.json:
         print_json(model)
         return 0
     print(visible_label(model["name"]) + (", the default" if model["is_default"] else ""))
-    for label, said in _standing(model):
-        print(f"  {label:<{_WIDTH}}  {visible_label(said)}".rstrip())
+    for label, text in _facts(model):
+        print(f"  {label:<{_WIDTH}}  {visible_label(text)}".rstrip())
     print()
     for name, label in LABELS.items():
         fact = model["capabilities"][name]
         source = "" if fact["source"] == "unknown" else fact["source"]
         print(f"  {label:<{_WIDTH}}  {fact_words(name, fact['value']):<{_WORDS}}  {source}".rstrip())
     if model["unasked"]:
-        print(f"\nlitellm's table could not be asked: {visible_prose(model['unasked'])}")
+        print(f"\nlitellm's table could not be read: {visible_prose(model['unasked'])}")
     return 0
 
 
-def _standing(model: Object) -> Iterator[tuple[str, str]]:
+def _facts(model: Object) -> Iterator[tuple[str, str]]:
     at = f" at {model['address']}" if model["address"] else ""
     through = f"{model['provider']}, which is " if model["provider"] not in ("", model["name"]) else ""
     yield "Stands for", f"{through}{model['driver']}/{model['model']}{at}"
@@ -165,41 +167,42 @@ def _standing(model: Object) -> Iterator[tuple[str, str]]:
 def _key_line(model: Object) -> str:
     if not model["key"]:
         return "none needed"
-    # The others are places; Claude Code's token says whose it is by its name.
+    # The others are places; Claude Code's token names its owner itself.
     return model["key_name"] if model["key"] == "Claude Code" else f"{model['key_name']} from the {model['key']}"
 
 
 def _used(usage: Object) -> str:
     if not usage["calls"]:
         return "no calls"
-    told = [counted(usage["calls"], "call"), tokens({"input": usage["input_tokens"], "output": usage["output_tokens"]})]
+    parts = [
+        counted(usage["calls"], "call"),
+        tokens({"input": usage["input_tokens"], "output": usage["output_tokens"]}),
+    ]
     if usage["failed_calls"]:
-        told.insert(1, f"{usage['failed_calls']:,} of them failed")
+        parts.insert(1, f"{usage['failed_calls']:,} of them failed")
     unknown = usage["unknown_price_calls"]
-    if not unknown:
-        return ", ".join([*told, cost(usage["cost"])])
-    if usage["known_cost"]:
-        told.append(money(usage["known_cost"]))
-    return ", ".join([*told, f"{counted(unknown, 'call')} of unknown price"])
+    if unknown and usage["known_cost"]:
+        parts.append(money(usage["known_cost"]))
+    return ", ".join([*parts, f"{counted(unknown, 'call')} of unknown price" if unknown else cost(usage["cost"])])
 
 
 _GROUPS: Mapping[str, Callable[[Object], str]] = {
-    "model": lambda usage: f"{cell(usage['alias'], 20)}  {cell(_full_name(usage), 36)}",
+    "model": lambda usage: f"{cell(usage['alias'], 20)}  {cell(usage['provider'] + '/' + usage['model'], 36)}",
     "day": lambda usage: cell(usage["day"], 12),
     "session": lambda usage: cell(usage["session_id"] or "no session", 32),
 }
 
 
 def show_usage(options: argparse.Namespace) -> int:
-    """Print the sums of each group and of all. Raises NotRunning, Answered, and as `find_session`."""
+    """Print usage for each group, and the total. Raises NotRunning, Answered, and as `find_session`."""
     session_id = find_session(options.session)["id"] if options.session else None
-    asked = {"by": [options.by], "session_id": session_id, "since": options.since, "until": options.until}
-    sums = _sums(options.limit, asked)
+    query = {"by": [options.by], "session_id": session_id, "since": options.since, "until": options.until}
+    sums = _sums(options.limit, query)
     if options.json:
         print_json(sums)
         return 0
     if not sums["items"]:
-        print("No model was asked in this time.")
+        print("No model was called in this time.")
         return 0
     for usage in sums["items"]:
         print(_line(_GROUPS[options.by](usage), usage))
@@ -210,19 +213,15 @@ def show_usage(options: argparse.Namespace) -> int:
     return 0
 
 
-def _sums(limit: int, asked: Mapping[str, Any]) -> Object:
-    """The first `limit` groups, and all together. Raises InputError."""
+def _sums(limit: int, query: Mapping[str, Any]) -> Object:
+    """Return the first `limit` groups, and the total. Raises InputError."""
     if limit < 1:
         raise InputError("limit must be a number from 1 on.")
-    found = get("usage", limit=min(limit, MAX_PAGE), **asked)
+    found = get("usage", limit=min(limit, MAX_PAGE), **query)
     while found["next"] and len(found["items"]) < limit:
-        more = get("usage", limit=min(limit - len(found["items"]), MAX_PAGE), cursor=found["next"], **asked)
+        more = get("usage", limit=min(limit - len(found["items"]), MAX_PAGE), cursor=found["next"], **query)
         found = {**more, "items": [*found["items"], *more["items"]]}
     return found
-
-
-def _full_name(usage: Object) -> str:
-    return f"{usage['provider']}/{usage['model']}"
 
 
 def _line(group: str, usage: Object) -> str:
@@ -232,7 +231,7 @@ def _line(group: str, usage: Object) -> str:
 
 
 def _spent(usage: Object) -> str:
-    """An unknown price is never shown as nothing."""
+    """Return the cost. An unknown price is never shown as zero."""
     unknown = usage["unknown_price_calls"]
     if not unknown:
         return cost(usage["cost"])

@@ -1,4 +1,4 @@
-"""From words to options: the declared commands as argparse knows them, its complaints in one sentence."""
+"""Parsing the command line: the declared commands as argparse parsers, errors in one sentence."""
 
 import argparse
 import re
@@ -16,14 +16,14 @@ _UNKNOWN = re.compile(r"argument COMMAND: invalid choice: (.+) \(choose from (.+
 
 
 class Misused(InputError):
-    """The words are no command."""
+    """The arguments are not a valid command."""
 
     code = "input.usage"
 
 
 class _Parser(argparse.ArgumentParser):
     def _print_message(self, message: str, file: Any = None) -> None:
-        # argparse passes over what could not be printed, and says that all is well.
+        # argparse ignores write errors here and exits as if all were well.
         (file or sys.stderr).write(message)
 
     def parse_args(self, args: Any = None, namespace: Any = None) -> Any:  # pyright: ignore[reportIncompatibleMethodOverride]
@@ -41,22 +41,24 @@ class _Parser(argparse.ArgumentParser):
 
 
 def parser() -> argparse.ArgumentParser:
-    """All commands. Parsing raises Misused, or SystemExit once help or the version has been printed."""
+    """Return the parser of all commands. Parsing raises Misused, or SystemExit after printing help or the version."""
     found = _Parser(prog="ozzie", description="The agent server that lives in Jupyter.", allow_abbrev=False)
     found.add_argument("--version", action="version", version=f"ozzie {version('jupyter-ozzie')}")
     _add(found.add_subparsers(title="commands", required=True, metavar="COMMAND"), COMMANDS)
     return found
 
 
-def _add(place: "argparse._SubParsersAction[Any]", commands: Iterable[Verb | Group]) -> None:
+def _add(parsers: "argparse._SubParsersAction[Any]", commands: Iterable[Verb | Group]) -> None:
     for command in commands:
         about = f"{command.about[0].upper()}{command.about[1:]}."
         if isinstance(command, Group):
-            below = place.add_parser(command.name, help=command.about, description=about, allow_abbrev=False)
+            below = parsers.add_parser(command.name, help=command.about, description=about, allow_abbrev=False)
             _add(below.add_subparsers(title="commands", required=True, metavar="COMMAND"), command.verbs)
             continue
         described = f"{about} {command.more}".strip()
-        verb = place.add_parser(command.name, help=command.about, description=described, allow_abbrev=False)
+        verb = parsers.add_parser(
+            command.name, aliases=command.aliases, help=command.about, description=described, allow_abbrev=False
+        )
         for argument in command.arguments:
             verb.add_argument(*argument.names, **argument.given)
         verb.add_argument("--json", action="store_true", help="print JSON")

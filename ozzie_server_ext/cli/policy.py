@@ -1,11 +1,11 @@
-"""`ozzie policy`: check files of rules, explain a decision, trust a project's rules. None of it needs a gateway."""
+"""`ozzie policy`: check rule files, explain a decision, trust a project's rules. No gateway is needed."""
 
 import argparse
 import os
 from pathlib import Path
 from typing import Any
 
-from ozzie_server_ext.cli.terminal import counted, print_json
+from ozzie_server_ext.cli.terminal import counted, print_json, print_result
 from ozzie_server_ext.cli.tools import RULINGS
 from ozzie_server_ext.config.home import find_home
 from ozzie_server_ext.config.jsonc import content_of
@@ -27,37 +27,37 @@ from ozzie_server_ext.tools.registry import ToolRegistry
 
 
 def check_rules(options: argparse.Namespace) -> int:
-    """Print what the files of rules say, or the one that is named. Raises ConfigError, JsoncError."""
+    """Print the rules of all files in force, or of the file that is named. Raises ConfigError, JsoncError."""
     registry = ToolRegistry(builtin_tools())
     if options.file:
         path = Path(options.file).absolute()
         policy = Policy(files=(read(path, content_of(path), registry.find),))
     else:
-        policy = load(find_home(os.environ), _project(options), registry.find)
+        policy = load(find_home(os.environ), Path(options.project or ".").resolve(), registry.find)
     if options.json:
         print_json({"files": [_file(file) for file in policy.files], "ignored": [str(path) for path in policy.ignored]})
         return 0
     for file in policy.files:
-        print(f"{visible_label(str(file.path))}: {counted(len(file.rules), 'rule')}, all examples are as they say.")
+        print(f"{visible_label(str(file.path))}: {counted(len(file.rules), 'rule')}, all examples hold.")
         for rule in file.rules:
-            print(f"  {_said(rule)}")
+            print(f"  {_rule_line(rule)}")
         for warning in file.warnings:
             print(visible_prose(warning))
     for path in policy.ignored:
         print(f"{visible_label(str(path))} is not used: nobody has trusted it yet (ozzie policy trust).")
     if not policy.files and not policy.ignored:
-        print("There are no rules but Ozzie's own: what only reads runs, what changes something asks first.")
+        print("Only Ozzie's built-in rules apply: reading runs, changes ask first.")
     return 0
 
 
 def explain_call(options: argparse.Namespace) -> int:
-    """Print what would be done with a call, and why. Raises NotFound, InputError, ConfigError, JsoncError."""
+    """Print the decision on a call, and why. Raises NotFound, InputError, ConfigError, JsoncError."""
     registry = ToolRegistry(builtin_tools())
     tool = registry.find(options.tool)
     if tool is None:
         names = ", ".join(each.meta.name for each in registry.all())
         raise NotFound(f"There is no tool {visible_label(options.tool)}.", hint=f"There are: {names}.")
-    project = _project(options)
+    project = Path(options.project or ".").resolve()
     policy = load(find_home(os.environ), project, registry.find)
     caller = Caller(project=str(project), channel=options.channel, user=options.user, attended=not options.unattended)
     reading = Reading(content=_content(options.source), has_read=bool(options.source))
@@ -70,20 +70,20 @@ def explain_call(options: argparse.Namespace) -> int:
     if options.unattended and verdict.decision is Decision.ASK:
         ruling = "never runs unattended: it would ask first"
     if options.unattended and verdict.decision is Decision.CHECK:
-        ruling = "is checked by a second model, and does not run unattended where that does not say yes"
+        ruling = "is checked by a second model, and runs unattended only if that approves"
     print(f"{tool.meta.name} {ruling}. {visible_prose(verdict.reason)}")
     print(f"  by {verdict.rule}{f' in {visible_label(verdict.place)}' if verdict.place else ''}")
     if verdict.needs is not AuthStrength.MODEL:
-        print(f"  a yes has to be given {NEEDS[verdict.needs]}")
+        print(f"  approval has to be given {NEEDS[verdict.needs]}")
     if found.overruled is not None:
         print(f"  {overruled(found.overruled, tool.meta, verdict)}")
     for rule, why in found.considered:
-        print(f"  {_said(rule)}: {visible_label(why) if why else 'applies'}")
+        print(f"  {_rule_line(rule)}: {visible_label(why) if why else 'applies'}")
     return 0
 
 
 def trust_project_rules(options: argparse.Namespace) -> int:
-    """Let the rules of a project count. Raises NotFound, ConfigError, JsoncError."""
+    """Trust a project's rules. Raises NotFound, ConfigError, JsoncError."""
     home = find_home(os.environ)
     project = Path(options.folder).resolve()
     if not (project / PROJECT_FILE).is_file():
@@ -92,42 +92,28 @@ def trust_project_rules(options: argparse.Namespace) -> int:
         )
     home.create()
     file = trust_rules(home, project, ToolRegistry(builtin_tools()).find)
-    if options.json:
-        print_json({"trusted": str(file.path), "rules": len(file.rules)})
-    else:
-        number, where = len(file.rules), visible_label(str(file.path))
-        rules = f"The rule in {where} counts" if number == 1 else f"The {number:,} rules in {where} count"
-        print(
-            f"{rules} from now on, as written. "
-            "If the file changes, nothing runs in this project until it is trusted again."
-        )
-    return 0
+    number, where = len(file.rules), visible_label(str(file.path))
+    rules = f"The rule in {where} applies" if number == 1 else f"The {number:,} rules in {where} apply"
+    line = (
+        f"{rules} from now on, as written. If the file changes, nothing runs in this project until it is trusted again."
+    )
+    return print_result({"trusted": str(file.path), "rules": number}, line, as_json=options.json)
 
 
 def untrust_project_rules(options: argparse.Namespace) -> int:
-    """Let the rules of a project count no longer. Raises NotFound, ConfigError."""
+    """Stop trusting a project's rules. Raises NotFound, ConfigError."""
     project = Path(options.folder).resolve()
     home = find_home(os.environ)
     home.create()
     file = untrust_rules(home, project)
     if file is None:
-        raise NotFound(
-            f"The rules of {project} are not trusted.",
-            hint="Name the folder that they were trusted for.",
-        )
-    if options.json:
-        print_json({"untrusted": str(file)})
-    else:
-        print(f"{visible_label(str(file))} counts no longer. What its rules forbade is not forbidden by them any more.")
-    return 0
-
-
-def _project(options: argparse.Namespace) -> Path:
-    return Path(options.project or ".").resolve()
+        raise NotFound(f"The rules of {project} are not trusted.", hint="Name the folder that they were trusted for.")
+    line = f"{visible_label(str(file))} is no longer used. Its rules forbid nothing any more."
+    return print_result({"untrusted": str(file)}, line, as_json=options.json)
 
 
 def _checked(tool: Tool, text: str) -> JsonObject:
-    """The arguments with the tool's defaults. Raises InputError for those that the tool does not take."""
+    """Return the arguments with the tool's defaults. Raises InputError for arguments that the tool does not take."""
     try:
         given = loads_object(text)
     except InputError as error:
@@ -138,7 +124,7 @@ def _checked(tool: Tool, text: str) -> JsonObject:
 
 
 def _content(sources: list[str]) -> Content:
-    """What a call is made from that comes from there. Raises InputError for what is no source."""
+    """Return the outside content with these sources. Raises InputError for an invalid source."""
     for source in sources:
         try:
             SourcePattern.of(source)
@@ -148,21 +134,21 @@ def _content(sources: list[str]) -> Content:
     return Content(labels=tuple(sorted(labels)), sources=tuple(sorted(set(sources))))
 
 
-def _said(rule: Rule) -> str:
+def _rule_line(rule: Rule) -> str:
     verdict = rule.verdict
     line = verdict.place.rpartition(", ")[2]
     return f"{visible_label(verdict.rule)} ({line}): {RULINGS[verdict.decision.value]}"
 
 
 def overruled(verdict: Verdict, meta: ToolMeta, floor: Verdict) -> str:
-    """Why a rule that allows, or checks, was not enough against that floor."""
+    """Explain why a rule that allows or checks was overruled by the floor."""
     would = "have it checked" if verdict.decision is Decision.CHECK else "let it run"
-    said = f"Rule {visible_label(verdict.rule)} would {would}, but"
+    rule = f"Rule {visible_label(verdict.rule)} would {would}, but"
     if meta.categories & ALWAYS:
-        return f"{said} commands on this machine and code in a live kernel ask first whatever a rule says."
+        return f"{rule} commands on this machine and code in a live kernel always ask first."
     if floor.rule == OUTSIDE.rule:
-        return f'{said} does not say which content from outside it means: name {meta.tool_id} and state "sources".'
-    return f"{said} does not name {meta.tool_id}: for such a tool it has to."
+        return f'{rule} does not say which outside content it covers: name {meta.tool_id} and state "sources".'
+    return f"{rule} does not name {meta.tool_id}, which is required for such a tool."
 
 
 def _file(file: RuleFile) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""`ozzie secrets`: keep them, list their names, remove and replace them. Works on the vault itself, gateway or not."""
+"""`ozzie secrets`: set, list, remove and replace secrets. Works on the vault itself, with or without a gateway."""
 
 import argparse
 import getpass
@@ -10,7 +10,7 @@ from pathlib import Path
 
 from ozzie_server_ext.cli.http import Answered, NotRunning, post
 from ozzie_server_ext.cli.parser import Misused
-from ozzie_server_ext.cli.terminal import WAYS, agreed, cell, counted, local_time, print_json
+from ozzie_server_ext.cli.terminal import WAYS, agreed, cell, counted, local_time, print_json, print_result
 from ozzie_server_ext.config.home import find_home, key_folder
 from ozzie_server_ext.domain.errors import Conflict, InputError, OzzieError
 from ozzie_server_ext.domain.json import JsonObject
@@ -28,16 +28,16 @@ UNLOCK_S = 30.0
 
 
 def set_secret(options: argparse.Namespace) -> int:
-    """Keep a value under a name. Raises OzzieError."""
+    """Store a value under a name. Raises OzzieError."""
     name, scope = checked_name(options.name), _scope(options)
     value = _value(options)
     find_home(os.environ).create()
-    kept = _vault().set(name, scope, value, by=_user(), ask=ask_passphrase)
-    return _told(kept, f"{_shown(kept)} is kept, version {kept.version}.", as_json=options.json)
+    stored = _vault().set(name, scope, value, by=_user(), ask=ask_passphrase)
+    return _report(stored, f"{_label(stored)} is stored, version {stored.version}.", as_json=options.json)
 
 
 def list_secrets(options: argparse.Namespace) -> int:
-    """Print the names, never anything of a value. Raises OzzieError."""
+    """Print the names, and nothing about the values. Raises OzzieError."""
     vault = _vault()
     with suppress(VaultLocked, NoKeyring):  # names can be listed without a person
         vault.unlock()
@@ -46,7 +46,7 @@ def list_secrets(options: argparse.Namespace) -> int:
         print_json([_json(secret) for secret in found])
         return 0
     if not found:
-        print("No secrets. Keep one with: ozzie secrets set NAME")
+        print("No secrets. Store one with: ozzie secrets set NAME")
     for secret in found:
         when = local_time(secret.changed_at)
         print(
@@ -59,41 +59,43 @@ def list_secrets(options: argparse.Namespace) -> int:
 
 
 def remove_secret(options: argparse.Namespace) -> int:
-    """Remove a secret, after asking back. Raises NoSecret, OzzieError, Misused where nobody can be asked."""
+    """Remove a secret, after asking back. Raises NoSecret, OzzieError, Misused without a terminal to ask at."""
     vault, name, scope = _vault(), checked_name(options.name), _scope(options)
-    vault.expect(name, scope)  # a missing one is told before anybody is asked to agree
+    vault.expect(name, scope)  # report a missing secret before asking back
     if not options.yes and not agreed(f"Remove {_named(name, scope)}? It can't be undone.", about="remove it"):
         print("Nothing was removed.", file=sys.stderr)
         return 1
     gone = vault.remove(name, scope, by=_user(), ask=ask_passphrase)
-    return _told(gone, f"{_shown(gone)} is removed.", as_json=options.json)
+    return _report(gone, f"{_label(gone)} is removed.", as_json=options.json)
 
 
 def rotate(options: argparse.Namespace) -> int:
-    """Replace one value, or seal all of them with a new key. Raises NoSecret, OzzieError."""
+    """Replace one value, or encrypt all of them with a new key. Raises NoSecret, OzzieError."""
     vault, scope = _vault(), _scope(options)
     if options.name is None:
         if options.stdin or scope.owner:
-            raise Misused("Without a name, everything is sealed anew: that takes no value.", hint=_help(options))
+            raise Misused(
+                "Without a name, all secrets are encrypted with a new key; that takes no value.", hint=_help(options)
+            )
         count = vault.rekey(by=_user(), ask=ask_passphrase)
-        _tell_gateway()
-        if options.json:
-            print_json({"rekeyed": count})
-        else:
-            print(f"{counted(count, 'secret')} sealed with a new key. The values are the same: whoever had the old key")
-            print("and an old copy of the file still has them, until they are replaced at their providers.")
-        return 0
+        _notify_gateway()
+        return print_result(
+            {"rekeyed": count},
+            f"{counted(count, 'secret')} encrypted with a new key. The values are the same: anybody with the old key",
+            "and an old copy of the file still has them, until you replace them at their providers.",
+            as_json=options.json,
+        )
     name = checked_name(options.name)
-    vault.expect(name, scope)  # before a person types a value that would be refused
-    kept = vault.replace(name, scope, _value(options), by=_user(), ask=ask_passphrase)
-    said = f"{_shown(kept)} is replaced, version {kept.version}. The value before is gone from the vault."
-    return _told(kept, said, as_json=options.json)
+    vault.expect(name, scope)  # before asking for a value that would be refused
+    stored = vault.replace(name, scope, _value(options), by=_user(), ask=ask_passphrase)
+    line = f"{_label(stored)} is replaced, version {stored.version}. The old value is gone from the vault."
+    return _report(stored, line, as_json=options.json)
 
 
 def protect(options: argparse.Namespace) -> int:
     """Choose what opens the vault. Raises OzzieError."""
     unknown = [way for way in options.ways if way not in WAYS]
-    if unknown:  # not repeated: it may be a passphrase in the wrong place
+    if unknown:  # not repeated: it may be a misplaced passphrase
         raise Misused(f"--with takes one of {', '.join(WAYS)}.", hint=_help(options))
     ways: list[SlotKind] = list(dict.fromkeys(options.ways))
     find_home(os.environ).create()
@@ -102,13 +104,13 @@ def protect(options: argparse.Namespace) -> int:
     vault.unlock(ask)
     passphrase = _new_passphrase("vault", from_stdin=options.stdin) if "passphrase" in ways else ""
     vault.protect(ways, by=_user(), passphrase=passphrase, ask=ask)
-    _tell_gateway()
-    if options.json:
-        print_json({"opens_with": ways})
-        return 0
-    print(f"The vault opens with {' or '.join(WAYS[way] for way in ways)} from now on, and with nothing else.")
-    print("If that is lost, the values are lost. Keep a copy: ozzie secrets export FILE")
-    return 0
+    _notify_gateway()
+    return print_result(
+        {"opens_with": ways},
+        f"The vault opens with {' or '.join(WAYS[way] for way in ways)} from now on, and with nothing else.",
+        "If that is lost, the values are lost. Keep a copy: ozzie secrets export FILE",
+        as_json=options.json,
+    )
 
 
 def export_secrets(options: argparse.Namespace) -> int:
@@ -118,15 +120,12 @@ def export_secrets(options: argparse.Namespace) -> int:
     entries = vault.entries()
     path = Path(options.file).absolute()
     export_to(path, entries, _new_passphrase("file", from_stdin=options.stdin))
-    if options.json:
-        print_json({"exported": len(entries), "file": str(path)})
-    else:
-        print(f"{counted(len(entries), 'secret')} exported to {path}. Only its passphrase opens it.")
-    return 0
+    line = f"{counted(len(entries), 'secret')} exported to {path}. Only its passphrase opens it."
+    return print_result({"exported": len(entries), "file": str(path)}, line, as_json=options.json)
 
 
 def import_secrets(options: argparse.Namespace) -> int:
-    """Keep all secrets of an exported file. Raises OzzieError."""
+    """Store all secrets of an exported file. Raises OzzieError."""
     path = Path(options.file).absolute()
     passphrase = line_from_stdin() if options.stdin else ask_hidden("Passphrase of the file: ")
     entries = import_from(path, passphrase)
@@ -134,46 +133,36 @@ def import_secrets(options: argparse.Namespace) -> int:
     def refuse(replaced: Sequence[Entry]) -> None:
         if replaced and not options.replace:
             raise Conflict(
-                f"Other values are here for {counted(len(replaced), 'secret')} of the file, "
-                f"{_shown(replaced[0])} for one. Nothing was imported.",
-                hint="Give --replace to take the values of the file.",
+                f"{counted(len(replaced), 'secret')} of the file would replace other values, "
+                f"such as {_label(replaced[0])}. Nothing was imported.",
+                hint="Give --replace to use the values of the file.",
                 code="secret.exists",
             )
 
     find_home(os.environ).create()
     ask = line_from_stdin if options.stdin else ask_passphrase
-    count = _vault().take(entries, by=_user(), allow=refuse, ask=ask)
-    _tell_gateway()
-    if options.json:
-        print_json({"imported": count, "unchanged": len(entries) - count})
-    else:
-        print(f"{counted(count, 'secret')} imported. Here already: {len(entries) - count}.")
-    return 0
+    count = _vault().import_entries(entries, by=_user(), allow=refuse, ask=ask)
+    _notify_gateway()
+    unchanged = len(entries) - count
+    line = f"{counted(count, 'secret')} imported. Already here: {unchanged}."
+    return print_result({"imported": count, "unchanged": unchanged}, line, as_json=options.json)
 
 
 def unlock(options: argparse.Namespace) -> int:
-    """Let the gateway that runs open the vault, until it ends. Raises NotRunning, Answered."""
-    vault = _vault()
-    ways = vault.ways()
-    if "passphrase" in ways:
+    """Let the running gateway open the vault, until it ends. Raises NotRunning, Answered."""
+    has_passphrase = "passphrase" in _vault().ways()
+    line = "The vault has no passphrase, so there is nothing to unlock."
+    if has_passphrase:
         passphrase = line_from_stdin() if options.stdin else ask_passphrase()
         post("secrets/unlock", {"passphrase": passphrase}, timeout_s=UNLOCK_S)
-    return _say(
-        {"unlocked": "passphrase" in ways},
-        "The vault is open for the gateway until it ends, or until ozzie secrets lock."
-        if "passphrase" in ways
-        else "There is no passphrase on the vault, so there is nothing to unlock.",
-        as_json=options.json,
-    )
+        line = "The vault is open for the gateway until it ends, or until ozzie secrets lock."
+    return print_result({"unlocked": has_passphrase}, line, as_json=options.json)
 
 
 def lock(options: argparse.Namespace) -> int:
-    """Have the gateway forget what opens the vault. Raises NotRunning, Answered."""
+    """Have the gateway forget the passphrase. Raises NotRunning, Answered."""
     post("secrets/lock", {})
-    return _say({"locked": True}, "The vault is locked for the gateway.", as_json=options.json)
-
-
-# --- inside -----------------------------------------------------------------------------------------------
+    return print_result({"locked": True}, "The vault is locked for the gateway.", as_json=options.json)
 
 
 def _vault() -> Vault:
@@ -189,7 +178,7 @@ def _scope(options: argparse.Namespace) -> Scope:
 
 
 def _value(options: argparse.Namespace) -> Secret:
-    """What is typed, or what comes on standard input; never an argument, which others could see."""
+    """Return the value as typed, or from standard input; never from an argument, which others could see."""
     if options.stdin:
         return checked_value(value_from_stdin())
     return checked_value(ask_hidden(f"Value of {options.name} (it is not shown): "))
@@ -200,32 +189,24 @@ def _new_passphrase(what: str, *, from_stdin: bool) -> str:
         return checked_passphrase(line_from_stdin())
     typed = checked_passphrase(ask_hidden(f"New passphrase of the {what}: "))
     if ask_hidden("The same once more: ") != typed:
-        raise InputError("The two are not the same. Nothing was changed.", code="vault.passphrase")
+        raise InputError("The two passphrases differ. Nothing was changed.", code="vault.passphrase")
     return typed
 
 
-def _told(secret: Listed, said: str, *, as_json: bool) -> int:
-    _tell_gateway()
-    return _say(_json(secret), said, as_json=as_json)
+def _report(secret: Listed, line: str, *, as_json: bool) -> int:
+    _notify_gateway()
+    return print_result(_json(secret), line, as_json=as_json)
 
 
-def _say(value: JsonObject, said: str, *, as_json: bool) -> int:
-    if as_json:
-        print_json(value)
-    else:
-        print(said)
-    return 0
-
-
-def _tell_gateway() -> None:
-    """Have the gateway record the change now, where one runs; else the next one does, at its start."""
+def _notify_gateway() -> None:
+    """Have a running gateway record the change now; otherwise the next one does, at its start."""
     try:
         post("secrets/refresh", {})
     except NotRunning:
         return
     except (OzzieError, OSError) as error:
         reason = str(error) if isinstance(error, Answered) else "it does not answer"
-        print(f"The gateway could not be told: {visible_label(reason)}. It looks by itself later.", file=sys.stderr)
+        print(f"The gateway could not be notified: {visible_label(reason)}. It will notice by itself.", file=sys.stderr)
 
 
 def _json(secret: Listed) -> JsonObject:
@@ -238,7 +219,7 @@ def _json(secret: Listed) -> JsonObject:
     }
 
 
-def _shown(secret: Listed | Entry) -> str:
+def _label(secret: Listed | Entry) -> str:
     return _named(secret.name, secret.scope)
 
 

@@ -1,9 +1,9 @@
-"""`ozzie sessions`: list them, read one, go on in one, put one away."""
+"""`ozzie sessions`: list, show, resume, rename, archive and close sessions."""
 
 import argparse
 
 from ozzie_server_ext.cli.http import Object, get, items, post
-from ozzie_server_ext.cli.terminal import cell, cost, counted, local_time, print_json, tokens
+from ozzie_server_ext.cli.terminal import cell, cost, counted, local_time, print_json, print_result, tokens
 from ozzie_server_ext.domain.errors import InputError, NotFound
 from ozzie_server_ext.domain.json import JsonObject
 from ozzie_server_ext.protocol.frames import EventFrame
@@ -13,21 +13,21 @@ from ozzie_server_ext.render.turn import new_turn
 from ozzie_server_ext.render.turnview import TurnView
 
 MAX_EVENTS = 100_000
-"""Of one turn; a turn has a few for each step."""
+"""Events of one turn; a turn has a few for each step."""
 
 
 def find_session(text: str) -> Object:
-    """The session that a person means. Raises NotRunning, NotFound, InputError where several fit."""
+    """Find the session that a person names. Raises NotRunning, NotFound, InputError if several match."""
     shown = visible_label(text)[:40]
-    fitting = get("sessions", named=text)["items"] if len(text) <= 500 else []
-    if not fitting:
+    matches = get("sessions", named=text)["items"] if len(text) <= 500 else []
+    if not matches:
         raise NotFound(f'There is no session "{shown}".', hint="List them with ozzie sessions list.")
-    if len(fitting) > 1:
-        ids = ", ".join(session["id"] for session in fitting[:5])
+    if len(matches) > 1:
+        ids = ", ".join(session["id"] for session in matches[:5])
         raise InputError(
-            f'{len(fitting)} sessions are called "{shown}".', hint=f"Name one by its id: {ids}.", code="input.session"
+            f'{len(matches)} sessions are called "{shown}".', hint=f"Name one by its id: {ids}.", code="input.session"
         )
-    return fitting[0]
+    return matches[0]
 
 
 def list_sessions(options: argparse.Namespace) -> int:
@@ -58,8 +58,8 @@ def show_session(options: argparse.Namespace) -> int:
         return 0
     print(visible_label(session["title"]) or "Untitled")
     used = [counted(session["message_count"], "message"), tokens(session["token_usage"]), cost(session["cost"])]
-    told = [session["status"], visible_label(session["chosen_model"] or session["model"]), *used]
-    print(f"{session['id']}  {', '.join(filter(None, told))}")
+    facts = [session["status"], visible_label(session["chosen_model"] or session["model"]), *used]
+    print(f"{session['id']}  {', '.join(filter(None, facts))}")
     for task in reversed(tasks):
         print()
         _print_turn(task)
@@ -67,52 +67,45 @@ def show_session(options: argparse.Namespace) -> int:
 
 
 def resume_session(options: argparse.Namespace) -> int:
-    """Make a session the terminal's own, and ask in it. Raises as `find_session` does."""
+    """Make a session this terminal's, and send a message in it. Raises as `find_session` does."""
     session = post(f"sessions/{find_session(options.session)['id']}/resume", {"name": f"cli:{options.terminal}"})
     if options.message is not None:
         from ozzie_server_ext.cli.ask import ask_in
 
         return ask_in(options.message, session=options.terminal, model="", as_json=options.json)
-    if options.json:
-        print_json(session)
-    else:
-        where = "" if options.terminal == "cli" else f" --session {options.terminal}"
-        print(f'"{visible_label(session["title"])}" goes on here: ozzie ask{where} TEXT')
-    return 0
+    where = "" if options.terminal == "cli" else f" --session {options.terminal}"
+    line = f'"{visible_label(session["title"])}" continues here: ozzie ask{where} TEXT'
+    return print_result(session, line, as_json=options.json)
 
 
 def rename_session(options: argparse.Namespace) -> int:
-    """Give a session another title. Raises as `find_session` does."""
+    """Change a session's title. Raises as `find_session` does."""
     return _changed(options, "rename", {"title": options.title}, "is its title now")
 
 
 def archive_session(options: argparse.Namespace) -> int:
-    """Put a session away. Raises as `find_session` does."""
-    return _changed(options, "archive", {}, "is put away. A message in it brings it back")
+    """Archive a session. Raises as `find_session` does."""
+    return _changed(options, "archive", {}, "is archived. A message in it brings it back")
 
 
 def close_session(options: argparse.Namespace) -> int:
-    """Let a session take no more messages. Raises as `find_session` does."""
-    return _changed(options, "close", {}, "is closed. Go on in it with ozzie sessions resume")
+    """Close a session. Raises as `find_session` does."""
+    return _changed(options, "close", {}, "is closed. Continue it with ozzie sessions resume")
 
 
-def _changed(options: argparse.Namespace, verb: str, body: JsonObject, so: str) -> int:
+def _changed(options: argparse.Namespace, verb: str, body: JsonObject, result: str) -> int:
     session = post(f"sessions/{find_session(options.session)['id']}/{verb}", body)
-    if options.json:
-        print_json(session)
-    else:
-        print(f'"{visible_label(session["title"])}" {so}.')
-    return 0
+    return print_result(session, f'"{visible_label(session["title"])}" {result}.', as_json=options.json)
 
 
 def _print_turn(task: Object) -> None:
-    from ozzie_kernel.turn import fold_frame  # it brings tornado along, which a list has no need to wait for
+    from ozzie_kernel.turn import fold_frame  # loads tornado, which a list need not wait for
 
     view: TurnView = new_turn(task_id=task["task_id"])
-    asked = task["title"]
+    message = task["title"]
     for event in items("events", MAX_EVENTS, task_id=task["task_id"]):
         if event["type"] == "message.received":
-            asked = str(event["payload"]["text"])
+            message = str(event["payload"]["text"])
         frame = EventFrame(
             event=event["name"],
             canonical=event["type"],
@@ -123,7 +116,7 @@ def _print_turn(task: Object) -> None:
         )
         view = fold_frame(view, frame)
     print(f"{local_time(task['created_at'])}  {visible_label(task['sender_id']) or 'you'}:")
-    _print_wrapped([f"> {line}" for line in visible_prose(asked).strip().split("\n")], "> ")
+    _print_wrapped([f"> {line}" for line in visible_prose(message).strip().split("\n")], "> ")
     print()
     _print_wrapped(console_lines(view)[1:] if view.is_final else console_lines(view), "")
 

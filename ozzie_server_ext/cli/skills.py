@@ -1,4 +1,4 @@
-"""`ozzie skills`: what there is, what a file says, what is wrong with it; only to run one, a gateway is needed."""
+"""`ozzie skills`: list, show, check, run and trust skills. Only running one needs a gateway."""
 
 import argparse
 import json
@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from ozzie_server_ext.cli.ask import run_in
-from ozzie_server_ext.cli.terminal import cell, first_sentence, print_json
+from ozzie_server_ext.cli.terminal import cell, first_sentence, print_json, print_result
 from ozzie_server_ext.config.home import Home, find_home, shipped
 from ozzie_server_ext.config.jsonc import content_of
 from ozzie_server_ext.config.loader import load
@@ -40,33 +40,33 @@ _LABEL = 14
 
 
 def list_skills(options: argparse.Namespace) -> int:
-    """Print all of them. Raises ConfigError, JsoncError."""
+    """Print all skills. Raises ConfigError, JsoncError."""
     found = _library(options).shelf().found
     if options.json:
         print_json([told(each) for each in found])
         return 0
     if not found:
-        print(f"There are no skills. Your own lie in {visible_label(str(find_home(os.environ).root / 'skills'))}.")
+        print(f"There are no skills. Put your own into {visible_label(str(find_home(os.environ).root / 'skills'))}.")
     for each in found:
         print(*_rows(each), sep="\n")
     return 0
 
 
 def show_skill(options: argparse.Namespace) -> int:
-    """Print what one does. Raises NotFound, SkillError, ConfigError, JsoncError."""
+    """Print what a skill does. Raises NotFound, SkillError, ConfigError, JsoncError."""
     file = _library(options).shelf().get(options.name)
     if options.json:
-        told = file.skill.model_dump(mode="json", by_alias=True, exclude_unset=True)
+        skill = file.skill.model_dump(mode="json", by_alias=True, exclude_unset=True)
         print_json(
-            {"path": str(file.path), "version": file.version, "parameters": parameters_of(file.skill), "skill": told}
+            {"path": str(file.path), "version": file.version, "parameters": parameters_of(file.skill), "skill": skill}
         )
         return 0
     print(visible_label(file.skill.name))
     for line in _paragraph(file.skill.description or "It has no description."):
         print(f"  {line}")
     print()
-    for label, said in _facts(file):
-        first, *rest = _paragraph(said, LINE_WIDTH - _LABEL - 4) or [""]
+    for label, text in _facts(file):
+        first, *rest = _paragraph(text, LINE_WIDTH - _LABEL - 4) or [""]
         print(f"  {cell(label, _LABEL)}  {first}".rstrip())
         for line in rest:
             print(f"  {'':<{_LABEL}}  {line}")
@@ -74,9 +74,9 @@ def show_skill(options: argparse.Namespace) -> int:
 
 
 def check_skills(options: argparse.Namespace) -> int:
-    """Print that nothing is wrong with the files, all that would be used or those that are named.
+    """Check the named skill files, or all in use.
 
-    Raises SkillError, ConfigError, JsoncError with all that is wrong.
+    Raises SkillError with all errors, ConfigError, JsoncError.
     """
     wrong: list[str] = []
     shelf = _library(options).shelf()
@@ -95,46 +95,41 @@ def check_skills(options: argparse.Namespace) -> int:
         error = file.error(found)
         wrong += [str(error)] if error else []
     if wrong:
-        raise SkillError("\n".join(wrong), hint="Correct that and try again.")
+        raise SkillError("\n".join(wrong), hint="Correct this and try again.")
     if options.json:
         print_json([{"path": str(file.path), "name": file.skill.name, "version": file.version} for file in files])
         return 0
     for file in files:
-        print(f"{visible_label(str(file.path))}: {file.skill.name}, {kind_of(file.skill)}. Nothing is wrong with it.")
+        print(f"{visible_label(str(file.path))}: {file.skill.name}, {kind_of(file.skill)}. No errors.")
     return 0
 
 
 def run_skill(options: argparse.Namespace) -> int:
-    """Run one in the terminal's session. Raises OzzieError."""
+    """Run a skill in the terminal's session. Raises OzzieError."""
     return run_in(options.name, options.words, session=options.session, model=options.model, as_json=options.json)
 
 
 def trust_skill(options: argparse.Namespace) -> int:
-    """Let a project's skill be used. Raises InputError, ConfigError, SkillError, JsoncError."""
+    """Trust a project's skill. Raises InputError, ConfigError, SkillError, JsoncError."""
     home, path = find_home(os.environ), Path(options.file).absolute()
     home.create()
     file = _of_project(home, path).trust(path)
-    if options.json:
-        print_json({"trusted": str(path), "name": file.skill.name, "version": file.version})
-    else:
-        print(
-            f"{file.skill.name} can be used in this project from now on, as {visible_label(str(path))} has it. "
-            "If the file changes, it is not used until it is trusted again."
-        )
-    return 0
+    return print_result(
+        {"trusted": str(path), "name": file.skill.name, "version": file.version},
+        f"{file.skill.name} can be used in this project from now on, as written in {visible_label(str(path))}. "
+        "If the file changes, it is not used until it is trusted again.",
+        as_json=options.json,
+    )
 
 
 def untrust_skill(options: argparse.Namespace) -> int:
-    """Let a project's skill be used no longer. Raises NotFound, ConfigError."""
+    """Stop trusting a project's skill. Raises NotFound, ConfigError."""
     home, path = find_home(os.environ), Path(options.file).absolute()
     home.create()
     if not _of_project(home, path).untrust(path):
         raise NotFound(f"{path} is not trusted.", hint="Name the file that it was trusted for.")
-    if options.json:
-        print_json({"untrusted": str(path)})
-    else:
-        print(f"{visible_label(str(path))} is not used any more.")
-    return 0
+    line = f"{visible_label(str(path))} is no longer used."
+    return print_result({"untrusted": str(path)}, line, as_json=options.json)
 
 
 def _library(options: argparse.Namespace) -> Library:
@@ -155,7 +150,7 @@ def _settings(project: Path) -> Settings:
 
 
 def _of_project(home: Home, path: Path) -> Library:
-    """The library of the project that the file would belong to."""
+    """Return the skill library of the project that the file belongs to."""
     project = path.parent
     for _ in PROJECT_FOLDER.parts:
         project = project.parent
@@ -163,9 +158,9 @@ def _of_project(home: Home, path: Path) -> Library:
 
 
 def _rows(found: Found) -> Iterator[str]:
-    """A skill in the list: its name, what it is and whose, and below them what it does, or why it is not used."""
-    what = kind_of(found.file.skill).removeprefix("a ") if found.file else "not used"
-    yield f"{cell(found.name, 24)}  {cell(what, 32)}  {found.origin}"
+    """Yield a skill's lines in the list: name, kind and origin, then its first sentence, or why it is not used."""
+    kind = kind_of(found.file.skill).removeprefix("a ") if found.file else "not used"
+    yield f"{cell(found.name, 24)}  {cell(kind, 32)}  {found.origin}"
     if found.file is not None:
         yield from first_sentence(found.file.skill.description)
         return
@@ -178,11 +173,11 @@ def _facts(file: SkillFile) -> Iterator[tuple[str, str]]:
     yield "Kind", kind_of(skill)
     yield "Called", called(skill)
     schema: Any = parameters_of(skill)
-    for name, said in schema.get("properties", {}).items():
+    for name, declared in schema.get("properties", {}).items():
         needed = name in schema.get("required", ())
-        default = "needed" if needed else f"otherwise {json.dumps(said.get('default'), ensure_ascii=False)}"
-        choices = f"one of {', '.join(map(str, said['enum']))}" if "enum" in said else ""
-        yield f"  {name}", ". ".join(filter(None, [default, choices, str(said.get("description", ""))]))
+        default = "needed" if needed else f"otherwise {json.dumps(declared.get('default'), ensure_ascii=False)}"
+        choices = f"one of {', '.join(map(str, declared['enum']))}" if "enum" in declared else ""
+        yield f"  {name}", ". ".join(filter(None, [default, choices, str(declared.get("description", ""))]))
     yield (
         "Model",
         _model(skill) or ("the default" if isinstance(skill, SimpleSkill) else "the default, or a step's own"),
@@ -209,7 +204,7 @@ def _work(work: Work) -> str:
         case ("ask",):
             about.append("asks a person")
         case ("approve",):
-            about.append("waits for a yes")
+            about.append("waits for approval")
         case ("wait",) if work.wait is not None:
             about.append(f"waits for {work.wait.event}")
         case _:

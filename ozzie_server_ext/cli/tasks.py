@@ -1,4 +1,4 @@
-"""`ozzie tasks`: list them, look at one, answer one, stop one."""
+"""`ozzie tasks`: list and show tasks, and control them."""
 
 import argparse
 from collections.abc import Iterator
@@ -6,13 +6,22 @@ from decimal import Decimal
 
 from ozzie_server_ext.agent.questions import LEAVE, STOP
 from ozzie_server_ext.cli.approvals import commands, heading, question
-from ozzie_server_ext.cli.http import Object, get, items, post
+from ozzie_server_ext.cli.http import Object, expect_id, get, items, post
 from ozzie_server_ext.cli.sessions import find_session
-from ozzie_server_ext.cli.terminal import cell, cost, counted, failure_lines, local_time, print_json, state_word, tokens
+from ozzie_server_ext.cli.terminal import (
+    cell,
+    cost,
+    counted,
+    failure_lines,
+    local_time,
+    print_json,
+    print_result,
+    state_word,
+    tokens,
+)
 from ozzie_server_ext.domain.approvals import MOST_ASKS, parse_answer
 from ozzie_server_ext.domain.budget import NANO_USD_PER_USD
-from ozzie_server_ext.domain.errors import InputError, NotFound
-from ozzie_server_ext.domain.ids import is_ulid
+from ozzie_server_ext.domain.errors import InputError
 from ozzie_server_ext.domain.tasks import OPEN
 from ozzie_server_ext.protocol.jsontext import loads_object
 from ozzie_server_ext.render.questions import Choice, way_to_answer
@@ -25,10 +34,10 @@ CAUSES = {
     "business": "what was asked for",
     "system": "Ozzie itself",
 }
-"""The classes of failures, as people read them."""
+"""Causes of failures, as people read them."""
 
 _ENDS = frozenset({STOP, LEAVE})
-"""The answers after which a task does not go on."""
+"""Answers that end the task."""
 
 
 def list_tasks(options: argparse.Namespace) -> int:
@@ -51,8 +60,8 @@ def list_tasks(options: argparse.Namespace) -> int:
 
 
 def show_task(options: argparse.Namespace) -> int:
-    """Print one task with its steps. Raises NotRunning, NotFound."""
-    expect_id(options.task_id)
+    """Print a task with its steps. Raises NotRunning, NotFound."""
+    expect_id(options.task_id, "task")
     task = get(f"tasks/{options.task_id}")
     if options.json:
         print_json(task)
@@ -71,11 +80,11 @@ def show_task(options: argparse.Namespace) -> int:
         print(f"  tried    {task['attempt']} times")
     print(f"  used     {', '.join(used)}")
     if task["pausing"] and not task["stopping"]:
-        print("  pauses   at the end of what it is doing")
+        print("  pauses   at the end of its current step")
     for words in task["updates"]:
         print(f"  added    {cell(words, 60)}".rstrip())
     for event in task["waits_for"]:
-        print(f"  waits    for {event}: ozzie tasks tell {task['task_id']} {event}")
+        print(f"  waits    for {event}: ozzie tasks signal {task['task_id']} {event}")
     if task["steps"]:
         print()
     for step in task["steps"]:
@@ -101,15 +110,15 @@ def show_task(options: argparse.Namespace) -> int:
 
 
 def cancel_task(options: argparse.Namespace) -> int:
-    """Stop a task. Raises NotRunning, NotFound, or Answered for one that has ended already."""
+    """Stop a task. Raises NotRunning, NotFound, or Answered if it has ended."""
     body: Object = {"reason": "ozzie tasks cancel"}
     return _changed(options, "cancel", body, "cancelled", f"The task {options.task_id} is stopped.")
 
 
 def answer_task(options: argparse.Namespace) -> int:
-    """Answer what a task waits to be told; without an answer, print the question. Raises NotRunning, NotFound,
-    InputError, or Answered for one that waits for nothing."""
-    expect_id(options.task_id)
+    """Answer a task's question; without an answer, print it. Raises NotRunning, NotFound, InputError, or Answered if
+    the task asks nothing."""
+    expect_id(options.task_id, "task")
     question = get(f"tasks/{options.task_id}")["question"]
     if not options.option:
         print_json(question) if options.json else _print_question(options.task_id, question)
@@ -123,16 +132,13 @@ def answer_task(options: argparse.Namespace) -> int:
             unit = next(each["unit"] for each in question["options"] if each["name"] == chosen)
             answer["amount"] = _amount(options.amount, unit)
     post(f"tasks/{options.task_id}/answer", answer)
-    if options.json:
-        print_json({"answered": options.task_id, "option": answer["option"]})
-    else:
-        print("The task ends." if answer["option"] in _ENDS else "The task goes on.")
-    return 0
+    line = "The task ends." if answer["option"] in _ENDS else "The task goes on."
+    return print_result({"answered": options.task_id, "option": answer["option"]}, line, as_json=options.json)
 
 
 def _print_question(task_id: str, question: Object | None) -> None:
     if question is None:
-        print("The task waits for no answer.")
+        print("The task asks no question.")
         return
     for sentence in (question["question"], *question["notes"]):
         print(visible_prose(sentence))
@@ -148,19 +154,18 @@ def _choice(option: Object) -> Choice:
 
 
 def _print_approvals(task_id: str) -> None:
-    """Those that wait, in the order in which they were asked; where all have expired, the last one: it stands for all,
-    as the task then looks at each again."""
+    """Print the pending approvals, the oldest first; or the last expired one, whose renewal checks all calls again."""
     pending = list(items("approvals", MOST_ASKS, task_id=task_id, status="pending"))
     for approval in reversed(pending or list(items("approvals", 1, task_id=task_id, status="expired"))):
         print("", heading(approval), *question(approval), *commands(approval), sep="\n")
 
 
 _UNITS = {"cost": (NANO_USD_PER_USD, "USD"), "tokens": (1, "tokens"), "time": (1000, "seconds")}
-"""What a person counts in, and how much of the gateway's own unit that is."""
+"""The unit that people use, and its size in the gateway's own unit."""
 
 
 def _amount(text: str, unit: str) -> int:
-    """What a person gave, in the gateway's unit. Raises InputError."""
+    """Return an amount in the gateway's unit. Raises InputError."""
     if unit not in _UNITS:
         raise InputError("This answer takes no --amount.", hint="Leave it out.", code="answer.amount")
     factor, name = _UNITS[unit]
@@ -170,31 +175,27 @@ def _amount(text: str, unit: str) -> int:
             return int(amount)
     except (ArithmeticError, ValueError):
         pass
-    raise InputError(f"--amount is a number of {name} above nothing.", code="answer.amount")
-
-
-def expect_id(task_id: str) -> None:
-    """Raises NotFound for what is no id of a task."""
-    if not is_ulid(task_id):
-        raise NotFound(f"There is no task {visible_label(task_id)[:40]}.", hint="List them with ozzie tasks list.")
+    raise InputError(f"--amount is a number of {name} above 0.", code="answer.amount")
 
 
 def _step_line(step: Object) -> str:
     took = "" if step["duration_ms"] is None else duration(step["duration_ms"] / 1000)
     if step["error"]:
-        told = step["error"]["message"]
+        detail = step["error"]["message"]
     elif step["kind"] == "model":
-        told = ", ".join(filter(None, [tokens(step["token_usage"]), cost(step["cost"]) if step["token_usage"] else ""]))
+        detail = ", ".join(
+            filter(None, [tokens(step["token_usage"]), cost(step["cost"]) if step["token_usage"] else ""])
+        )
     else:
-        told = step["summary"]
+        detail = step["summary"]
     name = cell(step["name"], 18)
     kind = "check" if step["purpose"] == "check" else step["kind"]
-    return f"  {cell(kind, 5)}  {name}  {cell(step['status'], 9)}  {cell(told, 28)}  {took}".rstrip()
+    return f"  {cell(kind, 5)}  {name}  {cell(step['status'], 9)}  {cell(detail, 28)}  {took}".rstrip()
 
 
 def retry_task(options: argparse.Namespace) -> int:
-    """Try a task again. Raises NotRunning, NotFound, or Answered for one that can't be."""
-    expect_id(options.task_id)
+    """Retry a task. Raises NotRunning, NotFound, or Answered if that is not possible."""
+    expect_id(options.task_id, "task")
     retried = post(f"tasks/{options.task_id}/retry", {})
     if options.json:
         print_json(retried)
@@ -209,42 +210,38 @@ def retry_task(options: argparse.Namespace) -> int:
 
 
 def pause_task(options: argparse.Namespace) -> int:
-    """Hold a task. Raises NotRunning, NotFound, or Answered for one that can't be."""
-    how = f"Let it go on with: ozzie tasks resume {options.task_id}"
-    return _changed(options, "pause", {}, "pausing", "The task pauses at the end of what it is doing.", how)
+    """Pause a task. Raises NotRunning, NotFound, or Answered if that is not possible."""
+    how = f"Continue it with: ozzie tasks resume {options.task_id}"
+    return _changed(options, "pause", {}, "pausing", "The task pauses at the end of its current step.", how)
 
 
 def resume_task(options: argparse.Namespace) -> int:
-    """Let a task go on. Raises NotRunning, NotFound, or Answered for one that is not held."""
+    """Continue a task. Raises NotRunning, NotFound, or Answered if it is not paused."""
     return _changed(options, "resume", {}, "resumed", "The task goes on.")
 
 
-def tell_task(options: argparse.Namespace) -> int:
-    """Tell a run what happened outside. Raises NotRunning, NotFound, InputError, or Answered."""
-    expect_id(options.task_id)
+def signal_task(options: argparse.Namespace) -> int:
+    """Send an event from outside to a run. Raises NotRunning, NotFound, InputError, or Answered."""
+    expect_id(options.task_id, "task")
     event: Object = {"event": options.event, "key": options.key}
     if options.data:
         event["data"] = _object(options.data)
-    told = post(f"tasks/{options.task_id}/events", event)
-    if options.json:
-        print_json(told)
-    else:
-        print("The run goes on." if told["heard"] else "It is kept for the step that will wait for it.")
-    return 0
+    delivered = post(f"tasks/{options.task_id}/events", event)
+    line = "The run goes on." if delivered["heard"] else "The event is kept for the step that will wait for it."
+    return print_result(delivered, line, as_json=options.json)
 
 
 def update_task(options: argparse.Namespace) -> int:
-    """Say something more to a task. Raises NotRunning, NotFound, or Answered for one that has ended."""
+    """Send further instructions to a task. Raises NotRunning, NotFound, or Answered if it has ended."""
     body: Object = {"text": options.text, "key": options.key}
-    return _changed(options, "update", body, "updated", "The task reads it at its next call of a model.")
+    return _changed(options, "update", body, "updated", "The task reads it at its next model call.")
 
 
-def _changed(options: argparse.Namespace, act: str, body: Object, done: str, *sentences: str) -> int:
-    """Carry out a plain operation of REST on a task; print the sentences, or `done` with its id as JSON."""
-    expect_id(options.task_id)
-    post(f"tasks/{options.task_id}/{act}", body)
-    print_json({done: options.task_id}) if options.json else print(*sentences, sep="\n")
-    return 0
+def _changed(options: argparse.Namespace, operation: str, body: Object, done: str, *lines: str) -> int:
+    """Run a REST operation on a task; print the lines, or `done` with the task's id as JSON."""
+    expect_id(options.task_id, "task")
+    post(f"tasks/{options.task_id}/{operation}", body)
+    return print_result({done: options.task_id}, *lines, as_json=options.json)
 
 
 def _object(text: str) -> Object:
@@ -253,7 +250,7 @@ def _object(text: str) -> Object:
         return loads_object(text)
     except InputError as error:
         raise InputError(
-            f"--data is no JSON object. {error}", hint="""Write it as '{"key": "value"}'.""", code="input.data"
+            f"--data is not a JSON object. {error}", hint="""Write it as '{"key": "value"}'.""", code="input.data"
         ) from None
 
 

@@ -1,4 +1,4 @@
-"""What commands print to a terminal, and what they ask and read there."""
+"""Printing to a terminal, and asking and reading there."""
 
 import json
 import re
@@ -32,19 +32,19 @@ STATES: Mapping[str, str] = {
     "FAILED": "Failed",
     "CANCELLED": "Stopped",
 }
-"""States of tasks, as people read them."""
+"""Task states, as people read them."""
 
-_GO_ON = frozenset({"CREATED", "QUEUED", "RUNNING"})
+_ACTIVE = frozenset({"CREATED", "QUEUED", "RUNNING"})
 
 WAYS: Mapping[str, str] = {
     "keyfile": "a key file that only you can read",
     "passphrase": "a passphrase",
     "keyring": "this machine's keyring",
 }
-"""What opens the vault."""
+"""Ways to open the vault."""
 
-_END = re.compile(r"[.!?](?=\s+[^\sa-z])")
-"""Of a sentence: a small letter goes on with it, as after "e.g."."""
+_SENTENCE_END = re.compile(r"[.!?](?=\s+[^\sa-z])")
+"""End of a sentence. A lowercase letter continues it, as after "e.g."."""
 
 _IN_A_TERMINAL = (
     ("Run the cell again", "Ask again"),
@@ -54,25 +54,25 @@ _IN_A_TERMINAL = (
     ("another with %session new", "another with --session NAME"),
     ("%model", "--model"),
 )
-"""What hints say to do in a cell, and what does the same here; the gateway words them for cells."""
+"""Instructions for a cell, as the gateway writes them in hints, and the same for a terminal."""
 
 
 def for_terminal(hint: str) -> str:
-    """A hint of the gateway's, with what one does in a terminal."""
+    """Return a gateway's hint with instructions for a terminal."""
     for in_a_cell, here in _IN_A_TERMINAL:
         hint = hint.replace(in_a_cell, here)
     return hint
 
 
 def state_word(status: str, *, stopping: bool = False, pausing: bool = False) -> str:
-    """The state of a task in words; one that is to end or to be held says so, unless it waits for a person."""
-    if status in _GO_ON and (stopping or pausing):
+    """Return the task's state in words. A requested stop or pause shows, unless the task waits for a person."""
+    if status in _ACTIVE and (stopping or pausing):
         return "Stopping" if stopping else "Pausing"
     return STATES[status]
 
 
 def failure_lines(error: Mapping[str, str]) -> list[str]:
-    """A task's error for people: what happened, what to do."""
+    """Return a task's error for people: what happened, and what to do."""
     return [visible_prose(text) for text in (error["message"], for_terminal(error["hint"])) if text]
 
 
@@ -80,21 +80,32 @@ def print_json(value: Any) -> None:
     print(json.dumps(value))
 
 
+def print_result(value: Any, *lines: str, as_json: bool) -> int:
+    """Print `value` as JSON, or the lines for people. Return the exit status 0."""
+    print_json(value) if as_json else print(*lines, sep="\n")
+    return 0
+
+
+def print_notice(sentence: str) -> None:
+    """Print to standard error, beside a command's output."""
+    print(f"ozzie: {sentence}", file=sys.stderr, flush=True)
+
+
 def cell(value: object, width: int) -> str:
-    """One line of `width` columns."""
+    """Return one line of exactly `width` columns."""
     return padded(cut_columns(visible_label(str(value)), width), width)
 
 
 def first_sentence(text: str) -> Iterator[str]:
-    """That of a text, in lines that are set in by two columns."""
+    """Yield the first sentence of a text, in lines indented by two columns."""
     label = visible_label(text)
-    end = _END.search(label)
+    end = _SENTENCE_END.search(label)
     for line in wrapped(label[: end.end()] if end else label, LINE_WIDTH - 2):
         yield from (f"  {piece}" for piece in folded(line, LINE_WIDTH - 2))
 
 
 def local_time(text: str | None, pattern: str = "%Y-%m-%d %H:%M") -> str:
-    """A time of the gateway in the terminal's zone; "" for none."""
+    """Return a gateway's time in the local zone, or "" for None."""
     return datetime.fromisoformat(text).astimezone().strftime(pattern) if text else ""
 
 
@@ -111,8 +122,8 @@ def tokens(usage: Mapping[str, int] | None) -> str:
 
 
 def agreed(question: str, *, about: str, facts: Iterable[str] = ()) -> bool:
-    """Whether a person at the terminal types yes; an interrupt is a no. `about` says what they would be asked for,
-    `facts` are lines above the question. Raises Misused where there is nobody."""
+    """Return whether a person at the terminal types yes; an interrupt counts as no. `about` says what they agree to,
+    `facts` are lines above the question. Raises Misused without a terminal."""
     if not sys.stdin.isatty():
         raise Misused(f"Nobody can be asked here whether to {about}.", hint="Say so with --yes.")
     for line in facts:
@@ -122,13 +133,13 @@ def agreed(question: str, *, about: str, facts: Iterable[str] = ()) -> bool:
         answer = sys.stdin.readline()
     except KeyboardInterrupt:
         answer = ""
-    if not answer:  # nobody has ended the line of the question
+    if not answer:  # the line of the question is still open
         print(file=sys.stderr)
     return answer.strip().lower() in ("y", "yes")
 
 
 def standard_input(what: str) -> str:
-    """All of it as text; `what` names it in a refusal. Raises InputError."""
+    """Read all of standard input as text; `what` names it in an error. Raises InputError."""
     if sys.stdin is None:
         raise InputError("Standard input is closed.")
     try:

@@ -1,4 +1,4 @@
-"""`ozzie tools`: what a model can call, and what the rules say to that."""
+"""`ozzie tools`: the tools that a model can call, and the rules' decision on each."""
 
 import argparse
 from collections.abc import Iterator, Sequence
@@ -10,7 +10,7 @@ from ozzie_server_ext.render.questions import EFFECTS_AT_LENGTH, REPEATS
 from ozzie_server_ext.render.text import visible_label, visible_prose
 
 WIDEST_NAME = 28
-"""Two of them and a ruling are less than 80 columns."""
+"""Two names and a ruling stay below 80 columns."""
 RULINGS = {"ALLOW": "runs", "CHECK": "is checked first", "ASK": "asks first", "DENY": "never runs"}
 
 
@@ -22,16 +22,16 @@ def list_tools(options: argparse.Namespace) -> int:
         return 0
     print(*rows(listing["items"]), sep="\n")
     if listing["policy_error"]:
-        print(f"The rules were not taken, so nothing runs:\n{visible_prose(listing['policy_error'])}")
+        print(f"The rules were rejected, so nothing runs:\n{visible_prose(listing['policy_error'])}")
     return 0
 
 
 def rows(tools: Sequence[Object]) -> Iterator[str]:
-    """The tools: of each its names and what the rules say, and below them the first sentence of what it does."""
+    """Yield the lines of each tool: names and ruling, then the first sentence of its description."""
     names, ids = (min(max((len(tool[key]) for tool in tools), default=0), WIDEST_NAME) for key in ("name", "id"))
     for tool in tools:
-        said = RULINGS[tool["ruling"]["decision"]]
-        yield f"{cell(tool['name'], names)}  {cell(tool['id'], ids)}  {said}"
+        ruling = RULINGS[tool["ruling"]["decision"]]
+        yield f"{cell(tool['name'], names)}  {cell(tool['id'], ids)}  {ruling}"
         yield from first_sentence(tool["about"])
 
 
@@ -42,16 +42,16 @@ def show_tool(options: argparse.Namespace) -> int:
         print_json(tool)
         return 0
     print(f"{visible_label(tool['name'])}\n  {visible_label(tool['about'])}\n")
-    for label, said in _facts(tool):
-        print(f"  {label:<12}  {visible_label(said)}")
+    for label, text in _facts(tool):
+        print(f"  {label:<12}  {visible_label(text)}")
     return 0
 
 
 def _facts(tool: Object) -> Iterator[tuple[str, str]]:
     needed = tool["parameters"]["required"]
     for name, schema in tool["parameters"]["properties"].items():
-        said = "needed" if name in needed else f"otherwise {schema.get('default')!r}"
-        yield name, ". ".join(filter(None, [said, str(schema.get("description", ""))]))
+        default = "needed" if name in needed else f"otherwise {schema.get('default')!r}"
+        yield name, ". ".join(filter(None, [default, str(schema.get("description", ""))]))
     yield "Id", ", ".join([tool["id"], *tool["names"]])
     yield "Version", tool["version"]
     yield "Side effect", EFFECTS_AT_LENGTH[tool["side_effect"]]

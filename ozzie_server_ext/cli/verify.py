@@ -1,10 +1,10 @@
-"""`ozzie events verify`, `accept` and `rebuild`: they work on the files themselves, whether or not a gateway runs."""
+"""`ozzie events verify`, `accept` and `rebuild`: they work on the files, with or without a gateway."""
 
 import argparse
 import dataclasses
 import os
 
-from ozzie_server_ext.cli.terminal import agreed, counted, local_time, print_json
+from ozzie_server_ext.cli.terminal import agreed, counted, local_time, print_json, print_result
 from ozzie_server_ext.config.home import anchor_key_file, find_home
 from ozzie_server_ext.domain.errors import Conflict
 from ozzie_server_ext.observability.clock import SystemClock
@@ -15,12 +15,12 @@ from ozzie_server_ext.store.database import forget_tables
 
 
 def verify(options: argparse.Namespace) -> int:
-    """Print whether the log, and with `deep` everything that is kept, is what was written; 0 if it is.
+    """Verify the log, and with `deep` everything that is stored; return 0 if all is as written.
 
     Raises OzzieError.
     """
     home, files = find_home(os.environ), _files()
-    # A home whose log is gone has nothing to look into.
+    # Without a log there is nothing to check deeply.
     deep = check_deeply(files, home.blobs) if options.deep and files.database.is_file() else None
     verdict = deep.verdict if deep is not None else verify_home(files)
     ok = verdict.ok and (deep is None or deep.ok)
@@ -43,22 +43,19 @@ def _print_deep(deep: DeepVerdict) -> None:
     if deep.note:
         print(deep.note)
     if not deep.faults:
-        compared = "" if deep.note else ", and the tables are what the log says"
-        print(f"The database's pages are good, {counted(deep.blobs, 'blob')} too{compared}.")
+        compared = "" if deep.note else ", and the tables match the log"
+        print(f"The database's pages and {counted(deep.blobs, 'blob')} are intact{compared}.")
 
 
 def rebuild(options: argparse.Namespace) -> int:
-    """Have the tables made again from the log at the next start. Raises OzzieError."""
+    """Have the tables rebuilt from the log at the next start. Raises OzzieError."""
     forget_tables(_files().database)
-    if options.json:
-        print_json({"at": "next start"})
-    else:
-        print("The tables are made again from the log at the next start of Ozzie. If it runs, restart it.")
-    return 0
+    line = "The tables are rebuilt from the log at the next start of Ozzie. If it is running, restart it."
+    return print_result({"at": "next start"}, line, as_json=options.json)
 
 
 def accept_log(options: argparse.Namespace) -> int:
-    """Anchor the log as it is, after a yes. Raises OzzieError."""
+    """Anchor the log as it is, after confirmation. Raises OzzieError."""
     files = _files()
     verdict = verify_home(files)
     finding = verdict.finding
@@ -67,22 +64,19 @@ def accept_log(options: argparse.Namespace) -> int:
             f"The log was changed after it was written: {verdict.chain.reason} That can't be accepted.", hint=RESTORE
         )
     if finding is None:
-        if options.json:
-            print_json({"accepted": None})
-        else:
-            print("There is nothing to accept: the log is what was anchored.")
-        return 0
+        line = "There is nothing to accept: the log is what was anchored."
+        return print_result({"accepted": None}, line, as_json=options.json)
     end = verdict.chain.head
-    facts = (finding.reason, f"From now on, the log counts as whole as it is, with {counted(end.position, 'event')}.")
+    facts = (finding.reason, f"From now on, this log counts as complete, with {counted(end.position, 'event')}.")
     if not options.yes and not agreed("Accept it?", about="accept the log as it is", facts=facts):
         print("Nothing was changed.")
         return 1
     accept(files, finding, verdict.evidence, end, verdict.first, SystemClock().now())
-    if options.json:
-        print_json({"accepted": finding.reason, "position": end.position})
-    else:
-        print(f"Accepted: {finding.reason}\nThe log is anchored at event {end.position}; {files.record} notes it.")
-    return 0
+    lines = [
+        f"Accepted: {finding.reason}",
+        f"The log is anchored at event {end.position}; {files.record} records this.",
+    ]
+    return print_result({"accepted": finding.reason, "position": end.position}, *lines, as_json=options.json)
 
 
 def _files() -> AnchorFiles:
@@ -91,7 +85,7 @@ def _files() -> AnchorFiles:
 
 def _as_json(verdict: Verdict, deep: DeepVerdict | None, *, ok: bool) -> dict[str, object]:
     evidence, finding = verdict.evidence, verdict.finding
-    said: dict[str, object] = {
+    found: dict[str, object] = {
         **dataclasses.asdict(verdict.found),
         "ok": ok,
         "hint": finding.hint if finding else "" if verdict.chain.ok else RESTORE,
@@ -100,6 +94,6 @@ def _as_json(verdict: Verdict, deep: DeepVerdict | None, *, ok: bool) -> dict[st
         "accepted": [dataclasses.asdict(each) for each in evidence.record.accepted] if evidence.record else [],
     }
     if deep is not None:
-        said["faults"] = [dataclasses.asdict(fault) for fault in deep.faults]
-        said["blobs"], said["note"] = deep.blobs, deep.note
-    return said
+        found["faults"] = [dataclasses.asdict(fault) for fault in deep.faults]
+        found["blobs"], found["note"] = deep.blobs, deep.note
+    return found

@@ -1,4 +1,4 @@
-"""`ozzie worker`: its own program takes this one's place, terminal and signals included."""
+"""`ozzie worker`: replace this process, terminal and signals included, with the worker program."""
 
 import argparse
 import os
@@ -6,7 +6,7 @@ import sys
 
 from ozzie_server_ext.cli.parser import Misused
 
-# `-P`: a `json.py` in the user's folder must not take the place of the library's.
+# `-P`: a `json.py` in the user's folder must not shadow the library's.
 PROGRAM = (sys.executable, "-P", "-m", "ozzie_server_ext.programs.worker")
 
 

@@ -1,4 +1,4 @@
-"""Files that are there whole or not at all, also after a power cut; and by what it is noticed that one changed."""
+"""Atomic, durable file replacement, and stamps that show changes of files."""
 
 import os
 import tempfile
@@ -8,12 +8,12 @@ from pathlib import Path
 from typing import TypeAlias
 
 Stamps: TypeAlias = tuple[tuple[str | int, ...], ...]
-"""Of each file: its path, and what tells two states of it apart."""
+"""For each file: its path, and the values that differ between two states of it."""
 
 
 def stamps_of(files: Iterable[Path]) -> Stamps:
-    """By what a change of files is noticed without reading them: for the name itself, which may be a link, and for what
-    it leads to. A file that can't be looked at is told from one that is not there by the number of the error."""
+    """Return stamps that change whenever the files do, without reading them. They cover the name itself, which may be a
+    link, and its target. The error number tells an unreadable file from a missing one."""
     return tuple((str(file), *_stamp(file, follow_symlinks=False), *_stamp(file)) for file in files)
 
 
@@ -24,12 +24,12 @@ def _stamp(file: Path, *, follow_symlinks: bool = True) -> tuple[int, ...]:
         return ()
     except OSError as error:
         return (error.errno or 0,)
-    # A time of change can be set by anyone, and a rename keeps it: the inode's own time and number can't and do not.
+    # Anyone can set a modification time, and a rename keeps it; not so for the inode's change time and number.
     return (info.st_dev, info.st_ino, info.st_mtime_ns, info.st_ctime_ns, info.st_size)
 
 
 def is_one_of(file: Path, others: Iterable[Path]) -> bool:
-    """Whether `file` is there and is, by another name or the same one, one of the others."""
+    """Return whether `file` exists and is the same file as one of the others, by any name."""
     try:
         here = file.stat()
     except OSError:
@@ -38,7 +38,7 @@ def is_one_of(file: Path, others: Iterable[Path]) -> bool:
 
 
 def replace_file(path: Path, content: bytes) -> None:
-    """Make `path` hold `content`, 0600: written under another name first, durable before it has its own."""
+    """Replace the content of `path` atomically (0600): write a temporary file, sync it, then rename it."""
     descriptor, temporary = tempfile.mkstemp(prefix=".new-", dir=path.parent)  # 0600
     try:
         with open(descriptor, "wb") as file:
@@ -54,7 +54,7 @@ def replace_file(path: Path, content: bytes) -> None:
 
 
 def sync_folder(folder: Path) -> None:
-    """Make the names in `folder` durable."""
+    """Make renames and new files in `folder` durable."""
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         os.fsync(descriptor)

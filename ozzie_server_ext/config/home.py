@@ -1,4 +1,4 @@
-"""The folder under which all of Ozzie's data lies, and where the shipped files are."""
+"""The folder of all of Ozzie's data, and of the shipped files."""
 
 import os
 from collections.abc import Mapping
@@ -10,80 +10,53 @@ from ozzie_server_ext.domain.errors import Unavailable
 from ozzie_server_ext.domain.paths import home_folder
 
 
+class _Below:
+    """A path below the home folder, as an attribute."""
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+
+    def __get__(self, home: "Home", owner: object = None) -> Path:
+        return home.root / self._path
+
+
 @dataclass(frozen=True, slots=True)
 class Home:
     """`$OZZIE_PATH`, or `~/.ozzie`. Folders are 0700, files 0600."""
 
     root: Path
 
-    @property
-    def config_file(self) -> Path:
-        return self.root / "config.jsonc"
-
-    @property
-    def env_file(self) -> Path:
-        return self.root / ".env"
-
-    @property
-    def soul_file(self) -> Path:
-        return self.root / "SOUL.md"
-
-    @property
-    def policy_file(self) -> Path:
-        return self.root / "policy.jsonc"
-
-    @property
-    def trusted_file(self) -> Path:
-        return self.root / "trusted.json"
-
-    @property
-    def database(self) -> Path:
-        return self.root / "data" / "ozzie.db"
-
-    @property
-    def blobs(self) -> Path:
-        return self.root / "data" / "blobs"
-
-    @property
-    def anchor(self) -> Path:
-        return self.root / "data" / "anchor.json"
-
-    @property
-    def last_check(self) -> Path:
-        return self.root / "data" / "check.json"
-
-    @property
-    def open_notebooks(self) -> Path:
-        return self.root / "run" / "open-notebooks.json"
-
-    @property
-    def secrets(self) -> Path:
-        return self.root / "secrets"
-
-    @property
-    def app_logs(self) -> Path:
-        return self.root / "logs" / "app"
+    config_file = _Below("config.jsonc")
+    env_file = _Below(".env")
+    soul_file = _Below("SOUL.md")
+    policy_file = _Below("policy.jsonc")
+    trusted_file = _Below("trusted.json")
+    database = _Below("data/ozzie.db")
+    blobs = _Below("data/blobs")
+    anchor = _Below("data/anchor.json")
+    last_check = _Below("data/check.json")
+    open_notebooks = _Below("run/open-notebooks.json")
+    secrets = _Below("secrets")
+    app_logs = _Below("logs/app")
 
     def expect_apart(self, project: Path) -> None:
-        """Raise Unavailable if tools could get at this folder through the project: then a rule for the project's files
-        would reach the rules, skills and records themselves. A hidden folder at the project's top is out of their
-        reach, as `~/.ozzie` is for a project that is the user's home folder.
-        """
+        """Raise Unavailable if tools could reach this folder through the project: rules for the project's files would
+        then cover Ozzie's own rules, skills and records. A hidden folder at the project's top is out of reach, such as
+        `~/.ozzie` in a project that is the user's home folder."""
         own, root = self.root.resolve(), project.resolve()
         inside = own.relative_to(root) if own.is_relative_to(root) else None
         if root.is_relative_to(own) or (inside is not None and not inside.parts[0].startswith(".")):
             raise Unavailable(
-                f"Ozzie's folder {own} and the project {root} lie within each other, so tools could change Ozzie's own "
-                "rules and read its records.",
-                hint="Set OZZIE_PATH to a folder outside of the project, or to one whose name begins with a dot at its "
-                "top.",
+                f"Ozzie's folder {own} and the project {root} overlap, so tools could change Ozzie's own rules and "
+                "read its records.",
+                hint="Set OZZIE_PATH to a folder outside the project, or to a hidden folder at its top.",
                 code="home.in_project",
             )
 
     def create(self) -> None:
-        """Make the folders that are missing, and close the others to everybody else.
+        """Create missing folders, and close the others to everybody else.
 
-        Raises Unavailable where the folder can't be made or is not ours.
+        Raises Unavailable if a folder can't be made or is not ours.
         """
         try:
             for name in ("", "data", "data/blobs", "logs", "logs/app", "run", "sessions", "skills", "plugins"):
@@ -100,13 +73,13 @@ class Home:
 
 
 def find_home(env: Mapping[str, str] = os.environ) -> Home:
-    """The home that the environment names: `OZZIE_PATH`, else `~/.ozzie`."""
+    """Return the home that the environment names: `OZZIE_PATH`, else `~/.ozzie`."""
     return Home(home_folder(env, Path.home))
 
 
 def key_folder(env: Mapping[str, str] = os.environ) -> Path:
-    """Where keys of Ozzie's own lie: in the user's configuration folder and not in `OZZIE_PATH`, so that who copies or
-    rewrites what lies there does not hold them.
+    """Return the folder of Ozzie's own keys. It is in the user's configuration folder, not in `OZZIE_PATH`, so that a
+    copy or a forged `OZZIE_PATH` does not include them.
 
     Raises Unavailable for an account without a home folder.
     """
@@ -115,22 +88,21 @@ def key_folder(env: Mapping[str, str] = os.environ) -> Path:
         folder = Path(base) if base.startswith("/") else Path.home() / ".config"
     except RuntimeError:
         raise Unavailable(
-            "This account has no home folder for Ozzie's keys.",
-            hint="Set HOME, or XDG_CONFIG_HOME.",
-            code="home.none",
+            "This account has no home folder for Ozzie's keys.", hint="Set HOME, or XDG_CONFIG_HOME.", code="home.none"
         ) from None
     return folder / "ozzie"
 
 
 def anchor_key_file(env: Mapping[str, str] = os.environ) -> Path:
-    """The key that signs the log's anchor. Raises as `key_folder`."""
+    """Return the path of the key that signs the log's anchor. Raises as `key_folder`."""
     return key_folder(env) / "anchor.key"
 
 
 def shipped(name: str) -> Path:
-    """The folder of shipped `skills`, `plugins` or `notebooks`: in the wheel's package data, else in the checkout.
+    """Return the folder of shipped `skills`, `plugins` or `notebooks`: in the wheel's package data, else in the
+    checkout.
 
-    Raises Unavailable where neither is there.
+    Raises Unavailable if both are missing.
     """
     package = Path(__file__).resolve().parents[1]
     for folder in (package / "shipped" / name, package.parent / name):

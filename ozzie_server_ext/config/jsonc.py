@@ -1,7 +1,6 @@
-"""JSON with comments and trailing commas, read so that every later complaint can name its line and column.
+"""Parser for JSON with comments and trailing commas that keeps positions, so that errors can name line and column.
 
-Libraries strip the comments and lose the positions; a settings file without a position in its error costs a user
-an hour. Comments are `//` to the end of the line and `/* … */`.
+Libraries strip the comments and lose the positions. Comments are `//` to the end of the line and `/* … */`.
 """
 
 import errno
@@ -32,7 +31,7 @@ _WORDS: dict[str, Json] = {"true": True, "false": False, "null": None}
 
 @dataclass(frozen=True, slots=True)
 class SourceLocation:
-    """A position in a file, both counted from 1."""
+    """A position in a file; line and column count from 1."""
 
     file: str
     line: int
@@ -44,14 +43,14 @@ class SourceLocation:
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """A parsed file: its value, and where each key and element stands. The place of a member is that of its key."""
+    """A parsed file: its value, and the location of each key and element. A member's location is that of its key."""
 
     value: Json
     places: dict[KeyPath, SourceLocation] = field(default_factory=dict[KeyPath, SourceLocation])
 
 
 class JsoncError(InputError):
-    """The text is not JSON with comments; `place` says where it stops being so."""
+    """The text is not JSON with comments; `place` is the location of the error."""
 
     code = "config.syntax"
 
@@ -61,7 +60,7 @@ class JsoncError(InputError):
 
 
 def parse(text: str, file: str) -> Document:
-    """The document in `text`; `file` is how errors call it.
+    """Parse `text`; `file` is its name in errors.
 
     Raises JsoncError.
     """
@@ -130,7 +129,7 @@ class _Parser:
                 raise self.error('expected a key in double quotes or "}".')
             key = self.string()
             if key in found:
-                raise self.error(f'the key "{key}" stands twice.', key_at)
+                raise self.error(f'the key "{key}" appears twice.', key_at)
             here = (*path, key)
             self.places[here] = self.place(key_at)
             self.skip()
@@ -162,7 +161,7 @@ class _Parser:
             value: str = json.loads(match.group())
             value.encode()
         except ValueError:
-            raise self.error("this text has an escape that is no character.") from None
+            raise self.error("this text has an invalid escape.") from None
         self.at = match.end()
         return value
 
@@ -181,18 +180,17 @@ class _Parser:
 
 
 MAX_BYTES = 4 << 20
-"""What is read of any file at most, before anybody knows what it is."""
+"""Maximum size of a file that is read."""
 
 
 class ConfigError(InputError):
-    """A configuration file can't be taken; each line of the message names file, line, column and key."""
+    """A configuration file is invalid; each line of the message names file, line, column and key."""
 
     code = "config.invalid"
 
 
 def content_if_there(file: Path) -> bytes | None:
-    """Its bytes; None where no file is there. What stands in its place and can't be read is no reason to go on without
-    it.
+    """Return a file's bytes, or None if it does not exist. Anything unreadable in its place is an error.
 
     Raises ConfigError.
     """
@@ -200,7 +198,7 @@ def content_if_there(file: Path) -> bytes | None:
         return _read(file)
     except FileNotFoundError:
         if file.is_symlink():
-            raise ConfigError(f"{file}: leads nowhere.", hint="Mend the link or remove it.") from None
+            raise ConfigError(f"{file}: is a broken link.", hint="Fix the link or remove it.") from None
         return None
     except NotADirectoryError:
         return None
@@ -209,40 +207,35 @@ def content_if_there(file: Path) -> bytes | None:
 
 
 def content_of(file: Path) -> bytes:
-    """Its bytes. Raises ConfigError, also where no file is there."""
+    """Return a file's bytes. Raises ConfigError, also if it does not exist."""
     content = content_if_there(file)
     if content is None:
-        raise ConfigError(f"{file}: is not there.")
+        raise ConfigError(f"{file}: does not exist.")
     return content
 
 
 def _read(file: Path) -> bytes:
-    """Raises ConfigError and OSError. A pipe is not waited for, and no more is read than a file may hold: an untrusted
-    one is read too."""
+    """Read a regular file, up to the limit and without waiting for a pipe. Raises ConfigError and OSError."""
     try:
-        with open(file, "rb", opener=_at_once) as opened:
+        with open(file, "rb", opener=lambda name, flags: os.open(name, flags | os.O_NONBLOCK)) as opened:
             if not stat.S_ISREG(os.fstat(opened.fileno()).st_mode):
-                raise _no_file(file)
+                raise _not_a_file(file)
             content = opened.read(MAX_BYTES + 1)
     except OSError as error:
         if error.errno in (errno.EISDIR, errno.ENXIO):  # a folder, a socket
-            raise _no_file(file) from None
+            raise _not_a_file(file) from None
         raise
     if len(content) > MAX_BYTES:
         raise ConfigError(f"{file}: is larger than {MAX_BYTES >> 20} MiB.", hint="Make it smaller or move it away.")
     return content
 
 
-def _at_once(name: str, flags: int) -> int:
-    return os.open(name, flags | os.O_NONBLOCK)
-
-
-def _no_file(file: Path) -> ConfigError:
+def _not_a_file(file: Path) -> ConfigError:
     return ConfigError(f"{file}: is not a file.", hint="Move it away.")
 
 
 def text_of(content: bytes, file: Path) -> str:
-    """The content as text. Raises ConfigError."""
+    """Decode a file's content. Raises ConfigError."""
     try:
         return content.decode()
     except UnicodeDecodeError as error:
@@ -250,7 +243,7 @@ def text_of(content: bytes, file: Path) -> str:
 
 
 def parse_object(content: bytes, file: Path) -> Document:
-    """The document in it, which is an object. Raises ConfigError or JsoncError."""
+    """Parse a file's content, which must be an object. Raises ConfigError or JsoncError."""
     document = parse(text_of(content, file), str(file))
     if not isinstance(document.value, dict):
         raise ConfigError(f"{document.places[()]}: expected an object in braces.")

@@ -1,4 +1,4 @@
-"""From files to settings: layers, and environment variables in their values."""
+"""Loading settings from layers of files, with environment variables in their values."""
 
 import io
 import os
@@ -29,18 +29,18 @@ from ozzie_server_ext.domain.json import Json, JsonObject
 SYSTEM_FILE = FilePath("/etc/ozzie/config.jsonc")
 PROJECT_FILE = FilePath(".ozzie/config.jsonc")
 
-_NOT_A_PROJECTS = {
+_NOT_FOR_PROJECTS = {
     "artifacts": "it would erase what others made",
     "skills": "its skills lie in .ozzie/skills, and each is trusted by itself",
 }
-"""What a project's own configuration can't set, and why."""
+"""Keys that a project's configuration can't set, with the reason."""
 
 
 @dataclass(frozen=True, slots=True)
 class Config:
-    """The settings in force and where they came from.
+    """The settings in force and their sources.
 
-    `raw` is the merged tree before any variable is put in: it holds no secret and may be recorded. `ignored` are
+    `raw` is the merged tree before variables are expanded: it contains no secret and may be recorded. `ignored` are
     project files that nobody has trusted yet.
     """
 
@@ -58,7 +58,7 @@ def load(
     env: Mapping[str, str] = os.environ,
     system_file: FilePath = SYSTEM_FILE,
 ) -> Config:
-    """The settings of all layers: system, then user, then project; the later one wins key by key.
+    """Load all layers: system, then user, then project; later ones win key by key.
 
     Raises ConfigError or JsoncError.
     """
@@ -66,20 +66,20 @@ def load(
     layers = _layers(own)
     ignored: tuple[str, ...] = ()
     if project is not None and not is_one_of(file := project / PROJECT_FILE, own):
-        content, there = _of_project(home, file)
+        content, exists = _trusted_content(home, file)
         if content is not None:
-            layers.append(_of_a_project_alone(parse_object(content, file)))
-        elif there:
+            layers.append(_project_layer(parse_object(content, file)))
+        elif exists:
             ignored = (str(file),)
-    return _put_together(layers, ignored, {**_env_file(home.env_file), **env})
+    return _combine(layers, ignored, {**_env_file(home.env_file), **env})
 
 
 def _layers(files: Iterable[FilePath]) -> list[Document]:
-    """What stands in those of the files that are there."""
+    """Parse those of the files that exist."""
     return [parse_object(content, file) for file in files if (content := content_if_there(file)) is not None]
 
 
-def _put_together(layers: Sequence[Document], ignored: tuple[str, ...], variables: Mapping[str, str]) -> Config:
+def _combine(layers: Sequence[Document], ignored: tuple[str, ...], variables: Mapping[str, str]) -> Config:
     merged: JsonObject = {}
     places: dict[KeyPath, SourceLocation] = {}
     for layer in layers:
@@ -89,9 +89,9 @@ def _put_together(layers: Sequence[Document], ignored: tuple[str, ...], variable
     return Config(settings, merged, tuple(layer.places[()].file for layer in layers), ignored, variables)
 
 
-def _of_project(home: Home, file: FilePath) -> tuple[bytes | None, bool]:
-    """The content of a project's file where it is trusted, and whether anything is there. What nobody has trusted can't
-    do harm by being broken either.
+def _trusted_content(home: Home, file: FilePath) -> tuple[bytes | None, bool]:
+    """Return the content of a project's file if it is trusted, and whether the file exists. An untrusted file can't do
+    harm by being broken either.
 
     Raises ConfigError.
     """
@@ -111,17 +111,17 @@ def trust_file(
 ) -> None:
     """Trust a project's configuration as it is now.
 
-    Raises ConfigError or JsoncError where it would not count: it can't be read, or is not valid above the other layers.
+    Raises ConfigError or JsoncError if it can't be read, or is invalid on top of the other layers.
     """
     content = content_of(file)
     own = _layers((system_file, home.config_file))
-    _put_together([*own, _of_a_project_alone(parse_object(content, file))], (), {**_env_file(home.env_file), **env})
+    _combine([*own, _project_layer(parse_object(content, file))], (), {**_env_file(home.env_file), **env})
     trust(home, file, content)
 
 
-def _of_a_project_alone(layer: Document) -> Document:
-    """The layer of a project. Raises ConfigError where it is about what is not the project's."""
-    for key, why in _NOT_A_PROJECTS.items():
+def _project_layer(layer: Document) -> Document:
+    """Return a project's layer. Raises ConfigError if it sets keys that are not for projects."""
+    for key, why in _NOT_FOR_PROJECTS.items():
         if isinstance(layer.value, dict) and key in layer.value:
             raise ConfigError(
                 f"{line_of((key,), layer.places)} a project can't set this: {why}.",
@@ -131,7 +131,7 @@ def _of_a_project_alone(layer: Document) -> Document:
 
 
 def _env_file(file: FilePath) -> dict[str, str]:
-    """`$OZZIE_PATH/.env`; a variable of the process itself goes before it."""
+    """Read `$OZZIE_PATH/.env`; variables of the process override it."""
     content = content_if_there(file)
     if content is None:
         return {}
@@ -152,7 +152,7 @@ def _expand(value: Json, path: KeyPath, places: Mapping[KeyPath, SourceLocation]
         return {key: _expand(item, (*path, key), places, env) for key, item in value.items()}
     if isinstance(value, list):
         return [_expand(item, (*path, index), places, env) for index, item in enumerate(value)]
-    # A key's variable is only named here: its value is looked up when a call is made, and stays out of the tree.
+    # An API key's variable stays a name here: its value is looked up for each call, and stays out of the tree.
     if not isinstance(value, str) or path[-2:] == ("auth", "api_key"):
         return value
 

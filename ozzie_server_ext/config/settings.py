@@ -1,4 +1,4 @@
-"""The settings tree: what a configuration file may say, with defaults."""
+"""The settings tree: keys of the configuration, with bounds and defaults."""
 
 import re
 from collections.abc import Mapping
@@ -14,8 +14,8 @@ from ozzie_server_ext.domain.budget import NANO_USD_PER_USD, OnBreach, TokenPric
 
 
 def is_address(text: str) -> bool:
-    """Whether `text` is an http or https address with a host."""
-    # First, because urlsplit drops line breaks and tabs without a word.
+    """Return whether `text` is an http or https address with a host."""
+    # First, because urlsplit silently drops line breaks and tabs.
     if " " in text or not text.isprintable():
         return False
     try:
@@ -31,12 +31,11 @@ ALWAYS_OFFERED = (
     *("read_notebook", "insert_cell", "edit_cell", "undo_cell_edit"),
     *("read_artifact", "read_note", "write_note", "ask_user"),
 )
-"""What every task on files and notebooks needs, what results and failures of tools name as the next step, and what the
-notebooks that come with Ozzie show."""
+"""Tools that every task on files needs, that other tools' results suggest, and that the shipped notebooks show."""
 
 
 class _Settings(BaseModel):
-    """`former_keys`: old names of keys, which files may still use; where both are given, the new one counts."""
+    """`former_keys`: old names of keys, which files may still use; if both are given, the new one counts."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
     former_keys: ClassVar[Mapping[str, str]] = {}
@@ -52,15 +51,15 @@ class _Settings(BaseModel):
 
 
 class TasksSettings(_Settings):
-    """`max_running`: turns at once, of all sessions; in a session, one runs after the other."""
+    """`max_running`: concurrent turns of all sessions; a session runs one at a time."""
 
     max_running: int = Field(default=64, ge=1, le=1000)
 
 
 class SkillsSettings(_Settings):
-    """`dirs`: folders of skills of the user's own beside `$OZZIE_PATH/skills`. `max_parallel_steps`: steps at
-    once, of all runs. An agent hands work over to skills at most `max_delegations` times in a task, and tasks do so at
-    most `max_depth` deep."""
+    """`dirs`: the user's own skill folders besides `$OZZIE_PATH/skills`. `max_parallel_steps`: concurrent steps of all
+    runs. An agent delegates to skills at most `max_delegations` times in a task, and tasks at most `max_depth` levels
+    deep."""
 
     dirs: tuple[Annotated[str, Field(min_length=1, max_length=4096)], ...] = ()
     max_parallel_steps: int = Field(default=16, ge=1, le=1000)
@@ -69,9 +68,8 @@ class SkillsSettings(_Settings):
 
 
 class WatchdogSettings(_Settings):
-    """`after_s`: a task from which nothing came for so long is told of. Where nothing came for as long again, `action`
-    is taken: nothing more (`remind`), the cheaper model at its next call (`degrade`), or its end (`cancel`). None
-    looks at nothing."""
+    """`after_s`: report a task after this long without progress; None disables it. After as long again, take the
+    `action`: nothing more (`remind`), use the cheaper model at its next call (`degrade`), or end it (`cancel`)."""
 
     after_s: float | None = Field(default=600.0, ge=10, le=7 * 24 * 3600)
     action: Literal["remind", "degrade", "cancel"] = "remind"
@@ -101,10 +99,10 @@ Scope = Annotated[
 ]
 """RFC 6749 §3.3."""
 OFFLINE = "offline"
-"""The built-in script. It is no language model, so it never stands in for one."""
+"""The built-in script. It is not a language model, so it never replaces one."""
 FALLBACK = "fallback"
 CHEAP = "cheap"
-"""The alias that a budget goes on with where it has no room for the model that was chosen."""
+"""The alias to continue with when a budget has no room for the chosen model."""
 _LOOPBACK = frozenset({"127.0.0.1", "::1", "localhost"})
 
 
@@ -114,21 +112,21 @@ class GatewaySettings(_Settings):
 
     @property
     def takes_any_port(self) -> bool:
-        """Whether another free port does where this one is taken: only a port that a person chose is kept to."""
+        """Whether another free port will do if this one is taken: only a port that a person chose is binding."""
         return self.port == 0 or "port" not in self.model_fields_set
 
     def other_port_notice(self, used: int) -> str:
-        """The sentence about a gateway that listens on another port than this one; empty where it does not."""
+        """Return a notice if the gateway listens on another port than this one, else ""."""
         if used == self.port or self.port == 0:
             return ""
         return f"Port {self.port} is taken, so this gateway listens on port {used}."
 
 
 class ApiKeyAuth(_Settings):
-    """A key, by the name of the environment variable or secret that holds it; never the key itself.
+    """The name of the environment variable or secret that holds a key; never the key itself.
 
-    S1's short form `{"api_key": "${VAR}"}` says the same as `env`. Both names are looked up in the vault first, then in
-    the environment; one of them is given.
+    The short form `{"api_key": "${VAR}"}` means the same as `env`. Either name is looked up in the vault first, then in
+    the environment; exactly one is given.
     """
 
     type: Literal["api_key"] = "api_key"
@@ -177,10 +175,10 @@ class OAuth2Auth(_Settings):
     @field_validator("token_url")
     @classmethod
     def _is_safe(cls, value: str) -> str:
-        """The client's secret goes there: not over a network in the clear, and not repeated where it is shown."""
+        """Reject insecure addresses without repeating them: the client's secret is sent there."""
         parts = urlsplit(value) if is_address(value) else None
         if parts is None or (parts.scheme.lower() != "https" and parts.hostname not in _LOOPBACK):
-            raise ValueError("an address begins with https://, or with http:// on this very machine")
+            raise ValueError("an address begins with https://, or with http:// on this machine")
         return value
 
 
@@ -192,7 +190,7 @@ Auth = Annotated[ApiKeyAuth | ClaudeCodeAuth | OAuth2Auth | NoAuth, Field(discri
 
 
 class LimitSettings(_Settings):
-    """What a provider takes from all turns together, over every stretch of 60 s, and at once."""
+    """Limits of a provider for all turns together, in any 60 s, and at once."""
 
     requests_per_minute: int | None = Field(default=None, ge=1)
     tokens_per_minute: int | None = Field(default=None, ge=1)
@@ -200,22 +198,21 @@ class LimitSettings(_Settings):
 
 
 class RetrySettings(_Settings):
-    """How a failed call is repeated. `max_attempts` counts the first one."""
+    """Retries of failed calls. `max_attempts` includes the first call."""
 
     max_attempts: int = Field(default=3, ge=1, le=10)
     backoff_ms: int = Field(default=500, ge=0, le=60_000)
 
 
 Price = Annotated[Decimal, Field(ge=0, le=1_000_000, decimal_places=9)]
-"""USD for a million tokens, to the 1e-9 USD in which money is kept."""
+"""USD per million tokens, with the precision of 1e-9 USD in which money is stored."""
 Usd = Annotated[Decimal, Field(gt=0, le=1_000_000, decimal_places=9)]
 MOST_AMOUNT = 1_000_000_000_000
-"""Tokens of a budget at the most: their sums still fit into a column, whatever a provider counts."""
+"""Largest token budget: sums must still fit into a database column, whatever a provider counts."""
 
 
 class CapabilitySettings(_Settings):
-    """What the user says of a model, in the place of what litellm's table does. `context` and `max_output` in tokens,
-    of the conversation and of one answer."""
+    """The user's facts about a model, which override litellm's table. `context` and `max_output` are in tokens."""
 
     context: int | None = Field(default=None, ge=1)
     max_output: int | None = Field(default=None, ge=1)
@@ -236,12 +233,12 @@ class CapabilitySettings(_Settings):
     @model_validator(mode="after")
     def _has_both_prices(self) -> "CapabilitySettings":
         if (self.price_in is None) != (self.price_out is None):
-            raise ValueError('give "price_in" and "price_out" together; one alone tells no cost')
+            raise ValueError('give "price_in" and "price_out" together; one alone gives no cost')
         return self
 
 
 class ProviderSettings(_Settings):
-    """One model at one provider, under a name of the user's. Tags are free; only selectors give them a meaning.
+    """One model at one provider, under a name of the user's choice. Tags are free; only selectors use them.
 
     `socket` is where an NDJSON worker listens. `timeout_s`: how long the provider may stay silent, before the first
     piece of an answer and between two.
@@ -263,7 +260,7 @@ class ProviderSettings(_Settings):
     @model_validator(mode="before")
     @classmethod
     def _short_auth(cls, value: object) -> object:
-        """S1 writes `{"api_key": …}` without a type."""
+        """Accept `{"api_key": …}` without a type."""
         if isinstance(value, dict) and isinstance(auth := value.get("auth"), dict) and "type" not in auth:
             return {**value, "auth": {"type": "api_key", **auth}}
         return value
@@ -290,19 +287,17 @@ class ProviderSettings(_Settings):
         if is_worker and self.base_url is not None:
             raise ValueError('a worker is reached by its "socket", not by a "base_url"')
         if is_worker and not isinstance(self.auth, NoAuth):
-            raise ValueError("a worker takes no key; whoever owns its socket may use it")
+            raise ValueError("a worker takes no key; anybody with access to its socket may use it")
         if is_worker and self.capabilities.tools:
             raise ValueError("a worker gets one text and no tools, whatever its model could do")
         return self
 
 
 class ModelsSettings(_Settings):
-    """Providers by name; aliases, which stand for one provider or for a chain of them, asked in that order; and the one
-    that is used where none is asked for.
+    """Providers by name, aliases for one provider or a fallback chain of them, and the default.
 
-    The alias `fallback` is the end of every other alias's chain, and of the default's. `upgrade` names, for
-    an alias or a provider, the stronger one that is asked where it is not up to a request.
-    `workers`: how many processes may call models at the most.
+    The alias `fallback` ends every other alias's chain, and the default's. `upgrade` names, for an alias or a provider,
+    the stronger one to use when it is not up to a request. `workers`: maximum number of processes that call models.
     """
 
     default: str | None = None
@@ -314,13 +309,12 @@ class ModelsSettings(_Settings):
     cool_down_s: float = Field(default=30, ge=0, le=3600)
 
     def targets(self, alias: str) -> tuple[str, ...]:
-        """What an alias names, as it is written; nothing where it is none."""
+        """Return an alias's targets as written; none for any other name."""
         found = self.aliases.get(alias, ())
         return (found,) if isinstance(found, str) else found
 
     def providers_of(self, name: str) -> tuple[str, ...]:
-        """The providers, and `offline`, that a name of the configuration stands for, in order and each once; nothing
-        for any other name."""
+        """Return the providers and `offline` that a name stands for, in order, each once; none for an unknown name."""
         if name in self.aliases:
             return tuple(dict.fromkeys(each for target in self.targets(name) for each in self.providers_of(target)))
         return (name,) if name in self.providers or name == OFFLINE else ()
@@ -328,27 +322,27 @@ class ModelsSettings(_Settings):
     @model_validator(mode="after")
     def _names_resolve(self) -> "ModelsSettings":
         if OFFLINE in self.providers or OFFLINE in self.aliases:
-            raise ValueError(f'"{OFFLINE}" is the name of the built-in driver; give the provider or alias another name')
+            raise ValueError(f'"{OFFLINE}" is the name of the built-in driver; rename the provider or alias')
         known = {*self.providers, *self.aliases, OFFLINE}
         for alias in self.aliases:
             if alias in self.providers:
                 raise ValueError(f'"{alias}" is both an alias and a provider')
             for target in self.targets(alias):
                 if target not in known:
-                    raise ValueError(f'the alias "{alias}" names "{target}", which is no provider or alias')
+                    raise ValueError(f'the alias "{alias}" names "{target}", which is not a provider or alias')
             self._expect_an_end(alias, ())
             if len(chain := self.providers_of(alias)) > 1 and OFFLINE in chain:
-                raise ValueError(f'the alias "{alias}" names "{OFFLINE}", a script that stands in for no model')
+                raise ValueError(f'the alias "{alias}" names "{OFFLINE}", a script that cannot replace a model')
         if OFFLINE in self.providers_of(FALLBACK):
-            raise ValueError(f'the alias "{FALLBACK}" names "{OFFLINE}", a script that stands in for no model')
+            raise ValueError(f'the alias "{FALLBACK}" names "{OFFLINE}", a script that cannot replace a model')
         if self.default is not None and self.default not in known:
             raise ValueError(
-                f'the default "{self.default}" is no provider or alias; there are: {", ".join(sorted(known))}'
+                f'the default "{self.default}" is not a provider or alias; there are: {", ".join(sorted(known))}'
             )
         for weaker, stronger in self.upgrade.items():
             for named in (weaker, stronger):
                 if named not in known - {OFFLINE}:
-                    raise ValueError(f'"upgrade" names "{named}", which is no provider or alias')
+                    raise ValueError(f'"upgrade" names "{named}", which is not a provider or alias')
         return self
 
     def _expect_an_end(self, alias: str, above: tuple[str, ...]) -> None:
@@ -359,8 +353,7 @@ class ModelsSettings(_Settings):
 
 
 class BudgetSettings(_Settings):
-    """What may be used up, and what happens before more is: `ask` waits for a person, `degrade`
-    goes on with the alias `cheap` while that fits, and then asks, `stop` ends the turn."""
+    """Budget limits, and what to do at them: `ask` a person, `degrade` to the alias `cheap`, then ask, or `stop`."""
 
     former_keys = {"on_breach": "on_exceeded"}
     max_cost_usd: Usd | None = None
@@ -374,13 +367,13 @@ class BudgetSettings(_Settings):
 
 
 class TaskBudgetSettings(BudgetSettings):
-    """`deadline_s`: seconds of work, without the time that was spent waiting for a person."""
+    """`deadline_s`: seconds of work, without the time spent waiting for a person."""
 
     deadline_s: float | None = Field(default=None, gt=0, le=10_000_000)
 
 
 class BudgetsSettings(_Settings):
-    """For each turn, each session, everything in this project's folder, and each day where Ozzie runs."""
+    """Budgets per turn, session, project folder, and day where Ozzie runs."""
 
     task: TaskBudgetSettings = TaskBudgetSettings()
     session: BudgetSettings = BudgetSettings()
@@ -396,8 +389,7 @@ class AgentSettings(_Settings):
 
 
 class ToolsSettings(_Settings):
-    """With how many tools a turn begins at the most, and which are always among them. Those that are named here
-    and are not there are passed over: they may come with a plugin."""
+    """`max_offered`: how many tools a turn starts with; `always`: those always among them, ignoring unknown ones."""
 
     former_keys = {"offer_at_most": "max_offered"}
     max_offered: int = Field(default=40, ge=1, le=1000)
@@ -405,21 +397,21 @@ class ToolsSettings(_Settings):
 
 
 class SessionsSettings(_Settings):
-    """`max_history`: how many earlier messages of a session a model is sent at the most."""
+    """`max_history`: how many earlier messages of a session a model gets."""
 
     max_history: int = Field(default=200, ge=1)
 
 
 class ApprovalsSettings(_Settings):
-    """`expires_s`: how long a question waits for an answer. Nothing is lost then: it can be asked anew. `checker`: the
-    alias or provider that looks at calls that a rule has checked."""
+    """`expires_s`: how long an approval waits for an answer; an expired one can be asked again. `checker`: the alias or
+    provider that checks calls for rules with the decision CHECK."""
 
     expires_s: float = Field(default=EXPIRES_S, ge=60, le=7 * 24 * 3600)
     checker: Name = CHEAP
 
 
 class ArtifactsSettings(_Settings):
-    """How long contents of artifacts are kept, and how many bytes of them; None and 0 set no bound (ADR 28)."""
+    """How long contents of artifacts are kept, and how many bytes of them; None and 0 set no limit (ADR 28)."""
 
     keep_days: int | None = Field(default=90, ge=0, le=36_500)
     max_bytes: int | None = Field(default=None, ge=0)
@@ -443,8 +435,7 @@ class Settings(_Settings):
         for name in type(self.budgets).model_fields:
             if getattr(self.budgets, name).on_exceeded == "degrade" and not self.models.providers_of(CHEAP):
                 raise ValueError(
-                    f'"budgets.{name}" goes on with the alias "{CHEAP}", and there is none; name one under '
-                    '"models.aliases"'
+                    f'"budgets.{name}" needs the alias "{CHEAP}", which is missing; define it under "models.aliases"'
                 )
         return self
 
@@ -452,5 +443,5 @@ class Settings(_Settings):
     def _can_check(self) -> "Settings":
         checker = self.approvals.checker
         if checker != CHEAP and not self.models.providers_of(checker):
-            raise ValueError(f'"approvals.checker" names "{checker}", which is no provider or alias')
+            raise ValueError(f'"approvals.checker" names "{checker}", which is not a provider or alias')
         return self

@@ -1,6 +1,6 @@
-"""Which files of project folders a person has trusted, by the hash of their content.
+"""The project files that a person has trusted, by the hash of their content.
 
-A cloned folder can carry any file: it counts once a person has trusted this very content, and no longer than it stays.
+A cloned folder can contain any file: it counts only while its content is the one that a person has trusted.
 """
 
 import fcntl
@@ -20,10 +20,10 @@ TrustState: TypeAlias = Literal["trusted", "changed", "unknown"]
 
 
 def standing(home: Home, file: Path, content: bytes | None) -> TrustState:
-    """How `file` stands with this content: trusted, changed since it was, or never trusted. The content is None where
-    the file is not there or can't be read: what was trusted has changed then.
+    """Return the trust state of `file` with this content. The content is None if the file is missing or unreadable,
+    which counts as a change of a trusted file.
 
-    Raises ConfigError where the list of trusted files can't be read.
+    Raises ConfigError if the list of trusted files can't be read.
     """
     known = _trusted(home).get(_key(file))
     if known is None:
@@ -32,14 +32,14 @@ def standing(home: Home, file: Path, content: bytes | None) -> TrustState:
 
 
 def trust(home: Home, file: Path, content: bytes) -> None:
-    """Remember that this content of `file` is trusted; any change of it ends the trust. Raises ConfigError."""
-    with _alone(home):
+    """Trust this content of `file`; any change ends the trust. Raises ConfigError."""
+    with _locked(home):
         _write(home, _trusted(home) | {_key(file): _digest(content)})
 
 
 def untrust(home: Home, file: Path) -> bool:
-    """Forget that `file` was trusted, whether or not it is there; False where it was not. Raises ConfigError."""
-    with _alone(home):
+    """Stop trusting `file`, which need not exist; return False if it was not trusted. Raises ConfigError."""
+    with _locked(home):
         known = _trusted(home)
         found = known.pop(_key(file), None) is not None
         if found:
@@ -48,14 +48,14 @@ def untrust(home: Home, file: Path) -> bool:
 
 
 def _key(file: Path) -> str:
-    """One name for the file, by whichever links its project is reached. The links inside of the project, `.ozzie` and
-    the file, are not followed: by making one, a project would get another name, and be rid of what was trusted."""
+    """Return one name for the file, whatever links lead to its project. Links inside the project, `.ozzie` and the
+    file, are not followed: with one, a project could change its name and lose its trust record."""
     folder = file.absolute().parent
     return str(folder.parent.resolve() / folder.name / file.name)
 
 
 def _trusted(home: Home) -> dict[str, str]:
-    """All of the list. A list that can't be read is not an empty one: with it would go what trusted files forbid."""
+    """Read the list. A damaged list is not an empty one: that would drop what trusted files forbid."""
     content = content_if_there(home.trusted_file)
     if content is None:
         return {}
@@ -66,7 +66,7 @@ def _trusted(home: Home) -> dict[str, str]:
     if not isinstance(found, dict) or not all(isinstance(digest, str) for digest in found.values()):
         raise ConfigError(
             f"{home.trusted_file}: the list of trusted project files is damaged.",
-            hint="Put back a copy of it. Or move it away, and trust again what you had trusted.",
+            hint="Restore a backup of it, or move it away and trust your files again.",
         )
     return found
 
@@ -76,15 +76,15 @@ def _write(home: Home, known: dict[str, str]) -> None:
 
 
 @contextmanager
-def _alone(home: Home) -> Iterator[None]:
-    """No two processes change the list at once, so that neither loses what the other one adds."""
+def _locked(home: Home) -> Iterator[None]:
+    """Lock the list, so that concurrent changes are not lost."""
     lock = home.trusted_file.with_suffix(".lock")
     descriptor = os.open(lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX)
         yield
     finally:
-        os.close(descriptor)  # and with it the lock
+        os.close(descriptor)  # releases the lock
 
 
 def _digest(content: bytes) -> str:

@@ -1,10 +1,11 @@
-"""A tree of settings against its model: every complaint names file, line, column and key."""
+"""Validating a settings tree against its model, with errors that name file, line, column and key."""
 
 import difflib
 import json
 import re
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from decimal import Decimal
 from typing import Any, TypeVar
 
 from pydantic import AfterValidator, BaseModel, ValidationError
@@ -14,35 +15,28 @@ from ozzie_server_ext.config.jsonc import ConfigError, KeyPath, SourceLocation
 from ozzie_server_ext.domain.json import Json
 
 NOT_LIKE_THAT = "not_like_that"
-"""The type of the error of a text that is not as its field wants it: its words are the field's own."""
+"""Error type of a text that does not match its field's pattern; the field supplies the message."""
 
 _SHOWN = 40
-"""Characters of a text that are repeated."""
+"""Characters of a value to repeat in an error."""
 
 _KINDS: Mapping[str, str] = {
-    "string_type": "text",
-    "string_unicode": "text",
-    "int_type": "a whole number",
-    "int_parsing": "a whole number",
-    "int_parsing_size": "a whole number",
-    "int_from_float": "a whole number",
-    "float_type": "a number",
-    "float_parsing": "a number",
-    "decimal_type": "a number",
-    "decimal_parsing": "a number",
-    "finite_number": "a number",
-    "bool_type": "true or false",
-    "bool_parsing": "true or false",
-    "tuple_type": "a list",
-    "dict_type": "an object in braces",
-    "model_type": "an object in braces",
-    "model_attributes_type": "an object in braces",
+    error: kind
+    for kind, errors in (
+        ("text", ("string_type", "string_unicode")),
+        ("a whole number", ("int_type", "int_parsing", "int_parsing_size", "int_from_float")),
+        ("a number", ("float_type", "float_parsing", "decimal_type", "decimal_parsing", "finite_number")),
+        ("true or false", ("bool_type", "bool_parsing")),
+        ("a list", ("tuple_type",)),
+        ("an object in braces", ("dict_type", "model_type", "model_attributes_type")),
+    )
+    for error in errors
 }
-"""What a value has to be, by the type of the error that says that it is not."""
+"""Expected kinds of values, by pydantic's error type."""
 
 
 def like(pattern: str, words: str) -> AfterValidator:
-    """For the annotation of a text: all of it has to match the pattern, and `words` tell a person what that means."""
+    """Return a validator for texts that must fully match the pattern; `words` explain that to people."""
     wanted = re.compile(pattern)
 
     def matching(text: str) -> str:
@@ -54,17 +48,17 @@ def like(pattern: str, words: str) -> AfterValidator:
 
 
 def is_kind(item: Any) -> bool:
-    """Whether the error says that the value is none of its kind."""
+    """Return whether the error is about the kind of the value."""
     return item["type"] in _KINDS
 
 
-def is_of_its_parts(item: Any) -> bool:
-    """Whether the error says of a list that it is too short, which has enough in it: of that, something is wrong."""
+def is_from_elements(item: Any) -> bool:
+    """Return whether the error calls a list too short that has enough elements: then one of them is invalid."""
     return item["type"] == "too_short" and len(item["input"]) >= item["ctx"]["min_length"]
 
 
 def kinds(items: Iterable[Any]) -> str:
-    """Such errors of one value, which may be of several kinds, in one."""
+    """Merge the errors about the kind of one value into a sentence."""
     items = list(items)
     wanted = list(dict.fromkeys(_KINDS[item["type"]] for item in items))
     if "a number" in wanted and "a whole number" in wanted:
@@ -74,7 +68,7 @@ def kinds(items: Iterable[Any]) -> str:
 
 
 def words(item: Any) -> str:
-    """What is wrong, in a sentence."""
+    """Return the error as a sentence."""
     context = item.get("ctx", {})
     match item["type"]:
         case "value_error":
@@ -88,39 +82,33 @@ def words(item: Any) -> str:
         case "union_tag_invalid":
             return f"must be one of {context['expected_tags']}; it is {context['tag'][:_SHOWN]!r}."
         case _:
-            return f"{_bound(item['type'], context) or _lowered(item['msg'])}{_given(item)}."
+            message = item["msg"]
+            return f"{_bound(item['type'], context) or message[0].lower() + message[1:]}{_given(item)}."
+
+
+_BOUNDS: Mapping[str, str] = {
+    "enum": "must be one of {expected}",
+    "literal_error": "must be one of {expected}",
+    "greater_than": "must be more than {gt}",
+    "greater_than_equal": "must be at least {ge}",
+    "less_than_equal": "must be at most {le}",
+    "decimal_max_places": "may have at most {decimal_places} digits after the point",
+    "string_too_short": "needs at least {min_length} characters",
+}
 
 
 def _bound(kind: str, context: Mapping[str, Any]) -> str:
-    match kind:
-        case "enum" | "literal_error":
-            return f"must be one of {context['expected']}"
-        case "greater_than":
-            return f"must be more than {_number(context['gt'])}"
-        case "greater_than_equal":
-            return f"must be at least {_number(context['ge'])}"
-        case "less_than_equal":
-            return f"must be at most {_number(context['le'])}"
-        case "decimal_max_places":
-            return f"may have at most {context['decimal_places']} digits after the point"
-        case "string_too_short":
-            return f"needs at least {context['min_length']} characters"
-        case _:
-            return ""
+    return _BOUNDS[kind].format_map({name: _plain(value) for name, value in context.items()}) if kind in _BOUNDS else ""
 
 
-def _number(bound: Any) -> str:
-    return str(int(bound)) if bound == int(bound) else str(bound)
-
-
-def _lowered(message: str) -> str:
-    return f"{message[0].lower()}{message[1:]}"
+def _plain(value: Any) -> str:
+    return str(int(value)) if isinstance(value, int | float | Decimal) and value == int(value) else str(value)
 
 
 def _given(item: Any) -> str:
-    """What is there instead. Of a list or an object only that it is one: what stands in it, nobody has looked at."""
+    """Return the value that was given; for a list or an object only its kind, because its content is unchecked."""
     if "auth" in item["loc"]:
-        # A key that was put where its variable's name belongs must not be shown again, here or in a log.
+        # A key in place of its variable's name must not be shown again, here or in a log.
         return ""
     match item["input"]:
         case str() as text:
@@ -137,23 +125,23 @@ Model = TypeVar("Model", bound=BaseModel)
 
 
 def validate(model: type[Model], tree: Json, places: Mapping[KeyPath, SourceLocation]) -> Model:
-    """The tree as that model; `places` says where each part of it stands.
+    """Validate the tree; `places` are the locations of its parts.
 
-    Raises ConfigError with a line for each complaint.
+    Raises ConfigError with a line for each problem.
     """
     try:
         return model.model_validate(tree)
     except ValidationError as error:
-        told = sorted(
+        problems = sorted(
             explained(error, model, places), key=lambda each: (places[each.path].line, places[each.path].column)
         )
-        lines = [f"{line_of(each.path, places)} {each.sentence}" for each in told]
+        lines = [f"{line_of(each.path, places)} {each.sentence}" for each in problems]
         raise ConfigError("\n".join(lines), hint="Correct the file there and try again.") from None
 
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """What is wrong at one place of a tree, in a sentence; `is_of_name`: with a key, not with a value."""
+    """A problem at one place of a tree, as a sentence; `is_of_name`: about a key, not a value."""
 
     path: KeyPath
     sentence: str
@@ -163,24 +151,24 @@ class Problem:
 def explained(
     error: ValidationError, model: type[BaseModel], there: Container[KeyPath], *, key: str = "key"
 ) -> Iterator[Problem]:
-    """The problems in a person's words; `there` are the paths of the tree, `key` is what its keys are called. Where
-    several kinds of values may stand, the validator complains for each kind."""
-    items = [item for item in error.errors(include_url=False) if not is_of_its_parts(item)]
+    """Yield the problems in plain words; `there` are the paths of the tree, `key` is the word for its keys. If several
+    kinds of values are allowed, the validator reports an error for each kind."""
+    items = [item for item in error.errors(include_url=False) if not is_from_elements(item)]
     found = [(_known(item["loc"], there), item) for item in items]
     for path, item in found:
         if not is_kind(item):
-            yield Problem(path, _say(item, model, key), is_of_name=item["type"] in ("extra_forbidden", "missing"))
+            yield Problem(path, _sentence(item, model, key), is_of_name=item["type"] in ("extra_forbidden", "missing"))
             continue
         others = [(there, other) for there, other in found if there[: len(path)] == path and other is not item]
         if any(there != path or not is_kind(other) for there, other in others):
-            continue  # it is of another kind that may stand there, and something else is wrong with it
+            continue  # the value is of another allowed kind, which has its own error
         same = [each for there, each in found if there == path]
         if same[0] is item:
             yield Problem(path, kinds(same))
 
 
 def _known(loc: Iterable[str | int], there: Container[KeyPath]) -> KeyPath:
-    """The part of a validator's location that stands in the tree: it also names union members, which do not."""
+    """Return the part of a validator's location that exists in the tree: it also names union members, which do not."""
     path: KeyPath = ()
     for part in loc:
         if (*path, part) in there:
@@ -189,13 +177,13 @@ def _known(loc: Iterable[str | int], there: Container[KeyPath]) -> KeyPath:
 
 
 def line_of(path: KeyPath, places: Mapping[KeyPath, SourceLocation]) -> str:
-    """How a complaint about that part begins: its place, and its key."""
+    """Return the beginning of an error about that part: its location and key."""
     key = ".".join(str(part) for part in path)
     return f"{places[path]}: {key}:" if key else f"{places[path]}:"
 
 
-def _say(item: Any, model: type[BaseModel], key: str) -> str:
-    name = str(item["loc"][-1]) if item["loc"] else ""  # what does not fit together belongs to no key
+def _sentence(item: Any, model: type[BaseModel], key: str) -> str:
+    name = str(item["loc"][-1]) if item["loc"] else ""  # an error about a combination belongs to no key
     match item["type"]:
         case "extra_forbidden":
             likely = nearest(name, _keys_beside(model, item["loc"][:-1])) or nearest(name, _all_keys(model))
@@ -207,18 +195,18 @@ def _say(item: Any, model: type[BaseModel], key: str) -> str:
 
 
 def nearest(name: str, names: Iterable[str]) -> str:
-    """The one of `names` that may have been meant; empty where none is like it."""
+    """Return the most similar of `names`, or "" if none is similar."""
     return next(iter(difflib.get_close_matches(name, list(names), n=1)), "")
 
 
 def near(name: str, names: Iterable[str]) -> str:
-    """The end of a complaint about a name, which asks whether another one was meant; empty where none is like it."""
+    """Return the end of an error about a name, which suggests a similar one; empty if there is none."""
     found = nearest(name, names)
     return f'; did you mean "{found}"?' if found else ""
 
 
 def _keys_beside(model: type[BaseModel], loc: Sequence[str | int]) -> list[str]:
-    """The keys that may stand where an unknown one does; none where several kinds of objects may."""
+    """Return the keys that are allowed in place of an unknown one; none if several kinds of objects are."""
     for part in loc:
         info = model.model_fields.get(str(part))
         if info is None:  # an element of a list, or a key that the file chose
@@ -231,7 +219,7 @@ def _keys_beside(model: type[BaseModel], loc: Sequence[str | int]) -> list[str]:
 
 
 def _all_keys(model: type[BaseModel]) -> list[str]:
-    """Every key of the tree: near enough to guess what was meant."""
+    """Return every key of the tree: good enough for a suggestion."""
     found: list[str] = []
     pending: list[type[BaseModel]] = [model]
     while pending:

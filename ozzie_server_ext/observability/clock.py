@@ -1,4 +1,4 @@
-"""The real clock and the real source of ids, and ones that a test or a replay can steer."""
+"""Clocks and id sources: the real ones, and controllable ones for tests and replays."""
 
 import time
 from datetime import UTC, datetime, timedelta
@@ -17,7 +17,7 @@ class SystemClock:
 
 
 class FakeClock:
-    """A clock that stands still until it is told to go on."""
+    """A clock that only `advance` moves."""
 
     def __init__(self, start: datetime = datetime(2026, 1, 1, tzinfo=UTC)) -> None:
         self._now = start
@@ -35,7 +35,7 @@ class FakeClock:
 
 
 class UlidSource:
-    """ULIDs that sort in the order in which they were made, also within a millisecond and when the clock steps back."""
+    """ULIDs that sort in order of creation, also within a millisecond and when the clock steps back."""
 
     def __init__(self, clock: SystemClock | FakeClock | None = None) -> None:
         self._clock = clock or SystemClock()

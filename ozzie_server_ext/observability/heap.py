@@ -4,6 +4,6 @@ import gc
 
 
 def settle_heap() -> None:
-    """Have the collector pass over all that there is now, for good: what a server has once it has started, it keeps. To
-    look through it again and again held up the loop for some 100 ms at a time."""
+    """Exclude all current objects from collection: a server keeps what it has once it has started, and scanning it
+    again blocked the loop for some 100 ms each time."""
     gc.freeze()

@@ -1,10 +1,11 @@
-"""Application logs: one JSON object a line in `logs/app/`, with the ids of what they are about."""
+"""Application logs: one JSON object a line in `logs/app/`, with the ids of session, task and action."""
 
 import json
 import logging
 import logging.handlers
 import os
 from collections.abc import Callable, Sequence
+from functools import partial
 from io import TextIOWrapper
 from pathlib import Path
 from typing import cast
@@ -18,7 +19,7 @@ _OWN_FIELDS = ("session_id", "task_id", "action_id", "trace_id")
 
 
 def logger(module: str) -> logging.Logger:
-    """The logger of one of our modules, below the one that `log_to` writes to a file."""
+    """Return the logger of a module, below the one that `log_to` writes to a file."""
     return logging.getLogger(f"{_ROOT}.{module.removeprefix('ozzie_server_ext.')}")
 
 
@@ -43,20 +44,17 @@ class _JsonLines(logging.Formatter):
 
 
 class _PrivateFile(logging.handlers.RotatingFileHandler):
-    """Each file of the rotation is the user's alone."""
+    """A rotating log file that only the user can read."""
 
     def _open(self) -> TextIOWrapper:
-        return cast(TextIOWrapper, open(self.baseFilename, self.mode, encoding=self.encoding, opener=_private))
-
-
-def _private(path: str, flags: int) -> int:
-    return os.open(path, flags, 0o600)
+        opener = partial(os.open, mode=0o600)
+        return cast(TextIOWrapper, open(self.baseFilename, self.mode, encoding=self.encoding, opener=opener))
 
 
 def log_to(folder: Path, name: str, known_secrets: Callable[[], Sequence[str]] = tuple) -> logging.Handler:
-    """Write our log lines to `folder/name.jsonl` (0600, at most 5 files of 5 MB); `stop_logging` ends that.
+    """Write log lines to `folder/name.jsonl` (0600, at most 5 files of 5 MB), until `stop_logging`.
 
-    `known_secrets` tells what is taken out as it is, beside what looks like a secret. Raises Unavailable.
+    `known_secrets` returns values to remove, in addition to anything that looks like a secret. Raises Unavailable.
     """
     path = folder / f"{name}.jsonl"
     try:

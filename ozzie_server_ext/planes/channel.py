@@ -1,8 +1,8 @@
-"""One NDJSON connection to a child: routes what comes to the call it belongs to, bounded, and ends it for good.
+"""An NDJSON connection to a child process, which routes messages to their calls.
 
-Backpressure: a call's inbox holds 1 MiB, then the channel stops reading. That stops the other calls
-too, so it lasts `stall_s` at most; then the call that nobody reads is given up and the channel goes on. A slow
-reader thus costs the others a bounded time once, and no set of readers that wait for one another can lock up.
+Backpressure: when a call's inbox exceeds 1 MiB, the channel stops reading. That also stops the other calls, so after
+`stall_s` it gives up the call that nobody reads, and continues. A slow reader thus delays the others once, for a
+bounded time, and readers that wait for each other can't deadlock.
 """
 
 import asyncio
@@ -24,19 +24,19 @@ OnLost = Callable[[str], None]
 
 
 class ChannelLost(Unavailable):
-    """The other end is gone; what it still owed will not come."""
+    """The connection ended; outstanding messages will not come."""
 
     code = "plane.lost"
 
 
 class CallDropped(Unavailable):
-    """The call's inbox stayed full, so the channel gave the call up."""
+    """The channel gave the call up because its inbox stayed full."""
 
     code = "plane.dropped"
 
 
 class Inbox:
-    """What has come for one call and was not yet read. Made by `Channel.open_call`; one reader."""
+    """Unread messages of one call, for one reader. Made by `Channel.open_call`."""
 
     def __init__(self, channel: "Channel", call_id: str, abort: JsonObject) -> None:
         self.call_id = call_id
@@ -53,7 +53,7 @@ class Inbox:
         return self._size > INBOX_BYTES
 
     async def get(self) -> JsonObject:
-        """The next message. Raises ChannelLost or CallDropped once everything that came before it was read."""
+        """Return the next message. Raises ChannelLost or CallDropped after the last message was read."""
         while not self._waiting:
             if self._failure is not None:
                 raise self._failure
@@ -78,19 +78,13 @@ class Inbox:
 
 
 class Channel(asyncio.Protocol):
-    """An open connection. `on_event` gets what belongs to no call (ready, heartbeat); `on_lost` fires once, at its end.
+    """An open connection. `on_event` gets messages that belong to no call (ready, heartbeat); `on_lost` is called once,
+    at the end.
 
-    `kill` must end the other process at once: it is the last answer to a child that does not abort.
+    `kill` must end the other process at once: it is the last resort for a child that does not abort.
     """
 
-    def __init__(
-        self,
-        *,
-        on_event: OnEvent,
-        on_lost: OnLost,
-        kill: Callable[[], None],
-        stall_s: float,
-    ) -> None:
+    def __init__(self, *, on_event: OnEvent, on_lost: OnLost, kill: Callable[[], None], stall_s: float) -> None:
         self.heard_at = 0.0
         self._stall_s = stall_s
         self._on_event = on_event
@@ -116,7 +110,7 @@ class Channel(asyncio.Protocol):
         kill: Callable[[], None],
         stall_s: float = STALL_S,
     ) -> "Channel":
-        """Takes over `end`, one side of a connected stream socket."""
+        """Take over `end`, one side of a connected stream socket."""
         loop = asyncio.get_running_loop()
         channel = cls(on_event=on_event, on_lost=on_lost, kill=kill, stall_s=stall_s)
         await loop.create_connection(lambda: channel, sock=end)
@@ -137,35 +131,35 @@ class Channel(asyncio.Protocol):
 
     @property
     def aborting(self) -> int:
-        """How many calls were told to end and have not yet done so."""
+        """Number of aborted calls that have not ended yet."""
         return len(self._aborting)
 
     async def send(self, message: JsonObject) -> None:
-        """Writes `message`, and waits while the child does not read. Raises ChannelLost, LineTooLong, InvalidJson."""
+        """Write `message`, waiting while the child does not read. Raises ChannelLost, LineTooLong, InvalidJson."""
         self.post(message)
         await self._writable.wait()
         self._check_open()
 
     def post(self, message: JsonObject) -> None:
-        """Writes `message` without waiting for the child to read. Raises as `send` does."""
+        """Write `message` without waiting. Raises as `send` does."""
         self._check_open()
         assert self._transport is not None
         self._transport.write(encode_line(message))
 
     def open_call(self, call_id: str, *, start: JsonObject, abort: JsonObject) -> Inbox:
-        """Sends `start`; from now on, messages with this id come to the inbox, until `close_call`. `abort` is what
-        tells the child to stop the call.
+        """Send `start`, and route messages with this id to the returned inbox until `close_call`. `abort` is the
+        message that stops the call.
 
-        Raises ChannelLost, LineTooLong, InvalidJson; nothing was sent and nothing is open then.
+        Raises ChannelLost, LineTooLong, InvalidJson; then nothing was sent and nothing is open.
         """
         self.post(start)
         inbox = self._inboxes[call_id] = Inbox(self, call_id, abort)
         return inbox
 
     def close_call(self, inbox: Inbox) -> None:
-        """Nothing more is read of this call; if it has not ended, the child is told to abort it.
+        """Stop reading a call; if it has not ended, tell the child to abort it.
 
-        Returns at once. The abort is repeated after a second, and after three without an end the child is killed.
+        Returns at once. The abort is repeated after a second; after three seconds without an end, the child is killed.
         """
         if self._inboxes.get(inbox.call_id) is not inbox:
             return
@@ -177,11 +171,11 @@ class Channel(asyncio.Protocol):
             task.add_done_callback(lambda _: self._aborting.pop(inbox.call_id, None))
 
     def close(self) -> None:
-        """Closes our end; the child sees an end of file and goes."""
+        """Close our end; the child sees an end of file and exits."""
         self._end("Ozzie closed the connection.")
 
     def make_room(self) -> None:
-        """Reads on, if every inbox has room again."""
+        """Resume reading once no inbox is full."""
         if self._stall is not None and not any(inbox.full for inbox in self._inboxes.values()):
             self._stall.cancel()
             self._stall = None
@@ -214,8 +208,6 @@ class Channel(asyncio.Protocol):
     def connection_lost(self, exc: Exception | None) -> None:
         self._end(f"The connection broke: {exc}." if exc else "The process closed the connection.")
 
-    # --- inside -------------------------------------------------------------------------------------------
-
     def _route(self, message: JsonObject | str, size: int) -> None:
         if isinstance(message, str):
             self._on_event(message)
@@ -240,7 +232,7 @@ class Channel(asyncio.Protocol):
 
     def _give_up_full(self) -> None:
         for inbox in [inbox for inbox in self._inboxes.values() if inbox.full]:
-            inbox.fail(CallDropped("What came was not read in time.", hint="Run the cell again."))
+            inbox.fail(CallDropped("The answer was not read in time.", hint="Run the cell again."))
             self.close_call(inbox)
 
     async def _insist(self, abort: JsonObject) -> None:
@@ -272,5 +264,5 @@ class Channel(asyncio.Protocol):
 
 
 def _is_last(message: JsonObject) -> bool:
-    """Whether nothing follows of what it belongs to: an answer's end, or the one answer to a command."""
+    """Return whether this is a call's last message: the end of an answer, or the response to a command."""
     return message.get("type") in ("stop", "error") or "ok" in message

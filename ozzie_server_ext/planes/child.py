@@ -1,4 +1,4 @@
-"""What a child of ours does first: tie its life to its parent's, and step back behind it."""
+"""The first steps of a child process: tie its life to its parent, and limit its resources."""
 
 import contextlib
 import ctypes
@@ -10,34 +10,33 @@ from collections.abc import Mapping
 _ALLOWED = frozenset(
     {
         "PATH", "HOME", "LANG", "LANGUAGE", "TZ", "TMPDIR",
-        # Where trust and the way out come from.
+        # Certificates and proxies.
         "SSL_CERT_FILE", "SSL_CERT_DIR", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE",
         "HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY", "http_proxy", "https_proxy", "all_proxy", "no_proxy",
-        # What a Python needs to find itself.
+        # What Python needs to find itself.
         "PYTHONHOME", "PYTHONPATH", "PYTHONDONTWRITEBYTECODE", "PYTHONPYCACHEPREFIX", "LD_LIBRARY_PATH",
     }
 )  # fmt: skip
 
-_OF_A_PERSON = frozenset(
+_USER_VARIABLES = frozenset(
     {
         "USER", "LOGNAME", "SHELL",
         # Where a person's programs keep their settings.
         "XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_STATE_HOME", "XDG_CACHE_HOME", "XDG_RUNTIME_DIR",
-        # Which packages are meant, and who signs for a push: the agent's address, not a key.
+        # The active environment, and the agent that signs pushes: its address, not a key.
         "VIRTUAL_ENV", "CONDA_PREFIX", "CONDA_DEFAULT_ENV", "SSH_AUTH_SOCK",
     }
 )  # fmt: skip
 
 
 def child_environment(ours: Mapping[str, str]) -> dict[str, str]:
-    """The part of `ours` that is on the list of what a child may see."""
+    """Return the variables that a child may see."""
     return {name: value for name, value in ours.items() if name in _ALLOWED or name.startswith("LC_")}
 
 
 def host_environment(ours: Mapping[str, str]) -> dict[str, str]:
-    """What a program of the user's own sees that runs on this machine in their name: what a child may see, and what
-    says who they are and where they keep things. No terminal is there that it could draw on."""
-    theirs = {name: value for name, value in ours.items() if name in _OF_A_PERSON}
+    """Return the variables for one of the user's own programs: a child's, and the user's identity and folders."""
+    theirs = {name: value for name, value in ours.items() if name in _USER_VARIABLES}
     return {**child_environment(ours), **theirs, "TERM": "dumb"}
 
 
@@ -46,28 +45,28 @@ _PR_SET_CHILD_SUBREAPER = 36
 
 
 def become_child(parent: int, *, nice: int) -> None:
-    """Called by the child itself, not between fork and exec, where a process with threads may not run Python.
+    """Set up this child process. Call it in the child itself, not between fork and exec, where a process with threads
+    may not run Python.
 
-    `parent` is the process that is meant to have started us. Exits if it is gone already. The end of file on the
-    channel ends the child too; the signal is for a child whose loop is stuck. It fires when the parent's *thread*
-    that started us ends, so a child is started from the loop's thread.
+    `parent` is the process that should have started us. Exits if it is gone already. The end of file on the channel
+    ends the child too; the signal is for a child whose loop is stuck. It fires when the parent's *thread* that started
+    us ends, so a child is started from the loop's thread.
     """
     tie_to(parent)
     os.nice(nice)
-    # A terminal's Ctrl-C is for the parent, which then stops us in order.
+    # A terminal's Ctrl-C is for the parent, which then stops us gracefully.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
 def tie_to(parent: int, *, sends: signal.Signals = signal.SIGKILL) -> None:
-    """Let the system send us that signal when `parent` ends, or the thread of it that started us. Exits if it is gone
-    already."""
+    """Have the system signal us when `parent`, or its thread that started us, ends. Exits if it is gone already."""
     _prctl(_PR_SET_PDEATHSIG, sends)
     if os.getppid() != parent:
         raise SystemExit("The process that started this one is gone.")
 
 
 def adopt_orphans() -> None:
-    """Become the parent of all that we started and whose own parent ends: so that they can be waited for."""
+    """Become the parent of descendants whose parent ends, so that they can be waited for."""
     _prctl(_PR_SET_CHILD_SUBREAPER, 1)
 
 
@@ -77,10 +76,9 @@ def _prctl(option: int, value: int) -> None:
 
 
 def limit_child(*, cpu_s: int, memory: int, nice: int, wall_s: int = 0) -> None:
-    """Called by the child itself: step back behind the parent, and what it may use up before the system ends it.
-    `memory` is address space in bytes, of which Python takes some. `wall_s` is for one that waits for others: it ends
-    after that also where its parent is gone and nobody else ends it; 0 is no such limit."""
-    import resource  # there is none on Windows, where these limits don't exist
+    """Limit this child process: niceness, CPU time, and `memory`, the address space in bytes, of which Python itself
+    takes some. `wall_s` ends a process that waits for others even if its parent is gone; 0 sets no such limit."""
+    import resource  # missing on Windows, which has no such limits
 
     os.nice(nice)
     signal.alarm(wall_s)

@@ -1,4 +1,4 @@
-"""Which process a number stands for, who is at the other end of a socket, and what a dead gateway left running."""
+"""Identities of processes: marks that outlive pid reuse, peers of sockets, and leftovers of a dead gateway."""
 
 import asyncio
 import contextlib
@@ -16,8 +16,7 @@ _CREDENTIALS = struct.Struct("3i")
 
 
 def peer_uid(end: socket.socket) -> int | None:
-    """The user of the process at the other end, as it was when it connected or listened; None where the system does
-    not tell."""
+    """Return the uid of the process at the other end, as of its connect or listen; None if the system does not tell."""
     option = getattr(socket, "SO_PEERCRED", None)
     if option is None:
         return None
@@ -26,7 +25,7 @@ def peer_uid(end: socket.socket) -> int | None:
 
 
 def is_trusted(uid: int | None) -> bool:
-    """Whether a process of this user may talk with us: ourselves and root may, who can read our memory anyway."""
+    """Return whether this user's processes may talk to us: only ourselves and root, who can read our memory anyway."""
     return uid in (os.getuid(), 0)
 
 
@@ -36,10 +35,10 @@ _BOOT = Path("/proc/sys/kernel/random/boot_id")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProcessMark:
-    """A process for ever: numbers are used again, but not with the same start in the same boot of the machine.
+    """A process's unique identity: pids are reused, but not with the same start in the same boot.
 
-    `started` is in the system's clock ticks since the boot, `boot` the name of that boot. Both are empty where the
-    system does not tell; such a process is never known again.
+    `started` is in clock ticks since the boot, `boot` names the boot. Both are empty if the system does not tell; then
+    the process is never recognised again.
     """
 
     pid: int
@@ -48,12 +47,12 @@ class ProcessMark:
 
 
 def mark_of(pid: int) -> ProcessMark:
-    """The mark of a process that runs."""
+    """Return the mark of a running process."""
     return ProcessMark(pid=pid, started=_stat(pid)[1], boot=_boot())
 
 
 def is_running(mark: ProcessMark) -> bool:
-    """Whether this very process still runs; one that has ended and was not reaped yet does not."""
+    """Return whether this process still runs; a zombie does not."""
     if not mark.started or mark.boot != _boot():
         return False
     state, started = _stat(mark.pid)
@@ -61,12 +60,12 @@ def is_running(mark: ProcessMark) -> bool:
 
 
 def _stat(pid: int) -> tuple[str, str]:
-    """State and start of a process; empty where there is none."""
+    """Return a process's state and start, empty if it does not exist."""
     try:
         line = Path(f"/proc/{pid}/stat").read_text("utf-8", "replace")
     except OSError:
         return "", ""
-    # A name in parentheses stands before, and may itself hold spaces and parentheses.
+    # The fields before include a name in parentheses, which may itself contain spaces and parentheses.
     fields = line.rpartition(")")[2].split()
     return fields[0], fields[19]
 
@@ -81,39 +80,39 @@ def _boot() -> str:
 log = logger(__name__)
 
 PATIENCE_S = 5.0
-"""How long children may take to end by themselves."""
+"""How long processes may take to end by themselves."""
 KILLED_S = 5.0
-"""How long one may take to be gone once it was killed."""
+"""How long a killed process may take to be gone."""
 _POLL_S = 0.02
 
 
 async def see_off(
     marks: Sequence[ProcessMark], *, patience_s: float = PATIENCE_S, killed_s: float = KILLED_S
 ) -> dict[ProcessMark, str]:
-    """Wait until these processes are gone, and kill those that stay; what became of each, in words.
+    """Wait until these processes are gone, and kill those that stay; return each one's outcome in words.
 
-    Returns in bounded time. One that can't be killed is left out of the answer, and the log says so.
+    Returns in bounded time. A process that can't be killed is left out and logged.
     """
-    fates = {mark: "It was gone." for mark in marks if not is_running(mark)}
-    if left := [mark for mark in marks if mark not in fates]:
+    outcomes = {mark: "It was gone." for mark in marks if not is_running(mark)}
+    if left := [mark for mark in marks if mark not in outcomes]:
         log.info("waiting for %d processes of a gateway that is gone", len(left))
-    left = await _wait(left, patience_s, fates, "It ended after its gateway.")
+    left = await _wait(left, patience_s, outcomes, "It ended after its gateway.")
     for mark in left:
         log.warning("process %d has outlived its gateway and is killed", mark.pid)
         _kill(mark)
-    for mark in await _wait(left, killed_s, fates, "It had outlived its gateway and was killed."):
+    for mark in await _wait(left, killed_s, outcomes, "It had outlived its gateway and was killed."):
         log.error("process %d has outlived its gateway and can't be killed", mark.pid)
-    return fates
+    return outcomes
 
 
 async def _wait(
-    marks: Sequence[ProcessMark], seconds: float, fates: dict[ProcessMark, str], fate: str
+    marks: Sequence[ProcessMark], seconds: float, outcomes: dict[ProcessMark, str], outcome: str
 ) -> list[ProcessMark]:
-    """Note the fate of those that end in time; those that do not."""
+    """Record `outcome` for those that end in time; return the others."""
     left = list(marks)
     for _ in range(max(1, int(seconds / _POLL_S))):
-        fates.update((mark, fate) for mark in left if not is_running(mark))
-        left = [mark for mark in left if mark not in fates]
+        outcomes.update((mark, outcome) for mark in left if not is_running(mark))
+        left = [mark for mark in left if mark not in outcomes]
         if not left:
             break
         await asyncio.sleep(_POLL_S)
@@ -122,7 +121,7 @@ async def _wait(
 
 def _kill(mark: ProcessMark) -> None:
     with contextlib.suppress(OSError):
-        # A descriptor stands for one process: what is looked at through it is what is killed.
+        # A pidfd stands for one process: what we check through it is what we kill.
         descriptor = os.pidfd_open(mark.pid)
         try:
             if is_running(mark):

@@ -1,4 +1,4 @@
-"""A program of ours that is run for one answer, with a hard end: for work that might never come to one by itself."""
+"""Running one of our programs for one answer, with a hard limit, for work that might never end by itself."""
 
 import asyncio
 import os
@@ -11,31 +11,31 @@ from typing import BinaryIO
 from ozzie_server_ext.planes.child import child_environment
 
 MAX_WALL_S = 30.0
-"""The program itself has seconds of CPU (see child.limit_child), which on a busy machine take longer."""
+"""The program limits its own CPU seconds (see child.limit_child), which take longer on a busy machine."""
 _POLL_S = 0.005
 _OUT_OF_MEMORY = "MemoryError"
 
 
 class ErrandFailed(Exception):
-    """The program came to no answer, by a fault of its own, or it could not be started. It says why."""
+    """The program failed or could not be started. The text says why."""
 
 
 class ErrandEnded(ErrandFailed):
-    """It was ended, because it used up what it may."""
+    """The program exceeded a limit and was killed."""
 
 
 async def run_errand(module: str, task: bytes, *, wall_s: float | None = None) -> bytes:
-    """What `python -m module` writes to its standard output when it reads `task`. Where the caller is cancelled, it is
-    ended, and so it is after `wall_s`, MAX_WALL_S by default. Raises ErrandFailed."""
+    """Run `python -m module` with `task` as its input, and return its standard output. It is killed if the caller is
+    cancelled, or after `wall_s`, by default MAX_WALL_S. Raises ErrandFailed."""
     try:
-        # Files without a name, and no pipes: nobody has to read while it writes.
-        with TemporaryFile() as asked, TemporaryFile() as told, TemporaryFile() as said:
-            asked.write(task)
-            asked.seek(0)
-            status = await _status(module, asked, told, said, wall_s or MAX_WALL_S)
-            told.seek(0)
-            said.seek(0)
-            answer, last = told.read(), said.read().decode(errors="replace").strip().rpartition("\n")[2]
+        # Unnamed files instead of pipes: nobody has to read while it writes.
+        with TemporaryFile() as stdin, TemporaryFile() as stdout, TemporaryFile() as stderr:
+            stdin.write(task)
+            stdin.seek(0)
+            status = await _status(module, stdin, stdout, stderr, wall_s or MAX_WALL_S)
+            stdout.seek(0)
+            stderr.seek(0)
+            answer, last = stdout.read(), stderr.read().decode(errors="replace").strip().rpartition("\n")[2]
     except OSError as error:
         raise ErrandFailed(str(error)) from None
     if status is None or status < 0 or last == _OUT_OF_MEMORY:
@@ -45,12 +45,11 @@ async def run_errand(module: str, task: bytes, *, wall_s: float | None = None) -
     return answer
 
 
-async def _status(module: str, asked: BinaryIO, told: BinaryIO, said: BinaryIO, wall_s: float) -> int | None:
-    """How it ended; None where its time was up."""
-    child = _spawn(module, asked, told, said)
+async def _status(module: str, stdin: BinaryIO, stdout: BinaryIO, stderr: BinaryIO, wall_s: float) -> int | None:
+    """Run the program; return its exit status, or None after a timeout."""
+    child = _spawn(module, stdin, stdout, stderr)
     try:
-        # Polled, because child watchers differ between Python versions (see process.ChildProcess); more seldom the
-        # longer it takes.
+        # Polled, because child watchers differ between Python versions; less often the longer it takes.
         began = time.monotonic()
         while (took := time.monotonic() - began) < wall_s:
             if (status := child.poll()) is not None:
@@ -62,15 +61,15 @@ async def _status(module: str, asked: BinaryIO, told: BinaryIO, said: BinaryIO, 
         child.wait()
 
 
-def _spawn(module: str, asked: BinaryIO, told: BinaryIO, said: BinaryIO) -> subprocess.Popen[bytes]:
+def _spawn(module: str, stdin: BinaryIO, stdout: BinaryIO, stderr: BinaryIO) -> subprocess.Popen[bytes]:
     return subprocess.Popen(
         [sys.executable, "-P", "-m", module],
-        stdin=asked,
-        stdout=told,
-        stderr=said,
+        stdin=stdin,
+        stdout=stdout,
+        stderr=stderr,
         env=child_environment(os.environ),
-        # A relative path must not mean a file of the user's project.
+        # A relative path must not refer to a file of the user's project.
         cwd="/",
-        # Its own session: the interrupt of a terminal or of a kernel does not reach it.
+        # A new session, which a terminal's or kernel's interrupt does not reach.
         start_new_session=True,
     )

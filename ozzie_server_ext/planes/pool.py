@@ -1,8 +1,8 @@
-"""Several children for the same work: one at first, further ones while those that run have no CPU left.
+"""A pool of children for the same work: one at first, more while those that run have no CPU left.
 
-A child runs on one core. That it has none left is told by its own share of CPU, in its heartbeats: open calls say
-little, because fifty slow answers cost as much as five fast ones, and a loop that wakes late may be held up by other
-programs, which a further child would only hold up more (docs/adr/0018-several-model-workers.md).
+A child runs on one core, and its heartbeats report its share of CPU. The number of open calls says little, because
+fifty slow answers cost as much as five fast ones; a late event loop may be the fault of other programs, which another
+child would only delay more (docs/adr/0018-several-model-workers.md).
 """
 
 import asyncio
@@ -18,19 +18,18 @@ from ozzie_server_ext.planes.supervisor import PlaneUnavailable, Supervisor
 log = logger(__name__)
 
 BUSY_SHARE = 0.75
-"""So much of a core is all that a child can make use of: the rest goes to the kernel's and to other programs' work."""
+"""Share of a core at which a child is saturated; the kernel and other programs take the rest."""
 BUSY_HEARTBEATS = 2
-"""So many in a row must say so: starting a child costs seconds of CPU, more than a short burst does."""
+"""Consecutive busy heartbeats before another child starts: a start costs seconds of CPU, more than a short burst."""
 SPARE_SHARE = 0.5
-"""A child goes only if those that stay would be this busy or less: well below what would start it again."""
+"""A child stops only if the others would stay at or below this share: well below what would start it again."""
 IDLE_S = 60.0
 MOST_BY_DEFAULT = 4
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChildState:
-    """How one child is: `ready` for calls or still starting, open `calls`, and the `share` of a core that it used
-    between its last two heartbeats."""
+    """A child's state: `ready` or starting, open `calls`, and the `share` of a core between its last two heartbeats."""
 
     pid: int
     ready: bool
@@ -39,7 +38,7 @@ class ChildState:
 
 
 class _Member:
-    """A child, what it told last, and whether it is to end as soon as its calls have."""
+    """A child, its last heartbeat, and whether it stops once its calls have ended."""
 
     def __init__(self, number: int, plane: Supervisor) -> None:
         self.number = number
@@ -55,20 +54,21 @@ class _Member:
 
     @property
     def busy(self) -> bool:
-        # One call alone can't be helped by a further child.
+        # Another child would not help a single call.
         return self.busy_heartbeats > 0 and self.calls > 1
 
-    def hear(self, message: JsonObject) -> None:
+    def update(self, message: JsonObject) -> None:
         share = message.get("cpu")
         self.share = share if isinstance(share, int | float) else 0.0
         self.busy_heartbeats = self.busy_heartbeats + 1 if self.share >= BUSY_SHARE and self.calls > 1 else 0
 
 
 class Pool:
-    """`make(number)` builds the supervisor of a child, from 1; `limit` says how many there may be at the moment.
+    """Grows and shrinks a set of children. `make(number)` builds a child's supervisor, from 1; `limit` returns the
+    current maximum.
 
-    `start` and the first call start the first child, which stays. A further one starts when all that are ready are
-    busy, one at a time, and ends when it was not needed for `idle_s`; no call is taken from the child that has it.
+    `start` and the first call start the first child, which stays. Another one starts when all ready ones are busy, one
+    at a time, and stops after `idle_s` without need; a call stays with its child.
     """
 
     def __init__(self, make: Callable[[int], Supervisor], *, limit: Callable[[], int], idle_s: float = IDLE_S) -> None:
@@ -82,18 +82,18 @@ class Pool:
         self._add()
 
     def start(self) -> None:
-        """Begins to start the first child, where none runs. Raises PlaneUnavailable."""
+        """Start the first child, if none is ready. Raises PlaneUnavailable."""
         if not self.ready:
             self._members[0].plane.start()
 
     @property
     def ready(self) -> bool:
-        """Whether a call would go out at once, and not wait for a child to start."""
+        """Whether a call would go out at once, without waiting for a start."""
         return self._best() is not None
 
     @property
     def children(self) -> tuple[ChildState, ...]:
-        """Those that run, the first one first."""
+        """The running children, the first one first."""
         return tuple(
             ChildState(pid=pid, ready=member.plane.connected is not None, calls=member.calls, share=member.share)
             for member in self._members
@@ -101,21 +101,19 @@ class Pool:
         )
 
     async def channel(self) -> Channel:
-        """The connection to the child that has the least to do. It waits only where none is ready, and does not
-        give way to others between its choice and its return, so that the next one sees a call that was opened.
+        """Return the connection to the least busy child. Waits only if none is ready, and does not yield between its
+        choice and its return, so that the next caller sees the opened call.
 
-        Raises PlaneUnavailable where no child comes up.
+        Raises PlaneUnavailable if no child starts.
         """
         while (channel := self._best()) is None:
             await self._one_ready()
         return channel
 
     async def stop(self) -> None:
-        """Ends all children for good, in bounded time."""
+        """Stop all children for good, in bounded time."""
         self._stopping = True
         await asyncio.gather(*(member.plane.stop() for member in self._members), *self._ending)
-
-    # --- inside -------------------------------------------------------------------------------------------
 
     def _best(self) -> Channel | None:
         ready = [member for member in self._members if member.plane.connected is not None]
@@ -124,7 +122,7 @@ class Pool:
         return min(ready, key=lambda member: (member.leaving, member.busy, member.calls, member.number)).plane.connected
 
     async def _one_ready(self) -> None:
-        """Returns once a child is ready, whichever is first. Raises PlaneUnavailable once none will be."""
+        """Wait until any child is ready. Raises PlaneUnavailable once none will be."""
         try:
             self._members[0].plane.start()
         except PlaneUnavailable:
@@ -152,8 +150,8 @@ class Pool:
         return member
 
     def _heard(self, member: _Member, message: JsonObject) -> None:
-        """Heartbeats are also the clock by which the pool grows and shrinks."""
-        member.hear(message)
+        """Handle a heartbeat; heartbeats also time the pool's growing and shrinking."""
+        member.update(message)
         if not self._stopping:
             self._shrink()
             self._grow()
@@ -170,17 +168,17 @@ class Pool:
         if len(staying) < len(ready):
             next(member for member in ready if member.leaving).leaving = False
             return
-        # One that was given up is tried again before a further one: its supervisor knows how often it failed.
+        # Retry a child that was given up before adding one: its supervisor counts the failures.
         member = coming[0] if coming else self._add()
         try:
             member.plane.start()
         except PlaneUnavailable:
             return
-        told = ", ".join(f"process {each.plane.pid} at {each.share:.0%}, {each.calls} calls" for each in staying)
-        log.info("the %s is started: what runs is busy (%s)", member.plane.name, told)
+        busy = ", ".join(f"process {each.plane.pid} at {each.share:.0%}, {each.calls} calls" for each in staying)
+        log.info("the %s is started: those running are busy (%s)", member.plane.name, busy)
 
     def _shrink(self) -> None:
-        """Let the last one go that is not needed, and end those whose calls have ended."""
+        """Retire the last child if it is not needed, and stop retired ones whose calls have ended."""
         now = asyncio.get_running_loop().time()
         staying = [member for member in self._members if not member.leaving and member.plane.connected is not None]
         if len(staying) > 1:
@@ -192,14 +190,14 @@ class Pool:
                 self._needed_at = now
         for member in [member for member in self._members if member.leaving and not member.calls]:
             self._members.remove(member)
-            log.info("the %s is stopped: it is not needed any more", member.plane.name)
-            task = asyncio.create_task(member.plane.stop("It was not needed any more."))
+            log.info("the %s is stopped: it is no longer needed", member.plane.name)
+            task = asyncio.create_task(member.plane.stop("It was no longer needed."))
             self._ending.add(task)
             task.add_done_callback(self._ending.discard)
 
 
 async def _failure(plane: Supervisor) -> PlaneUnavailable | None:
-    """Waits until the child is ready; why it will not be, if so."""
+    """Wait until the child is ready; return the error if it fails."""
     try:
         await plane.channel()
     except PlaneUnavailable as error:
@@ -208,7 +206,7 @@ async def _failure(plane: Supervisor) -> PlaneUnavailable | None:
 
 
 def usual_limit() -> int:
-    """How many children there may be where nobody said: one for each CPU that this process may use, not more than 4."""
+    """Return the default maximum of children: one per usable CPU, at most 4."""
     try:
         cpus = len(os.sched_getaffinity(0))
     except AttributeError:  # not Linux

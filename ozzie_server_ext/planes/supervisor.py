@@ -1,4 +1,4 @@
-"""Keeps one child process: starts it on demand, watches it, starts it again with growing pauses, stops it cleanly."""
+"""Supervises one child process: starts it on demand, watches it, restarts it with growing pauses, stops it cleanly."""
 
 import asyncio
 import contextlib
@@ -23,7 +23,7 @@ from ozzie_server_ext.planes.identity import ProcessMark, mark_of
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pace:
-    """All times are in seconds. A pause is chosen by how many deaths in a row went before it."""
+    """Times in seconds. The number of deaths in a row selects the pause."""
 
     silent_s: float = 20.0
     starting_silent_s: float = 60.0
@@ -34,7 +34,7 @@ class Pace:
 
 
 class Restarts:
-    """Counts deaths. Times are seconds of one monotonic clock."""
+    """Counts deaths. Times are seconds of a monotonic clock."""
 
     def __init__(self, pace: Pace) -> None:
         self._pace = pace
@@ -42,7 +42,7 @@ class Restarts:
         self._in_a_row = 0
 
     def death(self, now: float, *, lived_s: float) -> float | None:
-        """Counts a death: the pause before the next start, None where there is to be none for now."""
+        """Count a death; return the pause before the next start, or None for no restart now."""
         self._deaths.append(now)
         self._in_a_row = 1 if lived_s > self._pace.circuit_window_s else self._in_a_row + 1
         if self.circuit_open(now):
@@ -50,7 +50,7 @@ class Restarts:
         return self._pace.pauses_s[min(self._in_a_row, len(self._pace.pauses_s)) - 1]
 
     def circuit_open(self, now: float) -> bool:
-        """Whether so many died in so short a time that another start would be in vain."""
+        """Return whether so many died in so short a time that another start would be pointless."""
         full = len(self._deaths) == self._pace.circuit_deaths
         return full and now - self._deaths[0] < self._pace.circuit_window_s
 
@@ -62,7 +62,7 @@ _POLL_S = 0.01
 
 
 class ChildProcess:
-    """Started by `spawn`. Its standard output and error go to a file, its standard input is closed."""
+    """A child process, started by `spawn`. Its output goes to a file, its standard input is closed."""
 
     def __init__(self, popen: subprocess.Popen[bytes]) -> None:
         self._popen = popen
@@ -72,9 +72,10 @@ class ChildProcess:
     def spawn(
         cls, argv: Sequence[str], *, env: Mapping[str, str], log_file: Path
     ) -> tuple["ChildProcess", socket.socket]:
-        """Starts `argv` with `--fd N --parent PID` added, and returns it with our end of the pair.
+        """Start `argv` with `--fd N --parent PID` appended; return it with our end of the socket pair.
 
-        Must be called from the loop's thread (see child.become_child). Raises OSError, and RuntimeError from another.
+        Must be called from the loop's thread (see child.become_child). Raises OSError, and RuntimeError from another
+        thread.
         """
         asyncio.get_running_loop()
         ours, theirs = socket.socketpair()
@@ -83,13 +84,13 @@ class ChildProcess:
                 popen = subprocess.Popen(
                     [*argv, "--fd", str(theirs.fileno()), "--parent", str(os.getpid())],
                     env=dict(env),
-                    # A relative path must not mean a file of the user's project.
+                    # A relative path must not refer to a file of the user's project.
                     cwd="/",
                     stdin=subprocess.DEVNULL,
                     stdout=log,
                     stderr=log,
                     pass_fds=(theirs.fileno(),),
-                    # Its own session: the interrupt of a terminal or of a kernel does not reach it.
+                    # A new session, which a terminal's or kernel's interrupt does not reach.
                     start_new_session=True,
                 )
         except OSError:
@@ -99,15 +100,15 @@ class ChildProcess:
         return cls(popen), ours
 
     def kill(self) -> None:
-        """SIGKILL for the child and for all in its session; harmless where it is gone."""
+        """Send SIGKILL to the child and its whole session; harmless if it is gone."""
         if self._popen.poll() is None:
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(self.pid, signal.SIGKILL)
 
     async def end(self, *, eof_s: float = STOP_EOF_S, term_s: float = STOP_TERM_S) -> str:
-        """Waits until the child, whose channel is closed already, ends by itself, then by SIGTERM, then by SIGKILL.
+        """Wait until the child, whose channel is closed, ends by itself, then by SIGTERM, then by SIGKILL.
 
-        Returns how it ended. Leaves no zombie, also when cancelled.
+        Return how it ended. Leave no zombie, even when cancelled.
         """
         try:
             if not await self._gone_within(eof_s):
@@ -119,10 +120,10 @@ class ChildProcess:
             if self._popen.poll() is None:
                 self.kill()
                 self._popen.wait(term_s)
-        return _how(self._popen.returncode)
+        return _exit_text(self._popen.returncode)
 
     async def _gone_within(self, seconds: float) -> bool:
-        # Polled, because a child watcher differs between Python versions and steals from other libraries' children.
+        # Polled, because child watchers differ between Python versions and take other libraries' children.
         for _ in range(max(1, int(seconds / _POLL_S))):
             if self._popen.poll() is not None:
                 return True
@@ -137,7 +138,7 @@ def _open_log(path: Path) -> BinaryIO:
     return os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600), "wb")
 
 
-def _how(returncode: int | None) -> str:
+def _exit_text(returncode: int | None) -> str:
     if returncode is None:
         return "It does not end."
     if returncode < 0:
@@ -159,11 +160,10 @@ async def _nobody(mark: ProcessMark) -> None:
 
 
 class Supervisor:
-    """One child of ours. `channel()` gives the connection to it, and starts it where needed.
+    """Supervises one child. `channel()` returns the connection to it, and starts it if needed.
 
-    `on_started(mark)` and `on_lost(pid, reason)` tell the application, which records both; the first is waited for
-    before a call can go out, so that no call goes to a child that nobody would find again. `on_heartbeat` gets each
-    heartbeat of a child that is ready.
+    The application records `on_started(mark)` and `on_lost(pid, reason)`. The first is awaited before any call goes
+    out, so that every child with a call can be found again. `on_heartbeat` gets each heartbeat of a ready child.
     """
 
     def __init__(
@@ -191,11 +191,11 @@ class Supervisor:
         self._keeper: asyncio.Task[None] | None = None
         self._channel: asyncio.Future[Channel] | None = None
         self._stopping = False
-        self._farewell = "It was given up."
+        self._stop_reason = "It was given up."
         self.pid: int | None = None
 
     def start(self) -> None:
-        """Begins to start the child, where it does not run. Raises PlaneUnavailable."""
+        """Start the child, unless it runs. Raises PlaneUnavailable."""
         if self._stopping:
             raise PlaneUnavailable(f"The {self.name} was stopped.")
         if self._keeper is None or self._keeper.done():
@@ -207,44 +207,42 @@ class Supervisor:
 
     @property
     def kept(self) -> bool:
-        """Whether the child runs, or is being started, or will be started again."""
+        """Whether the child runs, is starting, or will be restarted."""
         return self._keeper is not None and not self._keeper.done()
 
     @property
     def connected(self) -> Channel | None:
-        """The connection to a child that is ready; None where a call would have to wait."""
+        """The connection to a ready child; None if a call would have to wait."""
         future = self._channel
         if future is None or not future.done() or future.cancelled() or future.exception() is not None:
             return None
         return future.result()
 
     async def channel(self) -> Channel:
-        """The connection to a child that is ready, waiting for its start or restart.
+        """Return the connection to a ready child, waiting for its start or restart.
 
-        Raises PlaneUnavailable where it does not come up.
+        Raises PlaneUnavailable if it does not start.
         """
         self.start()
         assert self._channel is not None
         return await asyncio.shield(self._channel)
 
     async def stop(self, reason: str = "It was stopped with its gateway.") -> None:
-        """Ends the child for good, in bounded time; `reason` is told to `on_lost`."""
+        """Stop the child for good, in bounded time; `reason` goes to `on_lost`."""
         self._stopping = True
-        self._farewell = reason
+        self._stop_reason = reason
         if self._keeper is not None:
             self._keeper.cancel()
-            # Not `await`: how the keeper ended is no reason for a gateway not to stop.
+            # Not `await`: the keeper's failure must not prevent a gateway's stop.
             await asyncio.wait({self._keeper})
         self._give_up(f"The {self.name} was stopped.")
-
-    # --- inside -------------------------------------------------------------------------------------------
 
     async def _keep_or_give_up(self) -> None:
         try:
             await self._keep()
         except Exception as error:
-            # Only the kind: what could not be sent may be a key, and this sentence is shown.
-            log.exception("the %s is not kept running any more", self.name)
+            # Only the kind: the message may contain a key, and this text is shown.
+            log.exception("the %s is no longer kept running", self.name)
             self._give_up(f"The {self.name} can't be kept running: {type(error).__name__}; see Ozzie's log.")
 
     async def _keep(self) -> None:
@@ -256,11 +254,11 @@ class Supervisor:
             if pause is None:
                 self._give_up(f"The {self.name} stopped too often in a short while. {reason}")
                 return
-            # Jitter keeps several children from starting at the same moment.
+            # Jitter keeps several children from starting at once.
             await asyncio.sleep(pause * (1 + self._pace.jitter * self._luck()))
 
     async def _one_life(self) -> str:
-        """Runs one child from its start to its end; returns why it ended."""
+        """Run one child from start to end; return why it ended."""
         loop = asyncio.get_running_loop()
         ready: asyncio.Future[None] = loop.create_future()
         lost: asyncio.Future[str] = loop.create_future()
@@ -277,7 +275,7 @@ class Supervisor:
         def on_lost(reason: str) -> None:
             if not lost.done():
                 lost.set_result(reason)
-            # At once: who asks for a connection now must wait for the next child.
+            # At once: later callers must wait for the next child.
             if self._channel is None or self._channel.done():
                 self._channel = loop.create_future()
 
@@ -288,16 +286,16 @@ class Supervisor:
         self.pid = child.pid
         mark = mark_of(child.pid)
         reason = ""
-        noted = False
+        recorded = False
         try:
             channel = await Channel.open(end, on_event=on_event, on_lost=on_lost, kill=child.kill)
             silence = asyncio.create_task(_silence(channel, self._pace.starting_silent_s))
             try:
                 await asyncio.wait({ready, lost, silence}, return_when=asyncio.FIRST_COMPLETED)
                 if ready.done() and not lost.done():
-                    noted = True
+                    recorded = True
                     await self._on_started(mark)
-                if noted and not lost.done():
+                if recorded and not lost.done():
                     assert self._channel is not None
                     self._channel.set_result(channel)
                     silence.cancel()
@@ -313,25 +311,25 @@ class Supervisor:
                 channel.close()
         finally:
             end.close()
-            reason = f"{reason or self._farewell} {await child.end()}"
+            reason = f"{reason or self._stop_reason} {await child.end()}"
             self.pid = None
-            if noted:
+            if recorded:
                 self._on_lost(child.pid, reason)
         return reason
 
     def _give_up(self, reason: str) -> None:
         if self._channel is not None and not self._channel.done():
             self._channel.set_exception(PlaneUnavailable(reason))
-            self._channel.exception()  # read here, because nobody may be waiting
+            self._channel.exception()  # retrieved here, because nobody may be waiting
 
 
 async def _silence(channel: Channel, limit: float) -> str:
-    """Returns once nothing has come over `channel` for `limit` seconds, and says so."""
+    """Wait until nothing has come over `channel` for `limit` seconds; return a sentence about it."""
     loop = asyncio.get_running_loop()
     while True:
         heard_at = channel.heard_at
         await asyncio.sleep(max(0.0, heard_at + limit - loop.time()))
-        # Our own loop may have been held up for that long: what lies in the socket is read before judging.
+        # Our own loop may have been blocked for that long: read what is in the socket before judging.
         await asyncio.sleep(0.05)
         if channel.heard_at == heard_at and not channel.stalled:
-            return f"Nothing was heard of it for {limit:g} s."
+            return f"It sent nothing for {limit:g} s."

@@ -1,7 +1,7 @@
-"""Checks a home once, as `ozzie events verify --deep` does, for a gateway that goes on meanwhile.
+"""Checks a home once, as `ozzie events verify --deep` does, while its gateway keeps running.
 
-`python -m ozzie_server_ext.programs.deep_check` reads `{"home": …, "key": …, "parent": …}`, paths and the process that
-started it, and writes `{"faults": […]}`, sentences. `store.checks` starts it.
+`python -m ozzie_server_ext.programs.deep_check` reads `{"home": …, "key": …, "parent": …}` (two paths and the id of the
+process that started it) and writes `{"faults": […]}`, a list of sentences. `store.checks` starts it.
 """
 
 import sys
@@ -32,9 +32,8 @@ def _faults(home: Home, key: Path) -> list[str]:
         found = check_deeply(AnchorFiles.of(home, key), home.blobs)
     except OzzieError as error:
         return [f"{error} {error.hint}".strip()]
-    verdict = found.verdict
-    said = [] if verdict.ok else [verdict.sentence]
-    return said + [str(fault) for fault in found.faults]
+    verdict = [] if found.verdict.ok else [found.verdict.sentence]
+    return verdict + [str(fault) for fault in found.faults]
 
 
 if __name__ == "__main__":

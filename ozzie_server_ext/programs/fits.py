@@ -1,7 +1,7 @@
-"""Whether a schema is one, and whether an answer fits it: in a process of its own, as it may come to no end.
+"""Checks a JSON Schema, and whether an answer matches it, in a separate process because that may never end.
 
-`python -m ozzie_server_ext.programs.fits` reads `{"schema": …, "text": …}`, without a text for the schema alone, and
-writes `{"problem": …}`, empty where all is well, or `{"refused": …}` for what is no schema. `agent.structured_output`
+`python -m ozzie_server_ext.programs.fits` reads `{"schema": …, "text": …}`; without a text, it checks the schema alone.
+It writes `{"problem": …}`, empty if all is well, or `{"refused": …}` for an invalid schema. `agent.structured_output`
 starts it.
 """
 
@@ -17,17 +17,17 @@ NICE = 10
 MAX_CPU_S = 2
 MAX_MEMORY = 1 << 30
 _MAX_BYTES = 16 << 20
-"""Text and schema are bounded before; this is for what the escapes of JSON make of them."""
+"""The gateway bounds text and schema; this leaves room for JSON escapes."""
 
 
 def main() -> None:
     limit_child(cpu_s=MAX_CPU_S, memory=MAX_MEMORY, nice=NICE)
-    asked = loads_object(sys.stdin.buffer.read(), max_bytes=_MAX_BYTES)
-    sys.stdout.buffer.write(canonical_bytes(_answer(asked)))
+    request = loads_object(sys.stdin.buffer.read(), max_bytes=_MAX_BYTES)
+    sys.stdout.buffer.write(canonical_bytes(_answer(request)))
 
 
-def _answer(asked: JsonObject) -> JsonObject:
-    schema, text = asked["schema"], asked.get("text")
+def _answer(request: JsonObject) -> JsonObject:
+    schema, text = request["schema"], request.get("text")
     assert isinstance(schema, dict)
     if isinstance(text, str):
         return {"problem": misfit(schema, text)}

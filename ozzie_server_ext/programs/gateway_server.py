@@ -1,4 +1,4 @@
-"""The headless gateway's HTTP server, and what it tells the terminal that it runs in."""
+"""The headless gateway's HTTP server, and its messages to the terminal."""
 
 import logging
 import sys
@@ -13,17 +13,17 @@ from ozzie_server_ext.observability.logs import logger
 from ozzie_server_ext.protocol.frames import MAX_FRAME_BYTES
 
 MAX_CONNECTIONS = 512
-"""Those that became WebSockets are not counted: their clients are known."""
+"""WebSockets do not count: their clients are known."""
 MAX_HEADER_BYTES = 64 << 10
 HEADER_S = 10.0
-"""How long a connection may be idle before and between requests, too."""
+"""Also the limit for idle connections, before and between requests."""
 BODY_S = 30.0
 MAX_JUPYTERS_BODY_BYTES = 64 << 10
-"""For Jupyter's own routes, such as its login. Ozzie's bound their bodies themselves."""
+"""For Jupyter's own routes, such as its login. Ozzie's routes bound their bodies themselves."""
 
 
 class GatewayHttpServer(HTTPServer):
-    """Bounds each connection, and how many there are."""
+    """Bounds each connection, and their number."""
 
     def initialize(self, *args: Any, **kwargs: Any) -> None:
         super().initialize(
@@ -53,19 +53,19 @@ _ANOTHER_PORT = "Choose another one with --port, or as gateway.port in config.js
 
 
 class Terminal(logging.Handler):
-    """Tells on standard error. As a handler it takes what Jupyter, Tornado and asyncio log of consequence into Ozzie's
-    own log instead, which is a file while this gateway owns its home."""
+    """Messages on standard error. As a log handler, it sends warnings of Jupyter, Tornado and asyncio to Ozzie's own
+    log instead, which is a file while this gateway owns its home."""
 
     def __init__(self) -> None:
         super().__init__(logging.WARNING)
         self._log = logger("server")
-        self._last_words = ""
-        # While there is no file, a logger of ours without a handler would fall back on the terminal.
+        self._last_message = ""
+        # Without a handler, Ozzie's loggers would fall back on the terminal until the file is open.
         logging.getLogger("ozzie").addHandler(logging.NullHandler())
         logging.getLogger().addHandler(self)
 
     def say(self, sentence: str) -> None:
-        # Standard error may be closed, or its terminal gone: a gateway goes on without.
+        # Standard error may be closed, or its terminal gone: the gateway continues without it.
         if sys.stderr is not None:
             with suppress(OSError):
                 sys.stderr.write(f"{sentence}\n")
@@ -74,27 +74,27 @@ class Terminal(logging.Handler):
     warn = say
 
     def failed(self, error: OzzieError) -> None:
-        self.say(told(error))
+        self.say(message_of(error))
 
     def gave_up(self) -> None:
-        """Jupyter ended the program before its server could listen."""
-        sentence = self._last_words.removeprefix("ERROR: ")
+        """Jupyter exited before its server could listen."""
+        sentence = self._last_message.removeprefix("ERROR: ")
         self.say(f"ozzie gateway: {sentence}")
         if " port " in sentence:
             self.say(_ANOTHER_PORT)
 
     def emit(self, record: logging.LogRecord) -> None:
-        if record.name.partition(".")[0] == "ozzie":  # it is in our log already
+        if record.name.partition(".")[0] == "ozzie":  # already in our log
             return
         if record.levelno >= logging.CRITICAL:
-            self._last_words = record.getMessage()
+            self._last_message = record.getMessage()
         self._log.log(record.levelno, "%s", record.getMessage(), exc_info=record.exc_info)
 
     def logging_config(self, config: dict[str, Any]) -> dict[str, Any]:
-        """The configuration of a Jupyter application's logging with this in the place of its console."""
+        """Return the logging configuration of a Jupyter application, with this handler instead of its console."""
         return {**config, "handlers": {"console": {"()": lambda: self, "level": "WARNING"}}}
 
 
-def told(error: OzzieError) -> str:
-    """A sentence and what to do next, a line each: as who started this program reads them (ozzie_kernel/launch.py)."""
+def message_of(error: OzzieError) -> str:
+    """Return the error and its hint, one line each, as ozzie_kernel/launch.py reads them."""
     return f"ozzie gateway: {error}\n{error.hint}".rstrip()

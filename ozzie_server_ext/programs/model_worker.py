@@ -1,7 +1,7 @@
-"""The model worker: litellm behind the worker protocol, in a process of its own. Started by the gateway.
+"""The model worker: litellm behind the worker protocol, in a separate process that the gateway starts.
 
-`python -m ozzie_server_ext.programs.model_worker --fd N --parent PID`. Keys of providers come over the socket and
-stay in memory: they stand in no environment and in no log.
+`python -m ozzie_server_ext.programs.model_worker --fd N --parent PID`. Providers' keys come over the socket and stay in
+memory: they appear in no environment and no log.
 """
 
 import argparse
@@ -49,11 +49,11 @@ if TYPE_CHECKING:
 
 TICK_S = 0.02
 MAX_LINE_CHARS = 128 * 1024
-"""A character takes six bytes at most, so a line of this many stays below 1 MiB."""
+"""A character takes six bytes at most, so such a line stays below 1 MiB."""
 
 
 class DeltaBatch:
-    """Collects pieces per call and hands messages of the worker protocol to `send`."""
+    """Collects pieces for each call, and passes messages of the worker protocol to `send`."""
 
     def __init__(self, send: Callable[[JsonObject], None], *, tick_s: float = TICK_S) -> None:
         self._send = send
@@ -67,7 +67,7 @@ class DeltaBatch:
         self._timer: asyncio.TimerHandle | None = None
 
     def add(self, call_id: str, text: str) -> None:
-        """The next piece of a call's answer; text without a character is passed over.
+        """Add the next piece of a call's answer; empty text is ignored.
 
         The first half of a surrogate pair waits for the second: a provider may cut between them, and neither can be
         sent alone.
@@ -79,7 +79,7 @@ class DeltaBatch:
             self._add(call_id, text[at : at + MAX_LINE_CHARS])
 
     def end(self, call_id: str) -> None:
-        """Sends what is left of the call, which has no more to come."""
+        """Send what is left of a call that has ended."""
         if half := self._halves.pop(call_id, ""):
             self._add(call_id, half)
         if call_id in self._pending:
@@ -87,7 +87,7 @@ class DeltaBatch:
         self._open.discard(call_id)
 
     def flush(self) -> None:
-        """Sends all that waits, in one message."""
+        """Send everything collected, in one message."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
@@ -115,8 +115,8 @@ class DeltaBatch:
 
 NICE = 10
 HEARTBEAT_S = 1.0
-"""They tell how busy this process is, and a gateway that has to start a further one should not hear of it late."""
-GOODBYE_S = 1.0
+"""Heartbeats report how busy this process is; a gateway that has to start another should learn it soon."""
+CANCEL_WAIT_S = 1.0
 
 
 class ModelWorker(asyncio.Protocol):
@@ -136,7 +136,7 @@ class ModelWorker(asyncio.Protocol):
         self._ended = asyncio.Event()
 
     async def serve(self, end: socket.socket) -> None:
-        """Serves `end` until the other side closes it; every call is aborted then."""
+        """Serve `end` until the other side closes it; then abort every call."""
         await self._loop.create_connection(lambda: self, sock=end)
         heartbeat = asyncio.create_task(self._heartbeat())
         preparing = asyncio.create_task(self._prepare())
@@ -144,7 +144,7 @@ class ModelWorker(asyncio.Protocol):
         tasks = [heartbeat, preparing, *(task for _, task in self._calls.values())]
         for task in tasks:
             task.cancel()
-        await asyncio.wait(tasks, timeout=GOODBYE_S)
+        await asyncio.wait(tasks, timeout=CANCEL_WAIT_S)
 
     # --- asyncio.Protocol ---------------------------------------------------------------------------------
 
@@ -160,7 +160,7 @@ class ModelWorker(asyncio.Protocol):
             self._ended.set()
             return
         for line in lines:
-            self._obey(decode_line(line, max_line=MAX_LINE_TO_WORKER))
+            self._handle(decode_line(line, max_line=MAX_LINE_TO_WORKER))
 
     def pause_writing(self) -> None:
         self._writable.clear()
@@ -173,7 +173,7 @@ class ModelWorker(asyncio.Protocol):
 
     # --- commands -----------------------------------------------------------------------------------------
 
-    def _obey(self, message: JsonObject | str) -> None:
+    def _handle(self, message: JsonObject | str) -> None:
         call_id = message.get("id") if isinstance(message, dict) else None
         try:
             if isinstance(message, str):
@@ -189,7 +189,7 @@ class ModelWorker(asyncio.Protocol):
             case Generate() if command.id in self._calls:
                 self._answer({"ok": False, "error": "There is a call with this id already."}, None)
             case Generate():
-                # The provider as it is known now: what comes behind this line may already say otherwise.
+                # The provider as it is known now: lines after this one may change it.
                 provider = self._providers.get(str(command.request.get("provider", "")))
                 task = self._loop.create_task(self._generate(command, provider))
                 self._calls[command.id] = (command.session_id, task)
@@ -208,11 +208,11 @@ class ModelWorker(asyncio.Protocol):
     def _abort(self, command: Abort) -> None:
         self._answer({"ok": True}, None)
         if command.id and command.id not in self._calls:
-            # It has ended already, or never began: whoever insists on its end has to hear of it.
+            # It has ended already, or never began; the client waits for an end either way.
             self._send(event_json(Stop(finish="cancelled"), command.id))
         for known, (session_id, task) in self._calls.items():
             if session_id == command.session_id and command.id in ("", known):
-                # Not before its first step, or it could not even say that it has ended.
+                # Not before its first step, or it could not even report its end.
                 self._loop.call_soon(task.cancel)
 
     async def _describe(self, command: Describe) -> None:
@@ -231,7 +231,7 @@ class ModelWorker(asyncio.Protocol):
             if provider is None:
                 final = Error(code="provider.not_found", message="There is no provider of this name.")
             else:
-                final = await self._answered(command, provider)
+                final = await self._call_provider(command, provider)
         except asyncio.CancelledError:
             final = Stop(finish="cancelled")
         finally:
@@ -239,8 +239,8 @@ class ModelWorker(asyncio.Protocol):
         self._deltas.end(command.id)
         self._send(event_json(final, command.id))
 
-    async def _answered(self, command: Generate, provider: Provider) -> Stop | Error:
-        """The end of the answer, or why there is none."""
+    async def _call_provider(self, command: Generate, provider: Provider) -> Stop | Error:
+        """Return the end of the answer, or the error."""
         backend = await self._backend
         tokens: Any = self._tokens
         for last_try in (provider.oauth2 is None, True):
@@ -260,11 +260,9 @@ class ModelWorker(asyncio.Protocol):
                 failed: Error = backend.error_event(error, access, begun=begun)
             if last_try or begun or failed.code != "provider.auth":
                 return failed
-            # The token may have been taken back, or have ended while this machine slept: a fresh one tells.
+            # The token may have been revoked, or expired while this machine slept: try a fresh one.
             tokens.forget(provider.oauth2)
         raise AssertionError("the last try returns")
-
-    # --- inside -------------------------------------------------------------------------------------------
 
     async def _prepare(self) -> None:
         started = time.perf_counter()
@@ -313,7 +311,7 @@ async def _serve(fd: int) -> None:
 
 
 def main() -> None:
-    """Runs until the gateway closes the connection."""
+    """Run until the gateway closes the connection."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--fd", type=int, required=True, help="our end of a connected stream socket")
     parser.add_argument("--parent", type=int, required=True, help="the process that started this one")
@@ -321,7 +319,7 @@ def main() -> None:
     become_child(args.parent, nice=NICE)
     prepare_process()
     asyncio.new_event_loop().run_until_complete(_serve(args.fd))
-    # litellm keeps threads and exit handlers that would hold the process up for seconds; nothing of theirs is wanted.
+    # litellm's threads and exit handlers would delay the exit by seconds, and do nothing we need.
     os._exit(0)
 
 

@@ -1,4 +1,4 @@
-"""One page, by as many redirects as are allowed, each of which is read and checked like the first address."""
+"""Downloading one page. Each redirect is parsed and checked like the first address."""
 
 import ipaddress
 import os
@@ -9,7 +9,6 @@ import time
 import zlib
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
-from dataclasses import dataclass
 from http import HTTPStatus
 
 import certifi
@@ -18,66 +17,70 @@ import httpcore
 from ozzie_server_ext import __version__
 from ozzie_server_ext.domain.errors import OzzieError
 from ozzie_server_ext.policy.patterns import IpAddress
-from ozzie_server_ext.programs.web_text import Declared, expect_text, type_of
+from ozzie_server_ext.programs.web_text import Declared, Downloaded, expect_text, type_of
 from ozzie_server_ext.web.address import Address, is_public, not_public, read_address, redirected
 from ozzie_server_ext.web.port import NotAnswered, web_error
 from ozzie_server_ext.web.reach import Allowance, Limits
 
 _PIECE = 64 * 1024
 MAX_RATIO = 100
-_FREE = 1 << 20
-"""In bytes: what is no larger unpacked is no bomb, however well it was packed."""
+_SAFE_SIZE = 1 << 20
+"""In bytes. Unpacked content up to this size is never treated as a bomb."""
 
 
 class BadPacking(Exception):
-    """The body is not packed as its header says."""
+    """The body is not encoded as its header says."""
 
 
 class Unpacking:
-    """Undoes one Content-Encoding. `is_whole` says whether what came had an end."""
+    """Decodes one Content-Encoding. `is_whole`: the stream reached its end."""
 
     def __init__(self, encoding: str) -> None:
-        """Raises NotFetchable for an encoding that was not asked for."""
+        """Raises NotFetchable for an encoding that was not requested."""
         self._kind = _KINDS.get(encoding.strip().lower())
         if self._kind is None:
             raise web_error(
-                "web.type", "It is packed in a way that was not asked for.", "Look for the same on another page."
+                "web.type", "The content has an encoding that was not requested.", "Look for the same on another page."
             )
         self._unpack = zlib.decompressobj(self._kind) if self._kind else None
-        self._took = self._gave = 0
+        self._bytes_in = self._bytes_out = 0
         self._members = 0
         self.is_whole = self._unpack is None
 
     def feed(self, raw: bytes) -> Iterator[bytes]:
-        """What more is known now. Raises BadPacking, and NotFetchable for what becomes far more than it is."""
+        """Yield decoded pieces. Raises BadPacking, and NotFetchable for a decompression bomb."""
         if self._unpack is None:
             yield raw
             return
         more = bool(raw)
         while more:
             piece, left = self._step(raw)
-            self._took += len(raw) - len(left)
+            self._bytes_in += len(raw) - len(left)
             raw = left
-            more = bool(raw) or len(piece) == _PIECE  # then some of it may be held back
-            self._gave += len(piece)
-            if self._gave > _FREE and self._gave > MAX_RATIO * self._took:
-                raise bomb()
+            more = bool(raw) or len(piece) == _PIECE  # then some output may be held back
+            self._bytes_out += len(piece)
+            if self._bytes_out > _SAFE_SIZE and self._bytes_out > MAX_RATIO * self._bytes_in:
+                raise web_error(
+                    "web.too_large",
+                    f"It unpacks to more than {MAX_RATIO} times its size, like content made to do harm.",
+                    "Leave that page alone.",
+                )
             if piece:
                 yield piece
 
     def _step(self, raw: bytes) -> tuple[bytes, bytes]:
-        """A piece, and what of `raw` is left behind it."""
+        """Return a decoded piece, and the rest of `raw`."""
         assert self._unpack is not None
         try:
             piece = self._unpack.decompress(raw, _PIECE)
         except zlib.error:
-            if self._kind == zlib.MAX_WBITS and not self._gave:
-                # Some servers send "deflate" without the frame that RFC 9110, section 8.4.1.2, wants around it.
+            if self._kind == zlib.MAX_WBITS and not self._bytes_out:
+                # Some servers send "deflate" without the zlib header that RFC 9110, section 8.4.1.2, requires.
                 self._kind = -zlib.MAX_WBITS
                 self._unpack = zlib.decompressobj(self._kind)
                 return b"", raw
             if self._members:
-                return b"", b""  # something stands behind the end; browsers pass over it too
+                return b"", b""  # trailing data, which browsers ignore too
             raise BadPacking from None
         left = self._unpack.unconsumed_tail
         self.is_whole = self._unpack.eof
@@ -89,36 +92,21 @@ class Unpacking:
         return piece, left
 
 
-_KINDS = {
-    "": 0,
-    "identity": 0,
-    "gzip": 16 + zlib.MAX_WBITS,
-    "x-gzip": 16 + zlib.MAX_WBITS,
-    "deflate": zlib.MAX_WBITS,
-}
-
-
-def bomb() -> OzzieError:
-    """What is said of it."""
-    return web_error(
-        "web.too_large",
-        f"It unpacks to more than {MAX_RATIO} times its size, as what is made to do harm does.",
-        "Leave that page alone.",
-    )
+_KINDS = {"": 0, "identity": 0, "gzip": 16 + zlib.MAX_WBITS, "x-gzip": 16 + zlib.MAX_WBITS, "deflate": zlib.MAX_WBITS}
 
 
 _MOST_TRIED = 4
-"""Addresses of one name."""
+"""Addresses of one name to try."""
 
 
 class Deadline:
-    """When a request has to be done, with all its redirects."""
+    """The deadline of a request with all its redirects."""
 
     def __init__(self, seconds: float) -> None:
         self._end = time.monotonic() + seconds
 
     def left(self, most: float | None = None) -> float:
-        """Seconds, at most so many. Raises httpcore.ReadTimeout where there are none."""
+        """Return the seconds left, at most `most`. Raises httpcore.ReadTimeout if none are left."""
         left = self._end - time.monotonic()
         if left <= 0:
             raise httpcore.ReadTimeout
@@ -126,22 +114,21 @@ class Deadline:
 
 
 class NoSuchHost(httpcore.ConnectError):
-    """The name leads nowhere."""
+    """The name does not resolve."""
 
 
 class Resolver:
-    """What names lead to: as the system says, or as an allowance does, for tests. Looking one up takes `patience_s` at
-    the most."""
+    """Resolves names, by the system or, in tests, by an allowance. A lookup takes at most `patience_s`."""
 
     def __init__(self, allowance: Allowance, deadline: Deadline, patience_s: float) -> None:
         self._allowance = allowance
         self._deadline = deadline
         self._patience_s = patience_s
-        self._asked: dict[str, int] = {}
+        self._lookups: dict[str, int] = {}
 
     def checked(self, name: str, port: int) -> list[IpAddress]:
-        """All addresses of that host. One that is not public spoils the others: who serves such names does it to be
-        taken for somebody else. Raises NotFetchable, NoSuchHost."""
+        """Return all addresses of a host. One non-public address rejects all: such names are served to reach somebody
+        else's network. Raises NotFetchable, NoSuchHost."""
         found = self._addresses(name, port)
         if not all(is_public(address) or str(address) in self._allowance.addresses for address in found):
             raise not_public()
@@ -152,13 +139,13 @@ class Resolver:
             return [ipaddress.ip_address(name)]
         except ValueError:
             pass
-        written = self._told(name) if self._allowance.names else self._looked_up(name, port)
+        written = self._scripted(name) if self._allowance.names else self._looked_up(name, port)
         if not written:
             raise NoSuchHost
         return [ipaddress.ip_address(address) for address in dict.fromkeys(written)]
 
     def _looked_up(self, name: str, port: int) -> list[str]:
-        """By the system's resolver, which can't be stopped: it is left alone when the time is up."""
+        """Use the system's resolver, which can't be stopped: abandon it when the time is up."""
         found: list[str] = []
 
         def look_up() -> None:
@@ -172,15 +159,15 @@ class Resolver:
             raise httpcore.ConnectTimeout
         return found
 
-    def _told(self, name: str) -> list[str]:
+    def _scripted(self, name: str) -> list[str]:
         answers = self._allowance.names.get(name, ((),))
-        number = self._asked.get(name, 0)
-        self._asked[name] = number + 1
+        number = self._lookups.get(name, 0)
+        self._lookups[name] = number + 1
         return list(answers[min(number, len(answers) - 1)])
 
 
 class GuardedBackend(httpcore.NetworkBackend):
-    """Where httpcore has its connections from."""
+    """The network backend of httpcore, which connects to checked addresses only."""
 
     def __init__(self, resolver: Resolver, deadline: Deadline, connect_s: float) -> None:
         self._resolver = resolver
@@ -201,23 +188,23 @@ class GuardedBackend(httpcore.NetworkBackend):
             is_last = number == len(addresses)
             patience = self._deadline.left(self._connect_s if is_last else self._connect_s / 2)
             try:
-                # A literal address: nothing is looked up a second time.
+                # A literal address, so that nothing is resolved a second time.
                 stream = self._plain.connect_tcp(str(address), port, patience, None, socket_options)
             except (httpcore.ConnectError, httpcore.ConnectTimeout):
                 if is_last:
                     raise
                 continue
-            return _InTime(stream, self._deadline)
+            return _DeadlineStream(stream, self._deadline)
         raise httpcore.ConnectError
 
     def connect_unix_socket(
         self, path: str, timeout: float | None = None, socket_options: Iterable[httpcore.SOCKET_OPTION] | None = None
     ) -> httpcore.NetworkStream:
-        raise httpcore.ConnectError("There are no such sockets on the web.")
+        raise httpcore.ConnectError("The web has no Unix sockets.")
 
 
-class _InTime(httpcore.NetworkStream):
-    """A connection on which nothing waits longer than the whole request may take: a byte a second is no progress."""
+class _DeadlineStream(httpcore.NetworkStream):
+    """A connection on which no operation outlasts the whole request: a byte a second is no progress."""
 
     def __init__(self, stream: httpcore.NetworkStream, deadline: Deadline) -> None:
         self._stream = stream
@@ -235,7 +222,7 @@ class _InTime(httpcore.NetworkStream):
     def start_tls(
         self, ssl_context: ssl.SSLContext, server_hostname: str | None = None, timeout: float | None = None
     ) -> httpcore.NetworkStream:
-        return _InTime(
+        return _DeadlineStream(
             self._stream.start_tls(ssl_context, server_hostname, self._deadline.left(timeout)), self._deadline
         )
 
@@ -243,9 +230,8 @@ class _InTime(httpcore.NetworkStream):
         return self._stream.get_extra_info(info)
 
 
-def trusted(allowance: Allowance) -> ssl.SSLContext:
-    """Whose certificates are believed: those that SSL_CERT_FILE and SSL_CERT_DIR name, else those of Mozilla's list.
-    Names are always checked."""
+def tls_context(allowance: Allowance) -> ssl.SSLContext:
+    """Return the TLS context: authorities of SSL_CERT_FILE and SSL_CERT_DIR, else Mozilla's. Names are checked."""
     if allowance.authorities:
         return ssl.create_default_context(cadata=allowance.authorities)
     if os.environ.get("SSL_CERT_FILE") or os.environ.get("SSL_CERT_DIR"):
@@ -255,7 +241,7 @@ def trusted(allowance: Allowance) -> ssl.SSLContext:
 
 _REDIRECTS = frozenset({301, 302, 303, 307, 308})
 _HEAD = 4096
-"""In bytes: so much is looked at before the rest is fetched."""
+"""Bytes to look at before the rest is fetched."""
 _ACCEPTED = "text/html, application/xhtml+xml, text/markdown;q=0.9, text/plain;q=0.9, application/json;q=0.9, */*;q=0.5"
 _HEADERS = (
     (b"User-Agent", f"Ozzie/{__version__}".encode()),
@@ -264,11 +250,11 @@ _HEADERS = (
     (b"Accept-Encoding", b"gzip, deflate"),
     (b"Connection", b"close"),
 )
-"""All that is said of us: no cookie, no credential, no page that we come from."""
+"""Everything that we send about us: no cookie, no credential, no referrer."""
 
 
 class RefusedByStatus(NotAnswered):
-    """The server says no."""
+    """The server refused with an error status."""
 
     code = "web.status"
 
@@ -277,35 +263,21 @@ class RefusedByStatus(NotAnswered):
         self.status = status
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Downloaded:
-    """What came: `type` and `charset` as the header and the first bytes say. The rest is `web.port.Fetched`'s."""
-
-    url: str
-    status: int
-    hosts: tuple[str, ...]
-    type: str = ""
-    charset: str = ""
-    body: bytes = b""
-    cut: bool = False
-    leads_to: str = ""
-
-
 class Download:
-    """One request of somebody's, with all that it leads to."""
+    """A request with its redirects."""
 
     def __init__(self, limits: Limits, allowance: Allowance) -> None:
         self._limits = limits
         self._allowance = allowance
         self._deadline = Deadline(limits.wall_s)
         self._resolver = Resolver(allowance, self._deadline, limits.connect_s)
-        self._trusted = trusted(allowance)
+        self._tls = tls_context(allowance)
         self._hosts: list[str] = []
 
     def get(self, url: str) -> Downloaded:
-        """Raises NotFetchable, NotAnswered. Their words are ours alone, as nobody labels them: of what others said,
-        there is not even the name of a host in them that they lead to."""
-        address = first = self._read(url)
+        """Download a page. Raises NotFetchable, NotAnswered. Their texts are ours alone, because nobody labels errors:
+        they contain nothing that a server sent, not even the host name of a redirect."""
+        address = first = self._parse(url)
         for _ in range(self._limits.redirects + 1):
             got = self._one(address, first)
             if not got.leads_to:
@@ -320,16 +292,16 @@ class Download:
             "Look for the same on another page.",
         )
 
-    def _read(self, url: str) -> Address:
+    def _parse(self, url: str) -> Address:
         return read_address(url, ports=self._allowance.ports, addresses=self._allowance.addresses)
 
     def _further(self, address: Address, location: str, first: Address) -> Address:
         try:
-            further = self._read(redirected(address, location))
+            further = self._parse(redirected(address, location))
         except OzzieError as error:
             raise web_error(
                 error.code,
-                f"{first.name} redirects to an address that is not fetched. {error}",
+                f"{first.name} redirects to an address that may not be fetched. {error}",
                 "Look for the same on another page.",
             ) from None
         if address.scheme == "https" and further.scheme == "http":
@@ -341,15 +313,15 @@ class Download:
         return further
 
     def _one(self, address: Address, first: Address) -> Downloaded:
-        """What one address answers; a redirect with where it leads, as it says. Others' faults become our errors."""
+        """Request one address; return a redirect unfollowed. Turn network errors into ours."""
         if address.name not in self._hosts:
             self._hosts.append(address.name)
         backend = GuardedBackend(self._resolver, self._deadline, self._limits.connect_s)
         patience = {"connect": self._limits.connect_s}
         try:
-            # A pool of its own for each: no connection serves twice, so each is checked.
+            # A new pool for each request: no connection is reused, so each is checked.
             with (
-                httpcore.ConnectionPool(ssl_context=self._trusted, network_backend=backend) as pool,
+                httpcore.ConnectionPool(ssl_context=self._tls, network_backend=backend) as pool,
                 pool.stream(
                     "GET",
                     httpcore.URL(
@@ -375,19 +347,19 @@ class Download:
         except httpcore.ProtocolError:
             raise _no_http(first) from None
         except NoSuchHost:
-            said = f"There is no host {first.name}." if address is first else f"{first.name} redirects to no host."
-            raise web_error("web.unreachable", said, "Look whether the address is right.") from None
+            message = f"There is no host {first.name}." if address is first else f"{first.name} redirects to no host."
+            raise web_error("web.unreachable", message, "Check the address.") from None
         except httpcore.NetworkError as error:
             if _is_tls(error):
                 raise web_error(
                     "web.unreachable",
-                    f"There is no secure way to {first.name}: its certificate or its encryption is not in order.",
-                    "Don't go around this; tell the user where it matters.",
+                    f"There is no secure connection to {first.name}: its certificate or its encryption is invalid.",
+                    "Don't work around this; tell the user if it matters.",
                 ) from None
             raise web_error(
                 "web.unreachable",
                 f"{first.name} can't be reached, or ended the connection.",
-                "Look whether the address is right, and try again later.",
+                "Check the address, and try again later.",
             ) from None
 
     def _answer(self, address: Address, first: Address, response: httpcore.Response) -> Downloaded:
@@ -401,12 +373,7 @@ class Download:
         expect_text(declared)
         body, cut = self._body(first, declared, headers.get("content-encoding", ""), response)
         return self._downloaded(
-            address,
-            response.status,
-            type=type_of(declared, body),
-            charset=declared.charset,
-            body=body,
-            cut=cut,
+            address, response.status, type=type_of(declared, body), charset=declared.charset, body=body, cut=cut
         )
 
     def _downloaded(self, address: Address, status: int, **more: object) -> Downloaded:
@@ -415,7 +382,7 @@ class Download:
     def _body(
         self, first: Address, declared: Declared, encoding: str, response: httpcore.Response
     ) -> tuple[bytes, bool]:
-        """What came, and whether that is not all: it was too much, it stopped, or its time was up."""
+        """Return the body, and whether it is incomplete: too large, cut off, or out of time."""
         unpacking, got, is_looked_at = Unpacking(encoding), bytearray(), False
         ended = False
         pieces = _pieces(unpacking, response)
@@ -445,28 +412,28 @@ def _pieces(unpacking: Unpacking, response: httpcore.Response) -> Iterator[bytes
 def _is_tls(error: BaseException) -> bool:
     seen: BaseException | None = error
     while seen is not None and not isinstance(seen, ssl.SSLError):
-        seen = seen.__context__  # httpcore raises its own anew without a cause
+        seen = seen.__context__  # httpcore raises its own errors without a cause
     return seen is not None
 
 
 def _no_http(first: Address) -> OzzieError:
     return web_error(
-        "web.answer", f"What {first.name} answers is no proper HTTP.", "Look for the same on another page."
+        "web.answer", f"The answer of {first.name} is not valid HTTP.", "Look for the same on another page."
     )
 
 
 def _refused_by(first: Address, status: int) -> OzzieError:
     try:
-        said = f"{status} {HTTPStatus(status).phrase}"
+        answer = f"{status} {HTTPStatus(status).phrase}"
     except ValueError:
-        said = str(status)
+        answer = str(status)
     match status:
         case 404 | 410:
-            hint = "Look whether the address is right, or search for the page."
+            hint = "Check the address, or search for the page."
         case 401 | 403 | 407 | 451:
-            hint = "It is not for everybody. Look for the same on another page, or ask the user for it."
+            hint = "Access is restricted. Look for the same on another page, or ask the user for it."
         case 429 | 503:
             hint = "Try again in some minutes."
         case _:
             hint = "Try again later, or look for the same on another page."
-    return RefusedByStatus(f"{first.name} answers {said}.", hint=hint, status=status)
+    return RefusedByStatus(f"{first.name} answered {answer}.", hint=hint, status=status)

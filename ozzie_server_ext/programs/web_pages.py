@@ -1,10 +1,10 @@
-"""Pages as a model reads them: what a person would see of them, as Markdown, and the hits of search engines."""
+"""Web pages as Markdown of their visible content, and the hits of search engines."""
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
-from typing import Any, Protocol
+from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 from bs4 import BeautifulSoup
@@ -13,7 +13,7 @@ from bs4.exceptions import ParserRejectedMarkup
 from markdownify import ATX, MarkdownConverter
 
 from ozzie_server_ext.domain.errors import OzzieError
-from ozzie_server_ext.programs.web_text import Got, text_of
+from ozzie_server_ext.programs.web_text import Downloaded, text_of
 from ozzie_server_ext.render.text import without_hidden
 from ozzie_server_ext.web.address import joined
 from ozzie_server_ext.web.port import MAX_HITS, MAX_LINK, MAX_LINKS, MAX_TAGS, MAX_TITLE, MAX_URL, Hit, web_error
@@ -30,12 +30,12 @@ _DECLARATION = re.compile(r"\s*([a-z-]{1,40})\s*:\s*([^;]{0,200})")
 _CSS_COMMENT = re.compile(r"/\*.*?(\*/|\Z)", re.S)
 _CSS_ESCAPE = re.compile(r"\\([0-9a-f]{1,6})\s?|\\(.)", re.I | re.S)
 _NUMBER = re.compile(r"([+-]?(?:\d{1,9}\.?\d{0,9}|\.\d{1,9}))(e-?\d{1,3})?\s*([a-z%]*)")
-_SMALLEST = {"px": 2.0, "pt": 2.0, "em": 0.15, "rem": 0.15, "%": 15.0}
-"""No letter of a smaller size is read by anybody."""
+_TINY = {"px": 2.0, "pt": 2.0, "em": 0.15, "rem": 0.15, "%": 15.0}
+"""Sizes up to which text is unreadable."""
 _MAX_STYLE = 2000
 
-# End tags that HTML lets be left out, and html.parser does not add: what each start tag ends, and what it does not look
-# beyond (HTML, 13.1.2.4).
+# End tags that HTML allows to be left out, and html.parser does not add: for each start tag, the elements that it ends,
+# and those at which the search stops (HTML, 13.1.2.4).
 _ITEMS = frozenset({"li"})
 _TERMS = frozenset({"dt", "dd"})
 _CELLS = frozenset({"td", "th"})
@@ -61,19 +61,19 @@ _ENDS: dict[str, tuple[frozenset[str], frozenset[str]]] = {
         (_PARAGRAPH, _TABLE | _CELLS | _ITEMS | _BLOCKS),
     ),
 }
-_LOOKED_AT = 30
-"""Levels above a start tag that are searched for what it ends."""
+_SEARCHED_LEVELS = 30
+"""Levels above a start tag that are searched for an element to end."""
 
 
 class Soup(BeautifulSoup):
-    """A page's tree, with the ends that its author left out."""
+    """A page's tree, with omitted end tags added."""
 
     def handle_starttag(self, name: str, *args: object, **more: object) -> Tag | None:
         if name in _ENDS:
-            ends, beyond = _ENDS[name]
+            ends, stops = _ENDS[name]
             above = self.currentTag
-            for _ in range(_LOOKED_AT):
-                if above is None or above.name in beyond:
+            for _ in range(_SEARCHED_LEVELS):
+                if above is None or above.name in stops:
                     break
                 if above.name in ends:
                     self.handle_endtag(above.name)
@@ -83,15 +83,15 @@ class Soup(BeautifulSoup):
 
 
 def soup_of(html: str) -> Soup:
-    """The tree of a page, whatever is wrong with it."""
+    """Parse a page, however broken."""
     try:
         return Soup(html, "html.parser")
     except ParserRejectedMarkup:
-        return Soup(html.replace("<!", "&lt;!"), "html.parser")  # all that html.parser ever rejects begins so
+        return Soup(html.replace("<!", "&lt;!"), "html.parser")  # html.parser rejects nothing else
 
 
 def is_hidden(tag: Tag) -> bool:
-    """Whether that element, with all within it, is shown to nobody, or is none of a page's text."""
+    """Return whether an element with its content is invisible, or is not part of a page's text."""
     if tag.name in _NEVER:
         return True
     attributes = tag.attrs
@@ -104,8 +104,8 @@ def is_hidden(tag: Tag) -> bool:
 
 
 def shown(root: Tag, skipped: frozenset[str] = frozenset()) -> Iterator[PageElement]:
-    """All that is visible within, in its order: elements and texts. Without recursion, as pages are as deep as they
-    like. Elements of the names in `skipped` are left out too, with all within them."""
+    """Yield all visible elements and texts within, in order. Not recursive, because pages may be nested to any depth.
+    Elements named in `skipped` are left out with their content."""
     stack = [iter(root.contents)]
     while stack:
         for element in stack[-1]:
@@ -122,7 +122,7 @@ def shown(root: Tag, skipped: frozenset[str] = frozenset()) -> Iterator[PageElem
 
 
 def is_text(element: PageElement) -> bool:
-    """Whether it is text, and no comment or the like."""
+    """Return whether an element is text, and not a comment or the like."""
     return isinstance(element, NavigableString) and not isinstance(element, PreformattedString)
 
 
@@ -157,7 +157,7 @@ def _is_tiny(name: str, value: str) -> bool:
         return False
     number = float(found[1] + (found[2] or ""))
     if name == "font-size":
-        return number <= _SMALLEST.get(found[3], 0.0)
+        return number <= _TINY.get(found[3], 0.0)
     return number <= (5.0 if found[3] == "%" else 0.05)
 
 
@@ -169,17 +169,17 @@ def _escaped(match: re.Match[str]) -> str:
 
 
 MAX_DEPTH = 150
-"""Levels below which only text is left of a page: each takes a handful of calls, and writes its text once more."""
+"""Nesting depth below which only text is kept: each level takes a handful of calls, and copies its text."""
 _MAX_ALT = 200
 _SPAN = re.compile(r"[1-9][0-9]?")
 _START = re.compile(r"[0-9]{1,6}")
 _AFTER_BANG = "\x01"
-"""Stands behind an exclamation mark that ends a text, until it is known whether a link comes next: together they would
-be an image. No page can write it, as it is taken out of what comes."""
+"""Marks an exclamation mark at the end of a text until it is known whether a link follows: together they would be an
+image. No page can contain it, because it is removed from input."""
 
 
 class _Converter(MarkdownConverter):
-    # Its stubs leave out what its documentation tells to override.
+    # The library's type stubs lack the methods that its documentation says to override.
 
     def __init__(self, link_of: Callable[[str], str], skipped: frozenset[str]) -> None:
         super().__init__(heading_style=ATX, bullets="-", escape_asterisks=False, escape_underscores=False)
@@ -217,13 +217,13 @@ class _Converter(MarkdownConverter):
         link = self._link_of(str(el.get("href") or ""))
         return f"{prefix}[{' '.join(text.split())}]({link}){suffix}" if link else prefix + text + suffix
 
-    # Blocks that markdownify takes for words within a line.
+    # Blocks that markdownify treats as inline.
     _block = MarkdownConverter.convert_div  # pyright: ignore[reportAttributeAccessIssue]
     convert_main = convert_header = convert_footer = convert_nav = convert_aside = convert_form = _block
     convert_fieldset = convert_figure = convert_address = convert_details = convert_summary = convert_center = _block
 
     def convert_li(self, el: Any, text: str, parent_tags: Any) -> str:
-        """Counted here: markdownify counts the items before each item, which takes the square of their number."""
+        """Number the items here: markdownify counts all preceding items for each item, which is quadratic."""
         bullet = "- "
         if el.parent is not None and el.parent.name == "ol":
             number = self._numbers.get(id(el.parent), _start(el.parent))
@@ -239,8 +239,7 @@ class _Converter(MarkdownConverter):
 
 
 def markdown_of(root: Tag, link_of: Callable[[str], str], skipped: frozenset[str]) -> str:
-    """`link_of` gives the address that a link may have, "" where there is none. Elements of the names in `skipped` are
-    left out."""
+    """Convert to Markdown, without `skipped` elements. `link_of` returns a link's address, or "" to drop it."""
     text = _Converter(link_of, skipped).process_tag(root, set())
     text = text.replace(f"!{_AFTER_BANG}[", "! [").replace(_AFTER_BANG, "")
     lines: list[str] = []
@@ -257,20 +256,20 @@ def _start(numbered: Tag) -> int:
 
 
 def texts_of(root: Tag, skipped: frozenset[str]) -> list[str]:
-    """Its visible texts, in their order."""
+    """Return its visible texts in order."""
     return [str(found) for found in shown(root, skipped) if isinstance(found, NavigableString)]
 
 
 _AROUND = frozenset({"nav", "header", "footer", "aside"})
-"""What stands around a page's own text."""
-_MOST = 0.5
-"""The share of a page's text that its main part has to hold, so that the rest is left out."""
+"""Elements around a page's own text."""
+_MAIN_SHARE = 0.5
+"""Share of a page's text that its main part must have for the rest to be left out."""
 _ARTICLES = 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReadPage:
-    """See `web.port.Fetched`."""
+    """A parsed page; see `web.port.Fetched`."""
 
     title: str
     markdown: str
@@ -279,7 +278,7 @@ class ReadPage:
 
 
 def page_of(html: str, url: str) -> ReadPage:
-    """A page that stood at `url`."""
+    """Parse the page from `url`."""
     whole, html = html, _beginning(html)
     soup = soup_of(html)
     base = _base(soup, url)
@@ -294,13 +293,13 @@ def page_of(html: str, url: str) -> ReadPage:
     except MemoryError:
         raise
     except Exception:
-        # markdownify trips over a few things that no author means. The text is there all the same.
+        # markdownify fails on some input that no author intends. Fall back to the plain text.
         markdown = without_hidden("\n".join(filter(None, map(str.strip, texts_of(root, skipped)))))
     return ReadPage(title=_title(soup), markdown=markdown, links=_links(shown(soup), link_of), cut=html != whole)
 
 
 def _beginning(html: str) -> str:
-    """As much of it as has no more tags than are read."""
+    """Return the beginning of the page, up to the limit of tags."""
     at = -1
     for _ in range(MAX_TAGS):
         at = html.find("<", at + 1)
@@ -311,7 +310,7 @@ def _beginning(html: str) -> str:
 
 def _base(soup: Tag, url: str) -> str:
     found = soup.find("base", href=True)
-    # A base far from the page would only tell of links that are none of its own; it is what a browser takes too.
+    # A base far from the page would only produce links that are not its own; browsers take it too.
     return (joined(url, str(found.get("href")), longest=MAX_URL) if isinstance(found, Tag) else "") or url
 
 
@@ -321,14 +320,14 @@ def _title(soup: Tag) -> str:
 
 
 def _main(body: Tag) -> tuple[Tag, frozenset[str]]:
-    """The part of a page that is told, and the elements in it that are not."""
+    """Return the part of a page to convert, and the elements in it to skip."""
     whole = _size(body, _AROUND)
     mains = [tag for tag in shown(body) if isinstance(tag, Tag) and _is_main(tag)]
     articles = [tag for tag in shown(body) if isinstance(tag, Tag) and tag.name == "article"]
     for found in (mains[:1], articles[:_ARTICLES]):
         sized = [(_size(tag, frozenset({"nav"})), -number, tag) for number, tag in enumerate(found)]
         size, _, tag = max(sized, key=lambda each: each[:2], default=(0, 0, body))
-        if size and size >= _MOST * whole:
+        if size and size >= _MAIN_SHARE * whole:
             return tag, frozenset({"nav"})
     return (body, _AROUND) if whole else (body, frozenset())
 
@@ -355,22 +354,8 @@ _MAX_TITLE = 200
 _MAX_SNIPPET = 500
 
 
-class GotPage(Got, Protocol):
-    """A body, and from where with which status it came."""
-
-    @property
-    def url(self) -> str: ...
-
-    @property
-    def status(self) -> int: ...
-
-    @property
-    def leads_to(self) -> str: ...
-
-
-def duckduckgo(got: GotPage, engine: str) -> tuple[Hit, ...]:
-    """The results of `html.duckduckgo.com`, in their order. Raises Challenged where it asks for a person, and
-    NotAnswered where the page is not what it was."""
+def duckduckgo(got: Downloaded, engine: str) -> tuple[Hit, ...]:
+    """Parse the results of `html.duckduckgo.com`. Raises Challenged, and NotAnswered if the page has changed."""
     if got.leads_to:
         raise _changed(engine)
     soup = soup_of(text_of(got))
@@ -397,14 +382,14 @@ def duckduckgo(got: GotPage, engine: str) -> tuple[Hit, ...]:
     raise _changed(engine)
 
 
-READERS: Mapping[str, Callable[[GotPage, str], tuple[Hit, ...]]] = {"duckduckgo": duckduckgo}
+READERS: Mapping[str, Callable[[Downloaded, str], tuple[Hit, ...]]] = {"duckduckgo": duckduckgo}
 
 
 def challenged(engine: str) -> OzzieError:
-    """What is said where an engine wants to see a person."""
+    """Return the error for an engine that wants to see a person."""
     return web_error(
         "web.challenged",
-        f"{engine} refuses for now: it asks whether a person searches.",
+        f"{engine} refuses for now: it wants to know whether a person is searching.",
         "Try again in some minutes, or fetch a page whose address is known.",
     )
 
@@ -412,13 +397,13 @@ def challenged(engine: str) -> OzzieError:
 def _changed(engine: str) -> OzzieError:
     return web_error(
         "web.changed",
-        f"What {engine} answers can't be read: its page is not what it was.",
+        f"The answer of {engine} can't be read: its page has changed.",
         "Fetch a page whose address is known. A newer Ozzie may read it again.",
     )
 
 
 def _target(href: str, base: str) -> str:
-    """Where a result leads: it stands in the parameter `uddg` of a way through the engine. "" for an advertisement."""
+    """Return a result's target, the parameter `uddg` of the engine's redirect; "" for an advertisement."""
     try:
         parts = urlsplit(href)
     except ValueError:

@@ -1,41 +1,23 @@
-"""What kind of bytes came, and which text they are: by what the server says of them, and by what they are."""
+"""The type and text of a downloaded body, from its headers and its content."""
 
 import codecs
 import re
 from dataclasses import dataclass
-from typing import Protocol
 
 from ozzie_server_ext.domain.errors import OzzieError
-from ozzie_server_ext.render.text import byte_count, without_hidden
+from ozzie_server_ext.render.text import byte_count
 from ozzie_server_ext.web.address import joined
 from ozzie_server_ext.web.port import MAX_LINK, MAX_LINKS, MAX_TEXT, web_error
 
 HTML_TYPES = frozenset({"text/html", "application/xhtml+xml"})
 _TEXT_TYPES = frozenset(
-    {
-        "application/csv",
-        "application/ecmascript",
-        "application/graphql",
-        "application/javascript",
-        "application/json",
-        "application/json5",
-        "application/jsonl",
-        "application/markdown",
-        "application/sql",
-        "application/toml",
-        "application/x-javascript",
-        "application/x-latex",
-        "application/x-ndjson",
-        "application/x-python",
-        "application/x-sh",
-        "application/x-tex",
-        "application/x-yaml",
-        "application/xhtml+xml",
-        "application/xml",
-        "application/yaml",
-    }
+    f"application/{name}"
+    for name in (
+        *("csv", "ecmascript", "graphql", "javascript", "json", "json5", "jsonl", "markdown", "sql", "toml"),
+        *("x-javascript", "x-latex", "x-ndjson", "x-python", "x-sh", "x-tex", "x-yaml", "xhtml+xml", "xml", "yaml"),
+    )
 )
-_NAMED = {
+_KNOWN_TYPES = {
     "application/pdf": "a PDF",
     "application/zip": "an archive",
     "application/gzip": "an archive",
@@ -51,7 +33,7 @@ _FAMILIES = {
     "application/vnd.": "a document of an office program or the like",
     "multipart/": "a message of several parts",
 }
-_BEGINNINGS = (
+_MAGIC_BYTES = (
     (b"%PDF-", "a PDF"),
     (b"\x89PNG\r\n\x1a\n", "an image (PNG)"),
     (b"\xff\xd8\xff", "an image (JPEG)"),
@@ -83,7 +65,7 @@ _CHARSETS = re.compile(
     r"utf-(8|16|32)(-[lb]e)?|(iso8859|windows|cp)[-_]?\d{1,4}(-\d{1,2})?|koi8-[rut]|mac-\w+|shift_jis\w*|euc_\w+"
     r"|iso2022_\w+|gb2312|gbk|gb18030|big5(hkscs)?|johab|tis-620|hz"
 )
-"""As Python names them. Other codecs of Python's are none of the web's, and some take for ever."""
+"""Codecs by Python's names. Python's other codecs are not of the web, and some take forever."""
 _LATIN = frozenset({"ascii", "iso8859-1"})
 _META = re.compile(rb"<meta[^>]{0,200}?charset\s{0,9}=\s{0,9}[\"']?\s{0,9}([a-zA-Z0-9_:.-]{1,40})", re.I)
 _META_WITHIN = 1024
@@ -95,25 +77,23 @@ _HTML = re.compile(rb"\s{0,200}(<!--.{0,500}?-->\s{0,200})?<(!doctype\s+html|htm
 _ADDRESS = re.compile(r"https?://[^\s<>\"'`\\\]\[{}|^]{1,600}", re.I)
 
 
-class Got(Protocol):
-    """What `text_of` has to know of a body."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Downloaded:
+    """A response. `type` and `charset` come from the header and the first bytes; the rest is in `web.port.Fetched`."""
 
-    @property
-    def type(self) -> str: ...
-
-    @property
-    def charset(self) -> str: ...
-
-    @property
-    def body(self) -> bytes: ...
-
-    @property
-    def cut(self) -> bool: ...
+    url: str
+    status: int
+    hosts: tuple[str, ...]
+    type: str = ""
+    charset: str = ""
+    body: bytes = b""
+    cut: bool = False
+    leads_to: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Declared:
-    """What the headers say: "" and -1 where they say nothing that can be read."""
+    """The headers' claims, "" and -1 if missing or unreadable."""
 
     type: str
     charset: str
@@ -140,51 +120,44 @@ class Declared:
 
 
 def expect_text(declared: Declared, head: bytes | None = None) -> None:
-    """Refuse what is no text: by what the server says, and, once there is a `head` of it, by its first bytes. The words
-    are ours, whatever the server called it. Raises NotFetchable."""
+    """Refuse non-text, by the headers or, given a `head`, by its first bytes. Raises NotFetchable in our own words."""
     if head is None:
-        named = _NAMED.get(declared.type) or next(
+        kind = _KNOWN_TYPES.get(declared.type) or next(
             (name for beginning, name in _FAMILIES.items() if declared.type.startswith(beginning)), ""
         )
-        if named and not declared.is_text:
-            raise _no_text(named, declared.size)
+        if kind and not declared.is_text:
+            raise _not_text(kind, declared.size)
         return
-    named = next((name for beginning, name in _BEGINNINGS if head.startswith(beginning)), "")
+    kind = next((name for beginning, name in _MAGIC_BYTES if head.startswith(beginning)), "")
     if head[:4] == b"RIFF" and head[8:12] in (b"WEBP", b"WAVE", b"AVI "):
-        named = "an image, a sound or a film"
-    if not named and head[4:8] == b"ftyp":
-        named = "a film or an image"
-    if named or _is_binary(head, declared.charset):
-        raise _no_text(named or "a file that is no text", declared.size)
+        kind = "an image, a sound or a film"
+    if not kind and head[4:8] == b"ftyp":
+        kind = "a film or an image"
+    if kind or _is_binary(head, declared.charset):
+        raise _not_text(kind or "a file that is not text", declared.size)
 
 
 def type_of(declared: Declared, body: bytes) -> str:
-    """The media type to read it as."""
+    """Return the media type to parse it as."""
     if declared.is_text:
         return declared.type
     return "text/html" if _HTML.match(body[:_META_WITHIN]) else "text/plain"
 
 
-def text_of(got: Got) -> str:
-    """The text of a body: in the charset of its byte-order mark, its header, or its own first lines; else in UTF-8.
-    Bytes that are none in it become U+FFFD."""
-    charset = _bom(got.body) or _known(got.charset)
+def text_of(got: Downloaded) -> str:
+    """Decode a body by its byte-order mark, header or first lines, else as UTF-8. Invalid bytes become U+FFFD."""
+    charset = _bom(got.body) or _codec_of(got.charset)
     if not charset and (found := _META.search(got.body[:_META_WITHIN])):
-        charset = _known(found[1].decode("ascii"))
+        charset = _codec_of(found[1].decode("ascii"))
         if charset.startswith(("utf-16", "utf-32")):
-            charset = "utf-8"  # it could not have been read in one of these (HTML, 13.2.3.2)
+            charset = "utf-8"  # else this line could not have been read (HTML, 13.2.3.2)
     decoder = codecs.getincrementaldecoder(charset or "utf-8")("replace")
-    # What was cut within a character has no half of one at its end.
+    # Drop half a character at the end of a cut body.
     return decoder.decode(got.body, final=not got.cut).removeprefix("\ufeff")
 
 
-def cleaned(text: str) -> str:
-    """A text that is no HTML, without what nobody sees."""
-    return without_hidden(text)
-
-
 def links_in(text: str) -> tuple[str, ...]:
-    """The addresses that are written out in a text."""
+    """Return the addresses that are written out in a text."""
     found: dict[str, None] = {}
     for match in _ADDRESS.finditer(text[:MAX_TEXT]):
         written = match[0].rstrip(".,;:!?*_)")
@@ -195,17 +168,17 @@ def links_in(text: str) -> tuple[str, ...]:
     return tuple(found)
 
 
-def _no_text(named: str, size: int) -> OzzieError:
+def _not_text(kind: str, size: int) -> OzzieError:
     known = f" of {byte_count(size)}" if size >= 0 else ""
     return web_error(
         "web.type",
-        f"What stands there is {named}{known}. Only text can be fetched: pages, Markdown, JSON, CSV and the like.",
+        f"The content is {kind}{known}. Only text can be fetched: pages, Markdown, JSON, CSV and the like.",
         "Look for a page with the same content, or ask the user for the file.",
     )
 
 
 def _is_binary(head: bytes, charset: str) -> bool:
-    if _bom(head) or _known(charset).startswith(("utf-16", "utf-32")):
+    if _bom(head) or _codec_of(charset).startswith(("utf-16", "utf-32")):
         return False
     if b"\0" in head:
         return True
@@ -216,12 +189,12 @@ def _bom(body: bytes) -> str:
     return next((charset for mark, charset in _BOMS if body.startswith(mark)), "")
 
 
-def _known(name: str) -> str:
-    """Python's name of a charset of the web; "" for any other."""
+def _codec_of(name: str) -> str:
+    """Return Python's name of a web charset, or "" for any other."""
     try:
         found = codecs.lookup(name.lower().removeprefix("x-")).name if name else ""
     except (LookupError, ValueError):
         return ""
     if found in _LATIN:
-        return "cp1252"  # which is what is meant by both (WHATWG Encoding, 4.2)
+        return "cp1252"  # the meaning of both on the web (WHATWG Encoding, 4.2)
     return found if _CHARSETS.fullmatch(found) else ""

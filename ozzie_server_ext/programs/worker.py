@@ -11,7 +11,7 @@ from pathlib import Path
 from ozzie_server_ext.programs.broken import can_not_be_loaded
 
 if __name__ == "__main__":
-    # To load takes a second, and in it an interrupt has nothing to put in order: it ends the program without a word.
+    # While modules load, an interrupt has nothing to clean up: end the program silently.
     signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 try:
@@ -31,7 +31,7 @@ try:
     from ozzie_server_ext.vault.scope import ProjectReader
     from ozzie_server_ext.vault.terminal import ask_passphrase
     from ozzie_server_ext.vault.vault import Vault
-except Exception as error:  # packages of other versions than ours raise whatever they like
+except Exception as error:  # packages of other versions raise all kinds
     sys.exit(can_not_be_loaded("ozzie worker", error))
 
 INTERRUPTED = 130
@@ -41,24 +41,22 @@ def main(argv: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(
         prog="ozzie worker", description="Serve a model to other programs, in the worker protocol, at a Unix socket."
     )
-    parser.add_argument(
-        "--socket", type=_path, default=Path(DEFAULT_SOCKET), metavar="PATH", help=f"default: {DEFAULT_SOCKET}"
-    )
+    parser.add_argument("--socket", default=DEFAULT_SOCKET, metavar="PATH", help=f"default: {DEFAULT_SOCKET}")
     parser.add_argument("--model", default="", metavar="NAME", help="default: models.default of the configuration")
     options = parser.parse_args(argv)
     status = 0
-    # From here on a person may be asked for a passphrase: an interrupt has to give back the terminal as it was.
+    # From here on a passphrase may be prompted for: an interrupt has to restore the terminal.
     signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
         config = _configuration()
-        # As the environment is now: most of it is dropped below.
+        # Copy the environment: most of it is dropped below.
         vault = Vault(find_home().secrets, partial(key_folder, dict(os.environ)), SystemClock())
         secrets = VaultSecrets(vault, ProjectReader.at(Path.cwd()))
         registry = ModelRegistry(config.settings.models, config.env, secrets)
         _open(vault, registry, options.model)
         choice = _choice(registry, options.model)
         _keep_environment()
-        asyncio.run(_serve(config, registry, choice, options.socket))
+        asyncio.run(_serve(config, registry, choice, Path(os.path.expanduser(options.socket)).absolute()))
     except OzzieError as error:
         sys.stderr.write("\n".join(part for part in (str(error), error.hint) if part) + "\n")
         status = 1
@@ -66,12 +64,12 @@ def main(argv: list[str] | None = None) -> None:
         status = INTERRUPTED
     sys.stdout.flush()
     sys.stderr.flush()
-    # litellm keeps threads and exit handlers that would hold the process up for seconds; nothing of theirs is wanted.
+    # litellm's threads and exit handlers would delay the exit by seconds, and do nothing we need.
     os._exit(status)
 
 
 def _configuration() -> Config:
-    """The settings as they are now. Raises OzzieError."""
+    """Load the settings. Raises OzzieError."""
     try:
         return load(find_home(), project=Path.cwd())
     except RuntimeError:
@@ -79,15 +77,11 @@ def _configuration() -> Config:
             "This account has no home folder.", hint="Set HOME, or OZZIE_PATH.", code="home.none"
         ) from None
     except FileNotFoundError:
-        raise Unavailable("This folder is gone.", hint="Change into another one.", code="folder.gone") from None
-
-
-def _path(text: str) -> Path:
-    return Path(os.path.expanduser(text)).absolute()
+        raise Unavailable("This folder no longer exists.", hint="Change to another one.", code="folder.gone") from None
 
 
 def _open(vault: Vault, registry: ModelRegistry, name: str) -> None:
-    """Open the vault where the model's key lies in it: a person may be asked now, and nobody later.
+    """Open the vault if the model's key is in it: a person can be prompted now, but not later.
 
     Raises OzzieError.
     """
@@ -100,7 +94,7 @@ def _open(vault: Vault, registry: ModelRegistry, name: str) -> None:
 
 
 def _choice(registry: ModelRegistry, name: str) -> ModelChoice:
-    """What answers. Raises UnknownModel, Unavailable, InputError."""
+    """Return the model to serve. Raises UnknownModel, Unavailable, InputError."""
     choice = registry.resolve(name)
     if choice.driver == WORKER:
         raise InputError(
@@ -112,7 +106,7 @@ def _choice(registry: ModelRegistry, name: str) -> ModelChoice:
 
 
 def _keep_environment() -> None:
-    """Of the environment only what the model worker would see: litellm looks for keys in it, and would send them."""
+    """Keep only the model worker's variables: litellm would find keys in the others, and send them."""
     kept = child_environment(os.environ)
     os.environ.clear()
     os.environ.update(kept)
@@ -132,16 +126,16 @@ async def _serve(config: Config, registry: ModelRegistry, choice: ModelChoice, p
     )
     with listening(path) as end:
         accepting = await asyncio.start_unix_server(server.accept, sock=end)
-        sys.stdout.write(f"{_named(choice)} answers at {path}. Stop with Ctrl-C.\n")
+        sys.stdout.write(f"{_name_of(choice)} answers at {path}. Stop with Ctrl-C.\n")
         sys.stdout.flush()
         await stopped.wait()
         accepting.close()
         await server.stop()
 
 
-def _named(choice: ModelChoice) -> str:
+def _name_of(choice: ModelChoice) -> str:
     if choice.driver == OFFLINE.driver:
-        return "The offline script, which is no language model,"
+        return "The offline script, which is not a language model,"
     return f'"{choice.alias}" ({choice.driver}/{choice.model})'
 
 

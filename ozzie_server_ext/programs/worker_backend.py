@@ -1,4 +1,4 @@
-"""litellm in a process of ours: what it must not do, and how it is loaded without holding anything up."""
+"""litellm in one of our processes: settings that keep it quiet, and loading it without blocking the loop."""
 
 import asyncio
 import logging
@@ -7,10 +7,6 @@ import sys
 import threading
 import time
 import warnings
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from types import ModuleType
 from collections.abc import AsyncGenerator, Awaitable
 from typing import TYPE_CHECKING
 
@@ -23,26 +19,26 @@ if TYPE_CHECKING:
 
 
 def prepare_process() -> None:
-    """Has to come before litellm is loaded."""
-    # Nothing that a library says may reach the log: messages of providers repeat keys and conversations.
+    """Configure the process. Must run before litellm is loaded."""
+    # No library may write to the log: providers' messages repeat keys and conversations.
     logging.disable(logging.CRITICAL)
     warnings.simplefilter("ignore")
     threading.excepthook = lambda args: note(f"A thread failed: {args.exc_type.__name__}.")
     os.environ["LITELLM_LOCAL_MODEL_COST_MAP"] = "True"
     # In its development mode litellm loads a .env file from the folders above it.
     os.environ["LITELLM_MODE"] = "PRODUCTION"
-    # It breaks an answer off after 100 equal pieces; a line of a table has as many. The turn bounds an answer's length.
+    # litellm cuts an answer after 100 equal pieces, as in a table row; the turn bounds answers itself.
     os.environ["REPEATED_STREAMING_CHUNK_LIMIT"] = str(sys.maxsize)
 
 
 async def load_backend() -> "ModuleType":
-    """The module `worker_litellm`, warmed up. It is loaded in a thread, so that the loop goes on; that takes seconds.
+    """Return the module `worker_litellm`, warmed up. Loading takes seconds, so it runs in a thread.
 
     Raises ImportError.
     """
     loop = asyncio.get_running_loop()
     loaded: asyncio.Future[ModuleType] = loop.create_future()
-    # A daemon: the process may have to end while it still loads.
+    # A daemon: the process may have to end while this still loads.
     threading.Thread(target=_load, args=(loop, loaded), name="loading", daemon=True).start()
     backend = await loaded
     await backend.warm_up()
@@ -50,7 +46,7 @@ async def load_backend() -> "ModuleType":
 
 
 def note(line: str) -> None:
-    """One line for the process's own log."""
+    """Write one line to the process's log."""
     sys.stderr.write(f"{time.strftime('%Y-%m-%dT%H:%M:%SZ', time.gmtime())} {line}\n")
     sys.stderr.flush()
 
@@ -62,7 +58,7 @@ def _load(loop: asyncio.AbstractEventLoop, loaded: "asyncio.Future[ModuleType]")
         worker_litellm.prepare()
     except ImportError as error:
         loop.call_soon_threadsafe(loaded.set_exception, error)
-    except Exception as error:  # of another version than ours, it may lack what is needed of it
+    except Exception as error:  # another version of litellm may lack what we need
         failed = ImportError(f"litellm can't be used ({type(error).__name__})")
         loop.call_soon_threadsafe(loaded.set_exception, failed)
     else:
@@ -70,11 +66,11 @@ def _load(loop: asyncio.AbstractEventLoop, loaded: "asyncio.Future[ModuleType]")
 
 
 MAX_WAITING = 256
-"""Pieces of an answer that nobody has read yet; above it the provider waits."""
+"""Unread pieces of an answer; above this number, reading from the provider stops."""
 
 
 class LitellmDriver:
-    """`backend` gives `worker_litellm` once it is loaded; calls wait for it."""
+    """Calls models through litellm in this process. `backend` resolves to `worker_litellm`; calls wait for it."""
 
     def __init__(self, backend: "Awaitable[ModuleType]", access: AccessOf) -> None:
         self._backend = asyncio.ensure_future(backend)
@@ -95,7 +91,7 @@ class LitellmDriver:
         room = asyncio.Event()
         room.set()
 
-        def take(text: str) -> None:
+        def on_text(text: str) -> None:
             waiting.put_nowait(TextDelta(text))
             if waiting.qsize() >= MAX_WAITING:
                 room.clear()
@@ -104,7 +100,7 @@ class LitellmDriver:
         answer = backend.Answer(
             command_of(request, request.call_id, access),
             provider,
-            on_text=take,
+            on_text=on_text,
             on_reasoning=lambda: waiting.put_nowait(Reasoning()),
         )
         running = asyncio.ensure_future(answer.run(writable=room))
@@ -121,7 +117,7 @@ class LitellmDriver:
                 yield event
             try:
                 stop = running.result()
-            except Exception as error:  # litellm raises whatever it likes; `error_event` knows what it means
+            except Exception as error:  # litellm raises many kinds; `error_event` sorts them out
                 failed = backend.error_event(error, provider, begun=answer.begun)
                 raise failure_of(failed, request, access, streamed=bool(text)) from error
             yield finished_of(stop, access, "".join(text), ttft_ms)

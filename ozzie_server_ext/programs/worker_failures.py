@@ -1,4 +1,4 @@
-"""What went wrong at the provider, in our codes. The provider's own words are bounded, and no key is in them."""
+"""Provider failures as our error codes. Providers' messages are bounded, and keys are removed from them."""
 
 import ast
 import base64
@@ -29,8 +29,7 @@ _UNEXPECTED = "Got unexpected response from Ollama: "
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """`status` is 0 where the provider had begun to stream. `body` is what it sent, an empty object where that is no
-    object of JSON."""
+    """An error response: `status` is 0 once streaming has begun, `body` is empty unless it is a JSON object."""
 
     status: int = 0
     headers: Mapping[str, str] = field(default_factory=dict[str, str])
@@ -38,7 +37,7 @@ class Refusal:
 
     @property
     def message(self) -> str:
-        """The provider's own sentence; empty where there is none."""
+        """The provider's own message, or ""."""
         error = self.body.get("error", self.body)
         if isinstance(error, str):
             return error
@@ -47,7 +46,7 @@ class Refusal:
 
     @property
     def reasons(self) -> frozenset[str]:
-        """The names that the provider gives the error by: `code`, `type` and `status`, and Google's own `reason`."""
+        """The provider's names for the error: `code`, `type`, `status`, and Google's `reason`."""
         error = self.body.get("error")
         if not isinstance(error, Mapping):
             return frozenset()
@@ -57,7 +56,7 @@ class Refusal:
 
     @property
     def retry_after_s(self) -> float | None:
-        """How long to wait: from the header, or from the body, where Google puts it (`RetryInfo`)."""
+        """Seconds to wait, from the header, or from Google's `RetryInfo` in the body."""
         try:
             return _bounded(float(self.headers.get("retry-after", "")))
         except ValueError:  # absent, or a date, which providers do not send in practice
@@ -70,11 +69,11 @@ class Refusal:
 
 
 def refusal_in(causes: Iterable[BaseException]) -> Refusal:
-    """The refusal that `causes`, from the outermost on, go back to."""
+    """Find the error response behind `causes`, which are listed from the outermost on."""
     found = Refusal()
     for cause in causes:
         if isinstance(cause, httpx.HTTPStatusError):
-            # The innermost counts: those around it are litellm's, with other words and sometimes another status.
+            # The innermost counts: litellm's own around it have other texts and sometimes another status.
             found = Refusal(cause.response.status_code, cause.response.headers, _body(cause.response))
         elif _UNEXPECTED in str(cause) and not found.status:
             found = Refusal(body=_literal(str(cause).partition(_UNEXPECTED)[2]))
@@ -92,7 +91,7 @@ def _body(response: httpx.Response) -> Mapping[str, Any]:
 
 
 def _literal(text: str) -> Mapping[str, Any]:
-    """litellm takes Ollama's `{"error": …}` within a stream for a broken answer, and quotes it as Python prints it."""
+    """Parse Ollama's `{"error": …}` within a stream, which litellm quotes as Python prints it."""
     try:
         found: Any = ast.literal_eval(text)
     except (ValueError, SyntaxError, MemoryError, RecursionError):
@@ -111,8 +110,7 @@ def _bounded(seconds: float) -> float:
 
 MAX_DETAIL_CHARS = 600
 PIECE = 8
-"""So many characters of a secret in a row are part of it; fewer, such as the last four by which providers name a key,
-are not."""
+"""A run of this many characters of a secret is masked; shorter ones, such as the last four of a key, are not."""
 
 _MAX_READ_CHARS = 1 << 14
 _MASK = "[key]"
@@ -120,7 +118,7 @@ _KEY_LIKE = re.compile(r"\b(?:sk-|pk-|AIza|gsk_|xai-)[\w-]{6,}|(?<=Bearer )[^\s,
 
 
 def redacted(text: str, provider: Provider) -> str:
-    """`text` without the provider's secrets and header values, and without what looks like a key; bounded."""
+    """Return `text`, bounded, without the provider's secrets, header values, and anything like a key."""
     text = text[:_MAX_READ_CHARS]
     secrets = [provider.api_key, *provider.headers.values(), unquote(urlsplit(provider.base_url).password or "")]
     if provider.oauth2 is not None:
@@ -130,29 +128,29 @@ def redacted(text: str, provider: Provider) -> str:
 
 
 def _spellings(secret: str) -> Iterator[str]:
-    if len(secret) < 4:  # it would be found in ordinary words
+    if len(secret) < 4:  # would match ordinary words
         return
     yield secret
     raw = secret.encode("utf-8", "surrogatepass")
-    further = [quote(raw, safe=""), quote_plus(raw), json.dumps(secret)[1:-1], html.escape(secret), raw.hex()]
-    # Three ways to cut it, by what stands before; the ends depend on the neighbours.
+    encoded = [quote(raw, safe=""), quote_plus(raw), json.dumps(secret)[1:-1], html.escape(secret), raw.hex()]
+    # Base64 has three alignments, by what stands before; the ends depend on the neighbours.
     coded = [base64.b64encode(b"\0" * shift + raw)[4:-4].decode() for shift in range(3)]
-    further += [*coded, *(text.replace("+", "-").replace("/", "_") for text in coded)]
-    yield from (text for text in further if len(text) >= PIECE)
+    encoded += [*coded, *(text.replace("+", "-").replace("/", "_") for text in coded)]
+    yield from (text for text in encoded if len(text) >= PIECE)
 
 
 def _masked(text: str, secrets: list[str]) -> str:
-    """`text` with a mask over every run of characters that stands in a secret too."""
+    """Mask every run of characters of `text` that is also in a secret."""
     pieces = {secret[start : start + PIECE] for secret in secrets for start in range(max(1, len(secret) - PIECE + 1))}
     hidden = bytearray(len(text))
     for length in {len(piece) for piece in pieces}:
         for start in range(len(text) - length + 1):
             if text[start : start + length] in pieces:
                 hidden[start : start + length] = b"\1" * length
-    return "".join(_shown(text, hidden))
+    return "".join(_with_masks(text, hidden))
 
 
-def _shown(text: str, hidden: bytearray) -> Iterator[str]:
+def _with_masks(text: str, hidden: bytearray) -> Iterator[str]:
     for run in re.finditer(rb"\x00+|\x01+", bytes(hidden)):
         yield _MASK if hidden[run.start()] else text[run.start() : run.end()]
 
@@ -179,43 +177,43 @@ _BY_REASON: dict[str, ModelErrorCode] = {
     "insufficient_quota": "provider.quota",
     "overloaded_error": "provider.rate_limited",
 }
-_BY_WORDS: tuple[tuple[str, ModelErrorCode], ...] = (
+_BY_MESSAGE: tuple[tuple[str, ModelErrorCode], ...] = (
     ("credit balance is too low", "provider.quota"),
     ("exceeds the context length", "provider.context_length"),
     ("overloaded", "provider.rate_limited"),
 )
-"""What the message alone tells: some providers say no more, and of an error in a stream litellm keeps no more."""
+"""Codes by the message alone: some providers say no more, and litellm keeps no more of an error within a stream."""
 
 
 class Broken(Exception):
-    """The stream ended in good order without saying that the answer is whole."""
+    """The stream ended normally without marking the answer as complete."""
 
 
 class Garbage(Exception):
-    """What came is no answer in the provider's format."""
+    """The response is not an answer in the provider's format."""
 
 
 def error_event(error: BaseException, provider: Provider, *, begun: bool) -> Error:
-    """`error` as the event that ends the call. `begun`: whether any part of the answer had come."""
+    """Return the event that ends the call. `begun`: part of the answer had come."""
     causes = list(_causes(error))
     refusal = refusal_in(causes)
-    words = refusal.message or _words(causes[0])
+    text = refusal.message or _innermost_text(causes[0])
     return Error(
-        code=_code(causes, refusal, words, begun=begun),
+        code=_code(causes, refusal, text, begun=begun),
         message=type(causes[0]).__name__,
-        detail=redacted(words, provider),
+        detail=redacted(text, provider),
         after_s=refusal.retry_after_s,
         begun=begun,
     )
 
 
-def _words(error: BaseException) -> str:
-    """The provider's own words, out of the layers that litellm puts around them."""
+def _innermost_text(error: BaseException) -> str:
+    """Return the provider's own message, without litellm's layers around it."""
     return _WRAPPING.sub("", str(error)).partition(" Original exception:")[0]
 
 
 def _causes(error: BaseException) -> Iterator[BaseException]:
-    """`error` and what it was made from; litellm wraps what it got two or three times over."""
+    """Yield `error` and its causes; litellm wraps an error two or three times."""
     found: BaseException | None = error
     for _ in range(12):
         if found is None:
@@ -224,7 +222,7 @@ def _causes(error: BaseException) -> Iterator[BaseException]:
         found = getattr(found, "original_exception", None) or found.__cause__ or found.__context__
 
 
-def _code(causes: list[BaseException], refusal: Refusal, words: str, *, begun: bool) -> ModelErrorCode:
+def _code(causes: list[BaseException], refusal: Refusal, text: str, *, begun: bool) -> ModelErrorCode:
     def has(*kinds: type[BaseException]) -> bool:
         return any(isinstance(cause, kinds) for cause in causes)
 
@@ -236,8 +234,8 @@ def _code(causes: list[BaseException], refusal: Refusal, words: str, *, begun: b
         return "provider.context_length"
     if has(ContentPolicyViolationError):
         return "provider.content_filter"
-    if (said := _said(refusal, words)) is not None:
-        return said
+    if (code := _code_by_message(refusal, text)) is not None:
+        return code
     if has(Garbage, json.JSONDecodeError):
         return "provider.garbage"
     if has(TimeoutError, openai.APITimeoutError, httpx.TimeoutException) and not has(httpx.ConnectError):
@@ -248,7 +246,7 @@ def _code(causes: list[BaseException], refusal: Refusal, words: str, *, begun: b
         return _unreachable(causes)
     status = refusal.status or next((code for cause in reversed(causes) if (code := _status(cause))), None)
     if refusal.body and not refusal.status:
-        # An answer of Ollama's that is none: an error of its own within the stream, or something else altogether.
+        # From Ollama: its own error within the stream, or no answer at all.
         return "provider.server" if "error" in refusal.body else "provider.garbage"
     if status is not None and status < 500:
         return _BY_STATUS.get(status, "provider.bad_request")
@@ -257,17 +255,16 @@ def _code(causes: list[BaseException], refusal: Refusal, words: str, *, begun: b
     return _BY_STATUS.get(status or 500, "provider.server")
 
 
-def _said(refusal: Refusal, words: str) -> ModelErrorCode | None:
-    """What the provider says beyond its status."""
+def _code_by_message(refusal: Refusal, text: str) -> ModelErrorCode | None:
+    """Return the code that the error's names or message imply, if any."""
     for reason in refusal.reasons:
         if reason in _BY_REASON:
             return _BY_REASON[reason]
-    low = words.lower()
-    return next((code for phrase, code in _BY_WORDS if phrase in low), None)
+    return next((code for phrase, code in _BY_MESSAGE if phrase in text.lower()), None)
 
 
 def _unreachable(causes: list[BaseException]) -> ModelErrorCode:
-    """Why no connection came about, as far as a person can do different things about it."""
+    """Return why no connection was made, as far as it changes what a person can do."""
     for cause in causes:
         if isinstance(cause, socket.gaierror):
             return "provider.unknown_host"

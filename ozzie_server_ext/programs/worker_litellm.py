@@ -1,6 +1,6 @@
-"""One call through litellm: text as it comes, then what the whole answer was and what it cost.
+"""One call through litellm: text as it comes, then the whole answer with its cost.
 
-Imported in the worker only, and there in a thread: litellm takes some seconds.
+Imported in the worker only, and there in a thread: litellm takes seconds to load.
 """
 
 import asyncio
@@ -31,7 +31,7 @@ _DEFAULT_TAG = ":latest"
 
 
 def facts_of(name: ModelName) -> ModelFacts:
-    """What the table says. What it leaves out is unknown: it names the abilities of most models, and lacks of few."""
+    """Return the facts in litellm's table. Missing entries are unknown: the table lists few absences."""
     entry = entry_of(name)
     if entry is None:
         return ModelFacts()
@@ -49,7 +49,7 @@ def facts_of(name: ModelName) -> ModelFacts:
 
 
 def entry_of(name: ModelName) -> Mapping[str, Any] | None:
-    """The table's entry of the driver's own model. The same name at another provider is another model."""
+    """Return the table's entry for the driver's own model. The same name at another provider is another model."""
     model = name.model
     if name.driver == "ollama":
         model = model.removesuffix(_DEFAULT_TAG)
@@ -69,10 +69,10 @@ def _ability(value: Any) -> bool | None:
 
 
 def _price(value: Any) -> int | None:
-    """USD for a token, as the table has it, in 1e-9 USD for a million."""
+    """Convert the table's USD per token to 1e-9 USD per million tokens."""
     if type(value) not in (int, float) or value < 0:
         return None
-    # By its shortest decimal form: the binary fraction of 1.5e-7 is not what anybody wrote into the table.
+    # By its shortest decimal form: the binary fraction of 1.5e-7 differs from what the table's author wrote.
     return round(Decimal(str(value)) * PRICED_TOKENS * NANO_USD_PER_USD)
 
 
@@ -83,7 +83,7 @@ _PREFIX = {
     "vllm": "hosted_vllm",
     "litellm": "litellm_proxy",
 }
-"""Where our driver's name is not litellm's own; anthropic, gemini, deepseek and others are passed on as they are."""
+"""Our drivers whose names differ from litellm's; others, such as anthropic, gemini and deepseek, stay as they are."""
 
 _NO_KEY = "none"
 _MAY_BE_KEYLESS = frozenset({"openai", "openai-compatible", "litellm"})
@@ -98,30 +98,29 @@ def litellm_model(driver: str, model: str) -> str:
 def completion_arguments(
     request: JsonObject, provider: Provider, *, timeout_s: float, pictures: Mapping[str, str] | None = None
 ) -> dict[str, Any]:
-    """Keyword arguments of `litellm.acompletion` for `request`, which has the shape of `ModelRequest.to_json`.
-    `pictures`: their content in base64, by reference."""
+    """Return the keyword arguments of `litellm.acompletion` for `request`, in the form of `ModelRequest.to_json`.
+    `pictures`: base64 content by reference."""
     shown = pictures or {}
     arguments: dict[str, Any] = {
         "model": litellm_model(provider.driver, str(request.get("model", ""))),
         "messages": [_message(message, shown) for message in objects(request.get("messages"))],
         "stream": True,
         "stream_options": {"include_usage": True},
-        # Whoever asks decides on trying again: it alone knows whether text has been shown and what it may cost.
+        # The caller decides on retries: it alone knows whether text has been shown and what a call may cost.
         "num_retries": 0,
         "max_retries": 0,
         "timeout": timeout_s,
     }
     if tools := objects(request.get("tools")):
         arguments["tools"] = [{"type": "function", "function": tool} for tool in tools]
-        # Tools are ours to run. Without this litellm looks for its own MCP gateway first, and fails where the package
-        # mcp is not installed.
+        # We run tools ourselves. Otherwise litellm looks for its MCP gateway, and fails without the package mcp.
         arguments["_skip_mcp_handler"] = True
     if isinstance(schema := request.get("schema"), dict):
-        named: dict[str, Any] = {"name": "answer", "schema": schema}
+        json_schema: dict[str, Any] = {"name": "answer", "schema": schema}
         if provider.driver == "openai":
-            # What it can't hold to without exception it refuses as strict, and else follows as well as the model can.
-            named["strict"] = enforcement(schema) == "closed"
-        arguments["response_format"] = {"type": "json_schema", "json_schema": named}
+            # OpenAI refuses schemas as strict that it can't guarantee; otherwise it follows as well as the model can.
+            json_schema["strict"] = enforcement(schema) == "closed"
+        arguments["response_format"] = {"type": "json_schema", "json_schema": json_schema}
     if request.get("max_tokens") is not None:
         arguments["max_tokens"] = request["max_tokens"]
     if provider.base_url:
@@ -131,14 +130,14 @@ def completion_arguments(
     if provider.api_key:
         arguments["api_key"] = provider.api_key
     elif provider.base_url and provider.driver in _MAY_BE_KEYLESS:
-        # The client insists on a key, a local server on none: it gets one that says so.
+        # The client requires a key, a local server needs none: send a placeholder.
         arguments["api_key"] = _NO_KEY
     return arguments
 
 
 def _message(message: JsonObject, shown: Mapping[str, str]) -> dict[str, Any]:
-    """A message as every provider takes it. What a model made up (names, ids and arguments of its tool calls) is
-    recorded as it came; sent back like that, it would make a strict provider refuse the session from then on."""
+    """Return a message that every provider accepts. Names, ids and arguments that a model made up are recorded as they
+    came; sent back unchanged, they would make a strict provider refuse the session from then on."""
     found: dict[str, Any] = {"role": message["role"], "content": message["content"]}
     if pictures := objects(message.get("pictures")):
         found["content"] = list(_parts(str(message["content"]), pictures, shown))
@@ -163,8 +162,8 @@ def _message(message: JsonObject, shown: Mapping[str, str]) -> dict[str, Any]:
 
 
 def _parts(text: str, pictures: Sequence[JsonObject], shown: Mapping[str, str]) -> Iterator[dict[str, Any]]:
-    """The text, then each picture behind its number and name, so that a model can tell which is which: also where the
-    texts are joined and the pictures stand apart, as Ollama has them."""
+    """Yield the text, then each picture after its number and name, so that a model can tell them apart even if texts
+    are joined and pictures sent separately, as with Ollama."""
     yield {"type": "text", "text": text}
     for number, picture in enumerate(pictures, start=1):
         yield {"type": "text", "text": f"\n\nPicture {number}, {picture['path']}:"}
@@ -177,7 +176,7 @@ def _sendable_name(name: str) -> str:
 
 
 def _sendable_id(call_id: str) -> str:
-    """The same for the same id, always: a call and its result must match, in this request and in later ones."""
+    """Return a valid id, always the same for the same input: a call and its result must match."""
     if _ID.fullmatch(call_id):
         return call_id
     return f"call_{hashlib.sha256(call_id.encode()).hexdigest()[:32]}"
@@ -203,22 +202,22 @@ _FINISH: dict[str, Finish] = {
     "content_filter": "content_filter",
 }
 _OWN_IDS = frozenset({"anthropic", "ollama"})
-"""Drivers whose answers litellm gives an id of its own making, which nobody at the provider could look up."""
+"""Drivers for whose answers litellm makes up an id, which nobody at the provider could look up."""
 
 
 def prepare() -> None:
-    """Silences litellm: no message logging, no hints on standard output."""
+    """Silence litellm: no message logging, no hints on standard output."""
     litellm.suppress_debug_info = True
     litellm.turn_off_message_logging = True
-    # httpx closes the connection of an aborted call at once and honours the proxy settings of the environment.
+    # httpx closes the connection of an aborted call at once, and respects the environment's proxy settings.
     litellm.disable_aiohttp_transport = True
-    _see_how_gemini_ends()
-    _ask_ollama_for_answers_only()
+    _keep_gemini_finish_reason()
+    _skip_ollama_model_info()
 
 
-def _ask_ollama_for_answers_only() -> None:
-    """litellm asks an Ollama for a model's context length and price several times a call: on the loop, so that all
-    streams wait for it, and partly at the usual address instead of the one that was configured."""
+def _skip_ollama_model_info() -> None:
+    """litellm asks Ollama for a model's context length and price several times a call: on the loop, where all streams
+    wait for it, and partly at the default address instead of the configured one."""
 
     def known(self: Any, model: str, api_base: str | None = None, api_key: str | None = None) -> dict[str, Any]:
         free = {"input_cost_per_token": 0.0, "output_cost_per_token": 0.0, "supports_function_calling": True}
@@ -228,9 +227,9 @@ def _ask_ollama_for_answers_only() -> None:
     OllamaModelInfo.get_runtime_model_info = known
 
 
-def _see_how_gemini_ends() -> None:
-    """litellm gives every piece of Gemini's answer the reason "stop", so an answer that was cut off would pass for a
-    whole one. Here only the reason that Gemini gave counts; `_stop` does the rest."""
+def _keep_gemini_finish_reason() -> None:
+    """litellm gives every piece of Gemini's answer the reason "stop", so a cut answer would pass for a whole one. Keep
+    only the reason that Gemini gave; `_stop` does the rest."""
     reason_of = VertexGeminiConfig._check_finish_reason
 
     def given(message: Any, reason: str | None) -> Any:
@@ -240,7 +239,7 @@ def _see_how_gemini_ends() -> None:
 
 
 async def warm_up() -> None:
-    """Pays for what litellm and its client load at the first call (1.3 s), so that no cell has to."""
+    """Load now what litellm and its client would load at the first call (1.3 s)."""
     arguments = completion_arguments(
         {
             "model": "warm-up",
@@ -254,9 +253,9 @@ async def warm_up() -> None:
     async for _ in stream:
         pass
     try:
-        # The discard port answers no one: this builds the client and its TLS context.
+        # Nothing answers on the discard port: this only builds the client and its TLS context.
         await litellm.acompletion(**arguments)
-    except Exception:  # whatever litellm makes of the refusal
+    except Exception:  # litellm's version of the refused connection
         return
 
 
@@ -268,8 +267,8 @@ class _Use:
 
 
 class Answer:
-    """One answer being read. `run` may be cancelled: the connection to the provider is closed then. `on_reasoning` is
-    told once, when the model begins to reason before it answers."""
+    """An answer being read. `run` may be cancelled, which closes the connection to the provider. `on_reasoning` is
+    called once, when the model begins to reason before it answers."""
 
     def __init__(
         self,
@@ -296,9 +295,9 @@ class Answer:
         self._first_at: float | None = None
 
     async def run(self, *, writable: asyncio.Event) -> Stop:
-        """Reads the answer to its end. While `writable` is not set it does not read on, and the provider waits.
+        """Read the answer to its end. While `writable` is not set, stop reading, so that the provider waits.
 
-        Raises TimeoutError, Broken, Garbage, and what litellm raises.
+        Raises TimeoutError, Broken, Garbage, and litellm's errors.
         """
         loop, command = asyncio.get_running_loop(), self._command
         started = time.perf_counter()
@@ -334,10 +333,10 @@ class Answer:
             if reasoning := getattr(delta, "reasoning_content", None):
                 self._take_reasoning(reasoning)
             if delta.content:
-                self._mark()
+                self._mark_begun()
                 self._on_text(delta.content)
             for piece in delta.tool_calls or ():
-                self._mark()
+                self._mark_begun()
                 self._take_use(piece)
 
     def _take_reasoning(self, text: str) -> None:
@@ -349,7 +348,7 @@ class Answer:
 
     def _take_use(self, piece: Any) -> None:
         use = self._use_at.get(piece.index or 0)
-        # Some compatible servers give every call the index 0; then a new id is what begins the next one.
+        # Some compatible servers give every call the index 0; then a new id marks the next one.
         if use is None or (piece.id and use.id and piece.id != use.id):
             use = self._use_at[piece.index or 0] = _Use()
             self._uses.append(use)
@@ -358,18 +357,18 @@ class Answer:
         if piece.function.arguments:
             use.arguments.append(piece.function.arguments)
 
-    def _mark(self) -> None:
+    def _mark_begun(self) -> None:
         self.begun = True
         self._first_at = self._first_at or time.perf_counter()
 
     def _stop(self, started: float) -> Stop:
-        # litellm makes up a "stop" where a stream ends without one; these two hold what really came.
-        told_usage = any(getattr(chunk, "usage", None) for chunk in self._raw.chunks)
+        # litellm makes up a "stop" for a stream without one; these two attributes hold what really came.
+        has_usage = any(getattr(chunk, "usage", None) for chunk in self._raw.chunks)
         if self._raw.received_finish_reason is None and self._raw.intermittent_finish_reason is None:
             # Anthropic begins with usage, before any text.
-            if self.begun or told_usage:
+            if self.begun or has_usage:
                 raise Broken("The stream ended before the answer did.")
-            raise Garbage("There is no answer in what came.")
+            raise Garbage("The response contains no answer.")
         finish = _FINISH.get(self._finish or "", "stop")
         usage = _usage(self._usage)
         provider: JsonObject = {"model": repair_text(self._model)}
@@ -377,8 +376,8 @@ class Answer:
             provider["id"] = repair_text(self._id)
         if self._first_at is not None:
             provider["ttft_ms"] = round((self._first_at - started) * 1000, 3)
-        if not told_usage:
-            # litellm counted by itself.
+        if not has_usage:
+            # litellm estimated it.
             provider["usage_estimated"] = True
         return Stop(
             # Some providers say "stop" beside tool calls. A "length" stays: the last call's arguments may be cut.
@@ -404,9 +403,9 @@ class Answer:
 
 
 def price(provider: Provider, model: str, usage: Usage) -> int | None:
-    """What `usage` costs in 1e-9 USD by litellm's list; None where the list does not know, never a guess.
+    """Return the cost of `usage` in 1e-9 USD by litellm's list; None if the list lacks the model, never a guess.
 
-    A model behind somebody's own base_url may have any price, whatever its name is.
+    A model behind another base_url may have any price, whatever its name is.
     """
     if not is_own_address(provider.driver, provider.base_url):
         return None

@@ -1,4 +1,4 @@
-"""Serves the NDJSON worker protocol to any number of clients: sessions that keep their history, answers in tokens."""
+"""Serves the NDJSON worker protocol to any number of clients, with sessions that keep their history."""
 
 import asyncio
 import contextlib
@@ -32,52 +32,39 @@ from ozzie_server_ext.planes.identity import is_trusted, peer_uid
 from ozzie_server_ext.programs.worker_backend import note
 from ozzie_server_ext.protocol.codec import InvalidShape, encode
 from ozzie_server_ext.protocol.jsontext import repair_text
-from ozzie_server_ext.protocol.ndjson import (
-    MAX_LINE_TO_WORKER,
-    LineDecoder,
-    LineTooLong,
-    decode_line,
-    encode_line,
-)
-from ozzie_server_ext.protocol.worker import (
-    Abort,
-    CloseSession,
-    CreateSession,
-    Generate,
-    Status,
-    parse_command,
-)
+from ozzie_server_ext.protocol.ndjson import MAX_LINE_TO_WORKER, LineDecoder, LineTooLong, decode_line, encode_line
+from ozzie_server_ext.protocol.worker import Abort, CloseSession, CreateSession, Generate, Status, parse_command
 
 MAX_SESSIONS = 1000
 MAX_CHARS = 4_000_000
-"""How much a session holds; what is older is forgotten."""
+"""Size of a session's history; older messages are dropped."""
 
 
 @dataclass(eq=False, slots=True)
 class WorkerSession:
-    """`system` is what the client gave as instructions; `busy` while an answer is being written."""
+    """A client's conversation. `system` holds its instructions; `busy` while an answer is being written."""
 
     session_id: str
     system: str = ""
     busy: bool = False
-    _said: list[ChatMessage] = field(default_factory=list[ChatMessage])
+    _history: list[ChatMessage] = field(default_factory=list[ChatMessage])
 
     def messages(self, prompt: str, *, most: int) -> tuple[ChatMessage, ...]:
-        """What the model reads: the instructions, at most `most` earlier messages, the prompt."""
+        """Return the model's input: the instructions, at most `most` earlier messages, and the prompt."""
         system = [ChatMessage(role="system", content=self.system)] if self.system else []
-        # Pairs of a question and its answer, so that it begins with a question.
-        earlier = self._said[-(most - most % 2) :] if most > 1 else []
+        # Whole pairs of question and answer, so that it begins with a question.
+        earlier = self._history[-(most - most % 2) :] if most > 1 else []
         return (*system, *earlier, ChatMessage(role="user", content=prompt))
 
     def keep(self, prompt: str, answer: str) -> None:
-        """Remember an answer that came whole; one that did not is as if never asked."""
-        self._said += [ChatMessage(role="user", content=prompt), ChatMessage(role="assistant", content=answer)]
-        while len(self._said) > 2 and sum(len(message.content) for message in self._said) > MAX_CHARS:
-            del self._said[:2]
+        """Add a complete answer; a broken one leaves no trace."""
+        self._history += [ChatMessage(role="user", content=prompt), ChatMessage(role="assistant", content=answer)]
+        while len(self._history) > 2 and sum(len(message.content) for message in self._history) > MAX_CHARS:
+            del self._history[:2]
 
 
 class WorkerSessions:
-    """By their ids, which nobody can guess."""
+    """Sessions by their unguessable ids."""
 
     def __init__(self) -> None:
         self._sessions: OrderedDict[str, WorkerSession] = OrderedDict()
@@ -90,7 +77,7 @@ class WorkerSessions:
         return sum(session.busy for session in self._sessions.values())
 
     def create(self, system: str) -> WorkerSession:
-        """A new one; the one that rested longest goes where there are too many. Raises RetryLater."""
+        """Create a session; if there are too many, drop the one idle for longest. Raises RetryLater."""
         if len(self._sessions) >= MAX_SESSIONS:
             idle = next((name for name, session in self._sessions.items() if not session.busy), None)
             if idle is None:
@@ -101,7 +88,7 @@ class WorkerSessions:
         return session
 
     def get(self, session_id: str) -> WorkerSession:
-        """Raises NotFound."""
+        """Return a session. Raises NotFound."""
         session = self._sessions.get(session_id)
         if session is None:
             raise NotFound(f'There is no session "{session_id[:80]}". Begin one with create_session.')
@@ -109,7 +96,7 @@ class WorkerSessions:
         return session
 
     def begin(self, session_id: str) -> WorkerSession:
-        """The session, to answer in. Raises NotFound, or Conflict while it answers already."""
+        """Return the session, marked busy. Raises NotFound, or Conflict while it is answering."""
         session = self.get(session_id)
         if session.busy:
             raise Conflict(f'The session "{session_id}" is answering already. Wait for its end, or abort it.')
@@ -117,7 +104,7 @@ class WorkerSessions:
         return session
 
     def close(self, session_id: str) -> None:
-        """Raises NotFound."""
+        """Remove a session. Raises NotFound."""
         self.get(session_id)
         del self._sessions[session_id]
 
@@ -129,15 +116,15 @@ _ELSEWHERE = "Name another one: ozzie worker --socket ~/.ozzie/run/worker.sock"
 
 @contextmanager
 def listening(path: Path) -> Iterator[socket.socket]:
-    """A socket at `path` (0600) that accepts connections, removed at the end. Its folder is made (0700) where it is
-    missing. A socket that a dead worker left is taken over.
+    """Listen at a socket at `path` (0600), and remove it at the end. Create a missing folder (0700). Replace the socket
+    of a dead worker.
 
-    Raises Unavailable where the place can't be used, Conflict where somebody answers there.
+    Raises Unavailable if the path can't be used, Conflict if somebody answers there.
     """
     if len(os.fsencode(path)) > MAX_PATH_BYTES:
         raise _unusable(f"The path of the socket is longer than {MAX_PATH_BYTES} bytes.")
     _prepare_folder(path.parent)
-    with _only_one(path.parent):
+    with _exclusive(path.parent):
         _clear(path)
         end = socket.socket(socket.AF_UNIX)
         mask = os.umask(0o177)
@@ -156,7 +143,7 @@ def listening(path: Path) -> Iterator[socket.socket]:
     finally:
         end.close()
         with contextlib.suppress(OSError):
-            # Somebody may have put another one into its place.
+            # Another socket may have taken its place.
             if path.lstat().st_ino == mine:
                 path.unlink()
 
@@ -172,8 +159,8 @@ def _prepare_folder(folder: Path) -> None:
 
 
 @contextmanager
-def _only_one(folder: Path) -> Iterator[None]:
-    """Two workers that start at once must not both find the same dead socket and remove each other's."""
+def _exclusive(folder: Path) -> Iterator[None]:
+    """Lock the folder: two workers that start at once must not both find the dead socket and remove each other's."""
     held = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         fcntl.flock(held, fcntl.LOCK_EX)
@@ -183,13 +170,13 @@ def _only_one(folder: Path) -> Iterator[None]:
 
 
 def _clear(path: Path) -> None:
-    """Remove what a dead worker left at `path`."""
+    """Remove the socket of a dead worker."""
     try:
         mode = path.lstat().st_mode
     except FileNotFoundError:
         return
     if not stat.S_ISSOCK(mode):
-        raise _unusable(f"{path} is there already and is not a socket.")
+        raise _unusable(f"{path} exists already and is not a socket.")
     with contextlib.closing(socket.socket(socket.AF_UNIX)) as probe:
         probe.settimeout(1.0)
         try:
@@ -198,7 +185,7 @@ def _clear(path: Path) -> None:
             if error.errno == errno.ECONNREFUSED:
                 path.unlink()
                 return
-        # Whoever is too busy to take a connection lives too.
+        # A worker too busy to accept is alive too.
         raise Conflict(f"A worker listens at {path} already.", hint=_ELSEWHERE, code="worker.taken")
 
 
@@ -208,13 +195,13 @@ def _unusable(sentence: str) -> Unavailable:
 
 READ_BYTES = 1 << 16
 MAX_TOKEN_CHARS = 100_000
-"""A character takes six bytes at most, so a line of this many stays below what a client may refuse (1 MiB)."""
+"""A character takes six bytes at most, so such a line stays below what a client may refuse (1 MiB)."""
 
 _SERVED = (CreateSession, Generate, Abort, CloseSession, Status)
 
 
 class WorkerServer:
-    """One model for all clients. `trusts` decides by a client's uid, before its first byte is read."""
+    """Serves one model to all clients. `trusts` decides by a client's uid, before its first byte is read."""
 
     def __init__(
         self,
@@ -235,7 +222,7 @@ class WorkerServer:
         self._connections: set[asyncio.Task[None]] = set()
 
     async def accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """Serves one client until it leaves, and ends its answers then."""
+        """Serve one client until it leaves; then end its answers."""
         task = asyncio.current_task()
         assert task is not None
         self._connections.add(task)
@@ -244,14 +231,14 @@ class WorkerServer:
             if self._trusts(peer_uid(writer.get_extra_info("socket"))):
                 with contextlib.suppress(ConnectionError):
                     await self._read(reader, client)
-                # A client that closed only its own side still waits for what it asked.
+                # A client that closed only its own side still waits for its answers.
                 await client.finish()
         finally:
             client.end()
             self._connections.discard(task)
 
     async def stop(self) -> None:
-        """Ends every answer and every connection."""
+        """End every answer and every connection."""
         for task in self._connections:
             task.cancel()
         await asyncio.gather(*self._connections, return_exceptions=True)
@@ -265,9 +252,9 @@ class WorkerServer:
                 await client.send(_refusal(str(error), None))
                 return
             for line in lines:
-                await self._obey(decode_line(line, max_line=MAX_LINE_TO_WORKER), client)
+                await self._handle(decode_line(line, max_line=MAX_LINE_TO_WORKER), client)
 
-    async def _obey(self, message: JsonObject | str, client: "_Client") -> None:
+    async def _handle(self, message: JsonObject | str, client: "_Client") -> None:
         call_id = message.get("id") if isinstance(message, dict) else None
         try:
             if isinstance(message, str):
@@ -284,7 +271,7 @@ class WorkerServer:
     def _carry_out(
         self, command: CreateSession | Generate | Abort | CloseSession | Status, client: "_Client"
     ) -> JsonObject | None:
-        """The answer to a command; None where it comes as a stream. Raises OzzieError."""
+        """Return the answer to a command, or None if it comes as a stream. Raises OzzieError."""
         match command:
             case CreateSession():
                 system = command.params.get("system", "")
@@ -313,7 +300,7 @@ class WorkerServer:
 
     def _abort(self, session_id: str) -> None:
         if (running := self._answers.get(session_id)) is not None:
-            # Not before its first step, or it could not even say that it has ended.
+            # Not before its first step, or it could not even report its end.
             asyncio.get_running_loop().call_soon(running.cancel)
 
     def _ended(self, session: WorkerSession, task: "asyncio.Task[None]") -> None:
@@ -333,7 +320,7 @@ class WorkerServer:
             for at in range(0, len(piece) if command.stream else 0, MAX_TOKEN_CHARS):
                 await client.send({"type": "token", "text": repair_text(piece[at : at + MAX_TOKEN_CHARS]), **mark})
 
-        last: JsonObject = {"type": "error", "message": "The answer broke off."}
+        last: JsonObject = {"type": "error", "message": "The answer was cut off."}
         try:
             async with aclosing(self._models.generate(request)) as events:
                 async for event in events:
@@ -342,32 +329,32 @@ class WorkerServer:
                             text.append(event.text)
                             await say(event.text)
                         case Reasoning():
-                            pass  # S2 has no word for it
+                            pass  # the protocol has no event for it
                         case Finished():
                             last = {"type": "stop", "finish": event.finish, "usage": encode(event.usage)}
             session.keep(command.prompt, "".join(text))
         except asyncio.CancelledError:
-            # Aborted. Where the client itself has gone, nobody hears it.
+            # Aborted. If the client itself is gone, nobody reads this.
             last = {"type": "stop", "finish": "cancelled"}
         except OzzieError as error:
-            # Without the hint, which speaks to somebody in a notebook.
+            # Without the hint, which is for people in a notebook.
             last = {"type": "error", "message": str(error), "code": error.code}
         except ConnectionError:
             raise
-        except Exception as error:  # a mistake of ours: the client must not wait for an end that never comes
+        except Exception as error:  # a bug: the client must still get an end
             note(f"An answer failed: {type(error).__name__}.")
         await client.send((last if command.stream else _whole(last, "".join(text))) | mark)
 
 
 class _Client:
-    """One connection, and the answers that were asked for on it."""
+    """A connection and the answers requested on it."""
 
     def __init__(self, writer: asyncio.StreamWriter) -> None:
         self._writer = writer
         self._answers: set[asyncio.Task[None]] = set()
 
     async def send(self, message: JsonObject) -> None:
-        """Waits while the client does not read. Raises ConnectionError where it has gone."""
+        """Send a message, waiting while the client does not read. Raises ConnectionError if it is gone."""
         self._writer.write(encode_line(message))
         await self._writer.drain()
 
@@ -391,7 +378,7 @@ def _refusal(sentence: str, call_id: object) -> JsonObject:
 
 
 def _whole(last: JsonObject, text: str) -> JsonObject:
-    """The answer to a `generate` that asked for no stream."""
+    """Return the answer to a `generate` without streaming."""
     if last["type"] == "error":
         return {"ok": False, "error": last["message"]}
     return {"ok": True, "text": text, "finish": last["finish"]}

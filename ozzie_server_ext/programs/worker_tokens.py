@@ -1,4 +1,5 @@
-"""Access tokens by OAuth 2.0 client credentials (RFC 6749 §4.4): fetched for a call, kept until just before they end.
+"""Access tokens by OAuth 2.0 client credentials (RFC 6749 §4.4), fetched for a call and kept until shortly before they
+expire.
 
 The client's secret and its tokens stay in this process's memory.
 """
@@ -20,22 +21,22 @@ from ozzie_server_ext.protocol.worker import ClientCredentials, Provider
 TIMEOUT_S = 20.0
 MAX_ANSWER_BYTES = 65_536
 LIFETIME_S = 300.0
-"""Of a token whose server does not say how long it lasts."""
+"""Lifetime of a token whose server names none."""
 MARGIN_S = 60.0
-"""So long before its end a token is not used any more: a call takes time to arrive, and clocks differ."""
+"""A token is not used in this last part of its lifetime: a call takes time to arrive, and clocks differ."""
 MARGIN_SHARE = 0.1
 MAX_CLIENTS = 256
 
-_SPEAK_BEARER = frozenset({"openai", "openai-compatible", "vllm", "deepseek", "litellm"})
+_BEARER_DRIVERS = frozenset({"openai", "openai-compatible", "vllm", "deepseek", "litellm"})
 """Drivers that send their key as a bearer token anyway."""
 
 
 class TokenRefused(Exception):
-    """The token server answered that this client gets no token; the text is its own words."""
+    """The token server refused a token to this client; the text is the server's own."""
 
 
 class NoToken(Exception):
-    """No token came: the server can't be reached, fails, or answers something else."""
+    """No token: the server can't be reached, fails, or answers something else."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,17 +46,17 @@ class _Token:
 
 
 class Tokens:
-    """The tokens of all clients. Whoever needs the same one at the same time waits for one request."""
+    """The tokens of all clients. Concurrent calls for the same token share one request."""
 
     def __init__(self, *, now: Callable[[], float] = time.monotonic) -> None:
-        # Not the wall clock, which may be set; a machine that slept notices by the provider's refusal.
+        # Not the wall clock, which may be set. After a sleep of the machine, the provider refuses the token.
         self._now = now
         self._known: dict[ClientCredentials, _Token] = {}
         self._fetching: dict[ClientCredentials, asyncio.Task[_Token]] = {}
         self._in_body: set[str] = set()
 
     async def authorized(self, provider: Provider) -> Provider:
-        """The provider with a token in the place of its key; as it is where it needs none.
+        """Return the provider with a token as its key, or unchanged if it needs none.
 
         Raises TokenRefused, NoToken.
         """
@@ -63,12 +64,12 @@ class Tokens:
         if client is None:
             return provider
         token = await self._token(client)
-        bearer = {} if provider.driver in _SPEAK_BEARER else {"Authorization": f"Bearer {token}"}
-        # litellm insists on a key and sends it where the provider itself would look for one.
+        bearer = {} if provider.driver in _BEARER_DRIVERS else {"Authorization": f"Bearer {token}"}
+        # litellm requires a key, and sends it where the provider itself would look for one.
         return replace(provider, api_key=token, headers={**provider.headers, **bearer})
 
     def forget(self, client: ClientCredentials) -> None:
-        """The provider refused the token: the next call gets a new one."""
+        """Drop a token that the provider refused: the next call fetches a new one."""
         self._known.pop(client, None)
 
     async def _token(self, client: ClientCredentials) -> str:
@@ -79,7 +80,7 @@ class Tokens:
         if fetching is None:
             fetching = self._fetching[client] = asyncio.create_task(self._fetch(client))
             fetching.add_done_callback(lambda done: self._fetched(client, done))
-        # One call that is given up does not take the token from the others.
+        # Cancelling one call does not take the token from the others.
         return (await asyncio.shield(fetching)).text
 
     def _fetched(self, client: ClientCredentials, done: "asyncio.Task[_Token]") -> None:
@@ -98,12 +99,12 @@ class Tokens:
         except (httpx.HTTPError, httpx.InvalidURL, TimeoutError, OSError) as error:
             raise NoToken(f"it can't be reached ({type(error).__name__})") from error
         if status in (400, 401, 403) and isinstance(answer.get("error"), str):
-            said = [answer["error"], answer.get("error_description")]
-            raise TokenRefused(": ".join(text for text in said if isinstance(text, str) and text))
+            texts = [answer["error"], answer.get("error_description")]
+            raise TokenRefused(": ".join(text for text in texts if isinstance(text, str) and text))
         if status != 200:
             raise NoToken(f"it answered with status {status}")
         text = answer.get("access_token")
-        # What may stand in a header as a bearer token: RFC 6750 §2.1 allows less, and nobody keeps to it.
+        # Characters that are valid in a header; RFC 6750 §2.1 allows fewer, but servers ignore that.
         if not isinstance(text, str) or not text or not all("!" <= character <= "~" for character in text):
             raise NoToken("there is no token in its answer")
         kind = answer.get("token_type", "Bearer")
@@ -113,22 +114,21 @@ class Tokens:
         return _Token(text, began + lasts - min(MARGIN_S, lasts * MARGIN_SHARE))
 
     async def _ask(self, client: ClientCredentials) -> tuple[int, dict[str, Any]]:
-        """Status and answer. The client says who it is as RFC 6749 §2.3.1 wants it: by HTTP Basic, and in the body
-        where the server does not take that."""
+        """Return status and answer. Authenticate by HTTP Basic, else in the body (RFC 6749 §2.3.1)."""
         async with httpx.AsyncClient(timeout=TIMEOUT_S, follow_redirects=False, verify=_authorities()) as http:
             if client.token_url not in self._in_body:
                 status, answer = await _post(http, client, in_body=False)
                 if answer.get("error") != "invalid_client":
                     return status, answer
-            again, second = await _post(http, client, in_body=True)
-            if again == 200:
+            status, answer = await _post(http, client, in_body=True)
+            if status == 200:
                 self._in_body.add(client.token_url)
-            return again, second
+            return status, answer
 
 
 @cache
 def _authorities() -> ssl.SSLContext:
-    """Read once: they take as long as many tokens of an answer, and all streams would wait."""
+    """Load the certificates once: that takes as long as many tokens of an answer, and would block all streams."""
     return httpx.create_ssl_context()
 
 
@@ -158,10 +158,10 @@ async def _post(http: httpx.AsyncClient, client: ClientCredentials, *, in_body: 
     return answer.status_code, found if isinstance(found, dict) else {}
 
 
-def _seconds(told: object) -> float:
-    """How long a token lasts; some servers write the number as text."""
+def _seconds(value: object) -> float:
+    """Return a token's lifetime; some servers send the number as text."""
     try:
-        lasts = float(told) if isinstance(told, int | float | str) else LIFETIME_S
+        lasts = float(value) if isinstance(value, int | float | str) else LIFETIME_S
     except ValueError:
         return LIFETIME_S
     return min(max(lasts, 0.0), 86_400.0) if lasts == lasts else LIFETIME_S

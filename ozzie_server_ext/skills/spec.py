@@ -168,7 +168,7 @@ class Approve(_Part):
 
 
 class Wait(_Part):
-    """An external event, sent with `ozzie tasks tell`."""
+    """An external event, sent with `ozzie tasks signal`."""
 
     event: SkillName
     timeout_s: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = None

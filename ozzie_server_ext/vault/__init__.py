@@ -1,1 +1,1 @@
-"""Secrets: kept encrypted in one file, shown only to those whom they belong to (ADR 15)."""
+"""Secrets: stored encrypted in one file, shown only to their owners (ADR 15)."""

@@ -1,9 +1,9 @@
-"""The cryptography of the vault, in a handful of functions: all of it is the library `cryptography`'s.
+"""The cryptography of the vault: a few functions around the library `cryptography`.
 
-AES-256-GCM with a random nonce of 96 bits seals records and wraps the data key; HKDF-SHA256 makes of the data key one
-for each purpose; HMAC-SHA256 holds the file together; Argon2id (RFC 9106) makes a key of a passphrase.
+AES-256-GCM with a random 96-bit nonce encrypts records and wraps the data key; HKDF-SHA256 derives one key per purpose
+from the data key; HMAC-SHA256 authenticates the file; Argon2id (RFC 9106) derives a key from a passphrase.
 
-The library is loaded where it is used: a Jupyter Server without a vault shall not pay its 7 MB.
+The library is imported where it is used: a Jupyter Server without a vault should not pay its 7 MB.
 """
 
 import hmac
@@ -18,13 +18,13 @@ _LENGTH_BYTES = 4
 
 
 class NotAuthentic(Exception):
-    """What was sealed was changed, or sealed with another key, or for something else."""
+    """The ciphertext was changed, or encrypted with another key or for another purpose."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Argon2:
-    """The cost of Argon2id, kept beside what it protects. The defaults are above the second recommended option of RFC
-    9106 §4 (3 passes, 4 lanes, 64 MiB): 128 MiB, and about 0.6 s."""
+    """The cost of Argon2id, stored with what it protects. The defaults exceed the second recommended option of RFC 9106
+    §4 (3 passes, 4 lanes, 64 MiB): 128 MiB, and about 0.6 s."""
 
     passes: int = 6
     lanes: int = 4
@@ -32,8 +32,7 @@ class Argon2:
 
     @property
     def is_bearable(self) -> bool:
-        """Whether it lies in the bounds within which a file may name its own cost: no weaker than the second option,
-        and not so high that reading a file would take the machine down."""
+        """Whether a file may name this cost: at least the second option, and bearable for a machine."""
         return 3 <= self.passes <= 64 and 1 <= self.lanes <= 16 and (64 << 10) <= self.memory_kib <= (1 << 20)
 
 
@@ -42,7 +41,7 @@ def new_key() -> bytes:
 
 
 def subkey(data_key: bytes, purpose: str) -> bytes:
-    """The key for one purpose, so that no key serves two algorithms."""
+    """Derive the key for one purpose, so that no key serves two algorithms."""
     from cryptography.hazmat.primitives import hashes
     from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
@@ -51,7 +50,7 @@ def subkey(data_key: bytes, purpose: str) -> bytes:
 
 
 def passphrase_key(passphrase: str, salt: bytes, cost: Argon2) -> bytes:
-    """Takes about 0.6 s and `cost.memory_kib` of memory; other threads go on."""
+    """Derive a key. Takes about 0.6 s and `cost.memory_kib` of memory; other threads continue."""
     from cryptography.hazmat.primitives.kdf.argon2 import Argon2id
 
     kdf = Argon2id(salt=salt, length=KEY_BYTES, iterations=cost.passes, lanes=cost.lanes, memory_cost=cost.memory_kib)
@@ -59,7 +58,7 @@ def passphrase_key(passphrase: str, salt: bytes, cost: Argon2) -> bytes:
 
 
 def seal(key: bytes, plain: bytes, bound_to: bytes) -> bytes:
-    """Nonce and ciphertext. `bound_to` is not in it, and has to be the same when it is opened."""
+    """Return nonce and ciphertext. `bound_to` is authenticated but not included; `unseal` needs the same."""
     from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
     nonce = os.urandom(NONCE_BYTES)
@@ -67,7 +66,7 @@ def seal(key: bytes, plain: bytes, bound_to: bytes) -> bytes:
 
 
 def unseal(key: bytes, sealed: bytes, bound_to: bytes) -> bytes:
-    """Raises NotAuthentic."""
+    """Decrypt what `seal` returned. Raises NotAuthentic."""
     from cryptography.exceptions import InvalidTag
     from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
@@ -78,13 +77,13 @@ def unseal(key: bytes, sealed: bytes, bound_to: bytes) -> bytes:
 
 
 def padded(plain: bytes) -> bytes:
-    """`plain` filled up to a multiple of 256 bytes, so that what is sealed does not tell how long a key is."""
+    """Pad `plain` to a multiple of 256 bytes, so that the ciphertext hides a secret's length."""
     framed = len(plain).to_bytes(_LENGTH_BYTES, "big") + plain
     return framed + bytes(-len(framed) % _BLOCK)
 
 
 def unpadded(framed: bytes) -> bytes:
-    """Raises NotAuthentic for what `padded` did not make."""
+    """Undo `padded`. Raises NotAuthentic for anything else."""
     length = int.from_bytes(framed[:_LENGTH_BYTES], "big")
     plain = framed[_LENGTH_BYTES : _LENGTH_BYTES + length]
     if padded(plain) != framed:

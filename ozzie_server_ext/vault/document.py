@@ -1,4 +1,4 @@
-"""The vault's file: what stands in it, and its one spelling (docs/secrets.md describes the format)."""
+"""The vault's file and its canonical encoding (docs/secrets.md describes the format)."""
 
 import base64
 import re
@@ -18,7 +18,7 @@ FORMAT = "ozzie vault"
 VERSION = 1
 MAX_FILE_BYTES = 64 << 20
 MAX_CHANGES = 1000
-"""How many of the newest changes the file keeps for a gateway that records them later."""
+"""Number of recent changes that the file keeps for a gateway to record later."""
 
 _ID = re.compile(r"[0-9a-f]{16,32}", re.ASCII)
 
@@ -28,8 +28,7 @@ Action: TypeAlias = Literal["set", "replaced", "removed", "imported", "rekeyed",
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Slot:
-    """One way to open the vault: the data key, wrapped by a key that lies elsewhere. `salt` and `cost` are a
-    passphrase's."""
+    """A way to open the vault: the wrapped data key. `salt` and `cost` are a passphrase's; its key lies elsewhere."""
 
     kind: SlotKind
     id: str
@@ -38,15 +37,15 @@ class Slot:
     cost: cipher.Argon2 | None = None
 
     def bound_to(self, vault: str) -> bytes:
-        """What its wrapped key counts for: this slot of this vault, at this cost, and nothing else."""
+        """Bind the wrapped key to this slot of this vault, at this cost."""
         cost = encode(self.cost) if self.cost else None
         return canonical_bytes(["slot", vault, self.kind, self.id, base64.b64encode(self.salt).decode(), cost])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Record:
-    """One secret. `sealed` is its value, bound to vault, name, scope and version; the version is the number of the
-    change that it came with, and `changed_at` ISO 8601 in UTC."""
+    """One secret. `sealed` is its encrypted value, bound to vault, name, scope and version. The version is the number
+    of the change that set it; `changed_at` is ISO 8601 in UTC."""
 
     name: str
     scope: Scope
@@ -61,8 +60,7 @@ class Record:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Change:
-    """What was done, for the log: each has the next number. Of what concerns the whole vault, `name` and `scope` are
-    empty and `version` is 0."""
+    """A change, for the log, numbered from 1. Of the whole vault: `name` and `scope` are empty, `version` is 0."""
 
     number: int
     name: str
@@ -75,7 +73,7 @@ class Change:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Document:
-    """The whole file. `mac` holds everything together: no part can be changed, left out or taken from another file."""
+    """The whole file. `mac` authenticates it: no part can be changed, removed or taken from another file."""
 
     id: str
     slots: tuple[Slot, ...]
@@ -93,7 +91,7 @@ class Document:
         return next((record for record in self.records if (record.name, record.scope) == (name, scope)), None)
 
     def is_whole(self, data_key: bytes) -> bool:
-        """Whether this is what was written by somebody who had the data key."""
+        """Whether the file was written by somebody with the data key."""
         return cipher.same(self.mac, self._mac(data_key))
 
     def signed(self, data_key: bytes) -> "Document":
@@ -108,7 +106,7 @@ class Document:
 
 
 def parse(raw: bytes, path: Path) -> Document:
-    """The document in `raw`, not yet verified. `path` is for words only.
+    """Parse `raw`, without verifying it. `path` is for error texts.
 
     Raises DamagedVault, NewerVault.
     """
@@ -116,21 +114,21 @@ def parse(raw: bytes, path: Path) -> Document:
         value = loads_object(raw, max_bytes=MAX_FILE_BYTES)
         _expect_known(value, path)
         document = decode(Document, value)
-        spelling = document.to_bytes()
+        canonical = document.to_bytes()
     except (DamagedVault, NewerVault):
         raise
     except OzzieError:
-        # Only that: what the reader says of it may quote the file.
+        # No details: the parser's error may quote the file.
         raise DamagedVault(path, "it can't be read as a vault") from None
-    if spelling != raw:
-        # Whatever two readers could read differently is no vault: there is one spelling.
+    if canonical != raw:
+        # Only the canonical encoding is valid, so that no two parsers can read the file differently.
         raise DamagedVault(path, "its spelling was changed")
-    # A slot's id is part of the name of its key file: it leads nowhere else.
+    # A slot's id is part of its key file's name: it must not lead elsewhere.
     if not all(_ID.fullmatch(identity) for identity in (document.id, *(slot.id for slot in document.slots))):
-        raise DamagedVault(path, "an id in it is none")
+        raise DamagedVault(path, "it contains an invalid id")
     for slot in document.slots:
         if (slot.kind == "passphrase") != (slot.cost is not None) or (slot.cost and not slot.cost.is_bearable):
-            raise DamagedVault(path, "it asks for a cost that Ozzie never asks for")
+            raise DamagedVault(path, "it requests a cost that Ozzie never uses")
     return document
 
 

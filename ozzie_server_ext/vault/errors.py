@@ -1,32 +1,34 @@
-"""What can be wrong with the vault and with those who ask it, each with what to do next. No value stands in any."""
+"""Errors of the vault, each with a hint. None contains a secret's value."""
 
 from pathlib import Path
 
 from ozzie_server_ext.domain.errors import Conflict, InputError, NotFound, PolicyError, Unavailable
 
-ANEW = "Put a backup of it back, or move it away and set the secrets again: ozzie secrets set, or ozzie secrets import."
+RESTORE = (
+    "Restore a backup of it, or move it away and set the secrets again: ozzie secrets set, or ozzie secrets import."
+)
 
 
 class BadSecret(InputError):
-    """A name, a scope or a value that the vault does not take. What was given is not repeated."""
+    """A name, scope or value that the vault rejects. The error does not repeat it."""
 
     code = "secret.invalid"
 
 
 class NoSecret(NotFound):
-    """There is no secret of this name where it was looked for."""
+    """No secret has this name in the scopes that were searched."""
 
     code = "secret.not_found"
 
 
 class SecretDenied(PolicyError):
-    """The reader was not granted this name; says nothing of whether there is such a secret."""
+    """The reader was not granted this name; the error does not reveal whether the secret exists."""
 
     code = "secret.denied"
 
 
 class VaultLocked(Unavailable):
-    """Nothing here opens the vault without a person."""
+    """Opening the vault needs a person."""
 
     code = "vault.locked"
 
@@ -35,7 +37,7 @@ class VaultLocked(Unavailable):
 
 
 class WrongPassphrase(InputError):
-    """The passphrase opens none of what it should."""
+    """The passphrase is wrong."""
 
     code = "vault.passphrase"
 
@@ -44,33 +46,31 @@ class WrongPassphrase(InputError):
 
 
 class DamagedVault(Unavailable):
-    """The file is not what was written. It is left as it is."""
+    """The file was changed. It is left as it is."""
 
     code = "vault.damaged"
 
     def __init__(self, path: Path, reason: str) -> None:
-        super().__init__(f"{path} is not what Ozzie wrote there: {reason}.", hint=ANEW)
+        super().__init__(f"{path} is not what Ozzie wrote there: {reason}.", hint=RESTORE)
 
 
 class NewerVault(Unavailable):
-    """The file is of a format that this Ozzie does not know."""
+    """The file's format is newer than this Ozzie."""
 
     code = "vault.newer"
 
     def __init__(self, path: Path, version: object) -> None:
-        super().__init__(
-            f"{path} is of a newer format ({version}) than this Ozzie knows.", hint="Update jupyter-ozzie."
-        )
+        super().__init__(f"{path} has a newer format ({version}) than this Ozzie knows.", hint="Update jupyter-ozzie.")
 
 
 class UnsafeFile(Unavailable):
-    """A file or folder of the vault that others can read, or that is somebody else's: it is not used."""
+    """A file or folder that others can read, or that belongs to somebody else, is not used."""
 
     code = "vault.unsafe"
 
 
 class VaultUnusable(Unavailable):
-    """The system does not let the vault be read or written."""
+    """The operating system denies reading or writing the vault."""
 
     code = "vault.unusable"
 
@@ -85,6 +85,6 @@ class VaultBusy(Conflict):
 
 
 class NoKeyring(Unavailable):
-    """There is no keyring of the operating system that could keep a key."""
+    """The operating system has no keyring that can store a key."""
 
     code = "vault.keyring"

@@ -1,4 +1,4 @@
-"""The vault's files: for their owner alone, there whole or not at all, and changed by one process at a time."""
+"""The vault's files: private, replaced atomically, and changed by one process at a time."""
 
 import fcntl
 import os
@@ -18,13 +18,14 @@ _OTHERS = 0o077
 
 
 def make_folder(folder: Path) -> None:
-    """Have `folder`, ours and closed to everybody else. Raises UnsafeFile, VaultUnusable."""
+    """Create `folder` if needed, and make it private. Raises UnsafeFile, VaultUnusable."""
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         info = folder.lstat()
         if not stat.S_ISDIR(info.st_mode) or info.st_uid != os.geteuid():
             raise UnsafeFile(
-                f"{folder} is no folder of yours, so no secret is kept there.", hint="Move it away; it is made anew."
+                f"{folder} is not a folder of yours, so no secret is stored there.",
+                hint="Move it away; Ozzie makes a new one.",
             )
         if info.st_mode & _OTHERS:
             folder.chmod(0o700)
@@ -33,9 +34,9 @@ def make_folder(folder: Path) -> None:
 
 
 def read_private(path: Path, *, max_bytes: int) -> bytes | None:
-    """What stands in `path`; None where there is no such file.
+    """Read `path`; return None if it does not exist.
 
-    Raises UnsafeFile where others could read or replace it, or it is no plain file; VaultUnusable.
+    Raises UnsafeFile if others could read or replace it, or it is not a regular file; VaultUnusable.
     """
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
@@ -48,7 +49,7 @@ def read_private(path: Path, *, max_bytes: int) -> bytes | None:
     with open(descriptor, "rb") as file:
         info = os.fstat(descriptor)
         if not stat.S_ISREG(info.st_mode) or info.st_uid != os.geteuid():
-            raise UnsafeFile(f"{path} is no file of yours, so it is not used.", hint="Put your own file there.")
+            raise UnsafeFile(f"{path} is not a file of yours, so it is not used.", hint="Put your own file there.")
         if info.st_mode & _OTHERS:
             raise UnsafeFile(
                 f"{path} can be read or changed by others, so it is not used.",
@@ -61,9 +62,9 @@ def read_private(path: Path, *, max_bytes: int) -> bytes | None:
 
 
 def write_private(path: Path, content: bytes) -> None:
-    """Put `content` in the place of what is there, durably, 0600. Raises VaultUnusable; then the old one is there."""
+    """Replace the content of `path` durably (0600). Raises VaultUnusable, which leaves the old content."""
     try:
-        # What a crash left behind between writing and renaming. The lock is held: nobody is writing now.
+        # Remove temporary files of a crash. The lock is held, so nobody is writing now.
         for left in path.parent.glob(".new-*"):
             left.unlink(missing_ok=True)
         replace_file(path, content)
@@ -72,7 +73,7 @@ def write_private(path: Path, content: bytes) -> None:
 
 
 def create_private(path: Path, content: bytes) -> None:
-    """A new file, durable, 0600. Raises VaultUnusable, also where there is one already."""
+    """Create a file durably (0600). Raises VaultUnusable, also if it exists."""
     try:
         descriptor = os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
     except OSError as error:
@@ -91,7 +92,7 @@ def create_private(path: Path, content: bytes) -> None:
 
 @contextmanager
 def locked(path: Path, *, wait_s: float = LOCK_S) -> Iterator[None]:
-    """Keep every other process out until the end, or the end of this process. Raises VaultBusy, VaultUnusable."""
+    """Lock out other processes until the block, or this process, ends. Raises VaultBusy, VaultUnusable."""
     try:
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
     except OSError as error:
@@ -112,7 +113,7 @@ def locked(path: Path, *, wait_s: float = LOCK_S) -> Iterator[None]:
 
 
 def stamp_of(path: Path) -> tuple[int, int, int] | None:
-    """What changes whenever the file is replaced; None where there is none."""
+    """Return a stamp that changes whenever the file is replaced; None without a file."""
     try:
         info = path.stat()
     except OSError:

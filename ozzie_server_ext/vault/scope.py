@@ -1,4 +1,4 @@
-"""To whom a secret belongs, who reads it, and what may be a name or a value."""
+"""Owners and readers of secrets, and valid names and values."""
 
 import hmac
 import os
@@ -14,10 +14,10 @@ _SHOWN = "Secret(…)"
 
 
 class Secret:
-    """A secret's value. Text, reprs and formats of it are one fixed word; it can't be pickled, copied or made JSON.
+    """A secret's value. Its text, repr and format are a fixed word; it can't be pickled, copied or made JSON.
 
-    `reveal()` gives the value. Python's text can't be wiped: from then on the value lies in this process's memory for
-    as long as the system leaves it there, and a debugger, a core dump or swap may hold it.
+    `reveal()` returns the value. Python can't wipe strings: from then on the value stays in memory as long as the
+    system leaves it there, where a debugger, a core dump or swap may expose it.
     """
 
     __slots__ = ("_value",)
@@ -26,7 +26,6 @@ class Secret:
         self._value = value
 
     def reveal(self) -> str:
-        """The value itself."""
         return self._value
 
     def __repr__(self) -> str:
@@ -42,7 +41,7 @@ class Secret:
             return NotImplemented
         return hmac.compare_digest(self._value.encode(), other._value.encode())
 
-    __hash__ = None  # pyright: ignore[reportAssignmentType]  # a hash of it would tell two values apart
+    __hash__ = None  # pyright: ignore[reportAssignmentType]  # a hash would reveal whether two values are equal
 
     def __getstate__(self) -> NoReturn:
         raise TypeError("A secret can't be pickled or copied.")
@@ -56,13 +55,13 @@ _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,127}", re.ASCII)
 _PLUGIN = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}", re.ASCII)
 _MAX_PATH = 4096
 _CONTROLS = frozenset({"Cc", "Cs", "Zl", "Zp"})
-"""Unicode's categories of control characters, lone surrogates and line breaks."""
+"""Unicode categories of control characters, lone surrogates and line breaks."""
 
 
 @dataclass(frozen=True, slots=True, order=True)
 class Scope:
-    """Whose a secret is: everybody's (`owner` is empty), a project's (`owner` is the absolute path of its folder), or a
-    plugin's (`owner` is its name). Raises BadSecret."""
+    """The owner of a secret: everybody (`owner` is empty), a project (`owner` is the absolute path of its folder), or a
+    plugin (`owner` is its name). Raises BadSecret."""
 
     kind: Literal["everybody", "project", "plugin"] = "everybody"
     owner: str = ""
@@ -77,7 +76,7 @@ class Scope:
                 return
             case _:
                 raise BadSecret(
-                    "A secret belongs to everybody, to a project's folder or to a plugin's name, and this is none.",
+                    "A secret belongs to everybody, to a project's folder or to a plugin's name; this is none of them.",
                     hint="A folder's name has no control characters; a plugin's has letters, digits, . _ and -.",
                 )
 
@@ -90,24 +89,24 @@ EVERYBODY = Scope()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProjectReader:
-    """Ozzie itself, at work in the project of this folder."""
+    """Ozzie itself, working in the project of this folder."""
 
     project: str
 
     @classmethod
     def at(cls, folder: Path) -> "ProjectReader":
-        """Links in the folder's path do not count: two paths of one folder are one project."""
+        """Resolve links in the folder's path: two paths of one folder are one project."""
         return cls(project=os.path.realpath(folder))
 
     def places(self, name: str) -> tuple[Scope, ...]:
-        """Where a secret of this name is looked for, the most specific first."""
+        """Return the scopes to search for a name, the most specific first."""
         return (Scope("project", self.project), EVERYBODY)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PluginReader:
-    """A plugin: it sees what is its own, and of the project's and everybody's secrets those names that its manifest
-    declares and a person granted. Nothing is granted by itself."""
+    """A plugin: it sees its own secrets, and of the project's and everybody's only the names that its manifest declares
+    and a person granted."""
 
     plugin: str
     project: str
@@ -125,17 +124,17 @@ Reader: TypeAlias = ProjectReader | PluginReader
 
 
 def checked_name(name: str) -> str:
-    """Raises BadSecret, which does not repeat what was given: a value is easily put where its name belongs."""
+    """Validate a name. Raises BadSecret, which does not repeat it: a value is easily put in the place of a name."""
     if not _NAME.fullmatch(name):
         raise BadSecret(
-            "This is no name for a secret.",
-            hint="A name has letters, digits and _, begins with no digit and is at most 128 long: OPENAI_API_KEY",
+            "This is not a valid name for a secret.",
+            hint="A name has at most 128 letters, digits and _, and does not begin with a digit: OPENAI_API_KEY",
         )
     return name
 
 
 def checked_value(value: str) -> Secret:
-    """Raises BadSecret, naming what is wrong and nothing of the value."""
+    """Validate a value. Raises BadSecret, which reveals nothing of the value."""
     if not value:
         raise BadSecret("The value is empty.", hint="To remove a secret, use ozzie secrets rm.")
     if not _is_plain(value):
@@ -143,7 +142,7 @@ def checked_value(value: str) -> Secret:
             "The value contains a line break or another control character.", hint="Copy it again, as one line of text."
         )
     if len(value.encode()) > MAX_VALUE_BYTES:
-        raise BadSecret(f"The value is longer than {MAX_VALUE_BYTES:,} bytes.", hint="Keep so much in a file.")
+        raise BadSecret(f"The value is longer than {MAX_VALUE_BYTES:,} bytes.", hint="Store it in a file instead.")
     return Secret(value)
 
 

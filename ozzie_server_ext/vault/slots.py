@@ -13,7 +13,7 @@ from ozzie_server_ext.domain.errors import OzzieError, Unavailable
 from ozzie_server_ext.vault import cipher, files
 from ozzie_server_ext.vault.document import MAX_FILE_BYTES, Document, Slot, SlotKind, parse
 from ozzie_server_ext.vault.errors import (
-    ANEW,
+    RESTORE,
     BadSecret,
     DamagedVault,
     NoKeyring,
@@ -30,17 +30,20 @@ KEYRING_SERVICE = "ozzie"
 MIN_PASSPHRASE = 8
 _ID_BYTES = 8
 _REAL_KEYRING = 1
-"""The priority from which the library `keyring` calls a keyring recommended; below are plain files and none at all."""
+"""Minimum priority of a real keyring in the library `keyring`; below are plain files and none at all."""
+
+
+_KEY_LOST = f"Restore the key from a backup. Without it the values are lost. {RESTORE}"
 
 
 class KeyGone(Unavailable):
-    """The key of a slot is not where it was put."""
+    """A slot's key is missing."""
 
     code = "vault.key_gone"
 
 
 class NotOpened(Exception):
-    """The slot's key is there, and does not open it: key or vault was changed."""
+    """The slot's key exists but does not open it: the key or the vault was changed."""
 
 
 def new_slot(kind: SlotKind) -> Slot:
@@ -51,12 +54,12 @@ def new_slot(kind: SlotKind) -> Slot:
 
 
 def wrapped(slot: Slot, slot_key: bytes, data_key: bytes, vault: str) -> Slot:
-    """The slot with the data key in it."""
+    """Return the slot with the data key, encrypted with the slot's key."""
     return replace(slot, wrapped=cipher.seal(slot_key, data_key, slot.bound_to(vault)))
 
 
 def unwrapped(slot: Slot, slot_key: bytes, vault: str) -> bytes:
-    """The data key. Raises WrongPassphrase, NotOpened."""
+    """Return a slot's data key. Raises WrongPassphrase, NotOpened."""
     try:
         return cipher.unseal(slot_key, slot.wrapped, slot.bound_to(vault))
     except cipher.NotAuthentic:
@@ -64,9 +67,9 @@ def unwrapped(slot: Slot, slot_key: bytes, vault: str) -> bytes:
 
 
 def checked_passphrase(text: str) -> str:
-    """A new passphrase. Raises BadSecret."""
+    """Validate a new passphrase. Raises BadSecret."""
     if len(text) < MIN_PASSPHRASE:
-        raise BadSecret(f"A passphrase has at least {MIN_PASSPHRASE} characters.", hint="Several words are good.")
+        raise BadSecret(f"A passphrase has at least {MIN_PASSPHRASE} characters.", hint="Use several words.")
     try:
         text.encode()
     except UnicodeEncodeError:
@@ -75,9 +78,9 @@ def checked_passphrase(text: str) -> str:
 
 
 class SlotKeys:
-    """The keys of slots, by where they lie: `folder` finds the folder of the key files, or raises OzzieError.
+    """The keys of slots. `folder` returns the folder of the key files, or raises OzzieError.
 
-    It lies outside `OZZIE_PATH`, so that who copies that folder, a backup for one, does not hold the key.
+    That folder is outside `OZZIE_PATH`, so that a copy of `OZZIE_PATH`, such as a backup, does not contain the key.
     """
 
     def __init__(self, folder: Callable[[], Path]) -> None:
@@ -87,22 +90,23 @@ class SlotKeys:
         return self._folder() / f"vault-{slot.id}.key"
 
     def make(self, slot: Slot, passphrase: str = "") -> bytes:
-        """A key for a new slot, put where it belongs. Raises Unavailable."""
+        """Make and store the key of a new slot. Raises Unavailable."""
         match slot.kind:
             case "passphrase":
                 return _derived(slot, checked_passphrase(passphrase))
             case "keyfile":
-                key = cipher.new_key()
                 make_folder(self._folder())
+                key = cipher.new_key()
                 create_private(self.key_file(slot), key)
                 return key
             case "keyring":
                 key = cipher.new_key()
-                _keyring_put(slot, key)
+                text = base64.b64encode(key).decode()
+                _in_keyring(lambda ring: ring.set_password(KEYRING_SERVICE, _account(slot), text))
                 return key
 
     def find(self, slot: Slot, ask: Ask | None = None) -> bytes:
-        """The key of a slot. Raises KeyGone, NoKeyring, UnsafeFile, and VaultLocked without somebody to ask."""
+        """Return a slot's key. Raises KeyGone, NoKeyring, UnsafeFile, and VaultLocked if nobody can be asked."""
         match slot.kind:
             case "passphrase":
                 if ask is None:
@@ -112,20 +116,21 @@ class SlotKeys:
                 path = self.key_file(slot)
                 key = read_private(path, max_bytes=cipher.KEY_BYTES)
                 if key is None or len(key) != cipher.KEY_BYTES:
-                    what = "is gone" if key is None else "is no key any more"
-                    raise KeyGone(f"The vault's key file {path} {what}.", hint=_lost())
+                    problem = "is gone" if key is None else "was damaged"
+                    raise KeyGone(f"The vault's key file {path} {problem}.", hint=_KEY_LOST)
                 return key
             case "keyring":
                 return _keyring_get(slot)
 
     def forget(self, slot: Slot) -> None:
-        """Remove the key of a slot that is no more; one that can't be removed opens nothing any more anyway."""
+        """Remove a dropped slot's key; if that fails, the key opens nothing anyway."""
         match slot.kind:
             case "keyfile":
                 with suppress(OSError, OzzieError):
                     self.key_file(slot).unlink(missing_ok=True)
             case "keyring":
-                _keyring_remove(slot)
+                with suppress(NoKeyring):
+                    _in_keyring(lambda ring: ring.delete_password(KEYRING_SERVICE, _account(slot)))
             case "passphrase":
                 pass
 
@@ -138,27 +143,6 @@ def _derived(slot: Slot, passphrase: str) -> bytes:
         raise WrongPassphrase() from None
 
 
-def _lost() -> str:
-    return f"Put it back from a backup. Without it the values are lost. {ANEW}"
-
-
-def _keyring() -> Any:
-    """The system's keyring. Raises NoKeyring. Loaded here, because finding the keyring takes a while."""
-    import keyring
-
-    found = keyring.get_keyring()
-    if getattr(found, "priority", 0) < _REAL_KEYRING:
-        raise NoKeyring(
-            "This machine has no keyring that could keep a key.",
-            hint="Use ozzie secrets protect --with keyfile, or --with passphrase.",
-        )
-    return found
-
-
-def _keyring_put(slot: Slot, key: bytes) -> None:
-    _in_keyring(lambda ring: ring.set_password(KEYRING_SERVICE, _account(slot), base64.b64encode(key).decode()))
-
-
 def _keyring_get(slot: Slot) -> bytes:
     text = _in_keyring(lambda ring: ring.get_password(KEYRING_SERVICE, _account(slot)))
     try:
@@ -166,23 +150,23 @@ def _keyring_get(slot: Slot) -> bytes:
     except binascii.Error:
         key = b""
     if len(key) != cipher.KEY_BYTES:
-        raise KeyGone(f"The vault's key is not in this machine's keyring ({_account(slot)}).", hint=_lost())
+        raise KeyGone(f"The vault's key is not in this machine's keyring ({_account(slot)}).", hint=_KEY_LOST)
     return key
 
 
-def _keyring_remove(slot: Slot) -> None:
-    try:
-        _in_keyring(lambda ring: ring.delete_password(KEYRING_SERVICE, _account(slot)))
-    except NoKeyring:
-        return
-
-
 def _in_keyring(do: Callable[[Any], Any]) -> Any:
-    """Raises NoKeyring, with the kind of the failure only: a backend's words may hold what it was given."""
-    ring = _keyring()
+    """Call the system's keyring. Raises NoKeyring without a backend's message, which may contain its input."""
+    import keyring  # here, because finding the keyring takes a while
+
+    ring: Any = keyring.get_keyring()
+    if getattr(ring, "priority", 0) < _REAL_KEYRING:
+        raise NoKeyring(
+            "This machine has no keyring that could keep a key.",
+            hint="Use ozzie secrets protect --with keyfile, or --with passphrase.",
+        )
     try:
         return do(ring)
-    except Exception as error:  # every backend raises errors of its own
+    except Exception as error:  # every backend raises its own errors
         raise NoKeyring(
             f"This machine's keyring does not answer ({type(error).__name__}).",
             hint="Unlock it, or use another way: ozzie secrets protect --with keyfile, or --with passphrase.",
@@ -194,12 +178,12 @@ def _account(slot: Slot) -> str:
 
 
 _ORDER: tuple[SlotKind, ...] = ("keyfile", "keyring", "passphrase")
-"""What asks nobody comes first."""
+"""Slots that need no person come first."""
 
 
 @dataclass(frozen=True, slots=True)
-class Look:
-    """The file as it was read. `key` is the data key; None while nothing has opened it."""
+class Snapshot:
+    """The file as it was read. `key` is the data key, or None while the vault is locked."""
 
     stamp: tuple[int, int, int] | None
     document: Document
@@ -212,12 +196,12 @@ class Door:
     def __init__(self, path: Path, key_folder: Callable[[], Path]) -> None:
         self._path = path
         self._slot_keys = SlotKeys(key_folder)
-        self._look: Look | None = None
-        # What opened a slot before opens it again: a passphrase costs a person's time, and half a second.
+        self._look: Snapshot | None = None
+        # Keys that opened a slot are kept: a passphrase costs a person's time, and half a second.
         self._opened_by: dict[str, bytes] = {}
 
-    def look(self) -> Look | None:
-        """What is there now, or None. The data key of before stays, where it still fits.
+    def look(self) -> Snapshot | None:
+        """Return the current file, or None. The known data key stays if it still matches.
 
         Raises DamagedVault, NewerVault, UnsafeFile, VaultUnusable.
         """
@@ -231,13 +215,13 @@ class Door:
             return None
         document = parse(raw, self._path)
         fits = known is not None and known.key is not None and document.is_whole(known.key)
-        self._look = Look(stamp, document, known.key if known is not None and fits else None)
+        self._look = Snapshot(stamp, document, known.key if known is not None and fits else None)
         return self._look
 
-    def at_once(self) -> Look | None:
-        """As `look`, and opened where a key file does it, or what opened it before: neither waits nor asks.
+    def at_once(self) -> Snapshot | None:
+        """As `look`, opened if a key file or a known key does it, without waiting or asking.
 
-        Raises as `look`; KeyGone too where nothing but a key file could open it.
+        Raises as `look`; also KeyGone if only a missing key file could open it.
         """
         look = self.look()
         if look is not None and look.key is None:
@@ -247,7 +231,7 @@ class Door:
                 return look
         return look
 
-    def unlock(self, ask: Ask | None) -> Look | None:
+    def unlock(self, ask: Ask | None) -> Snapshot | None:
         """As `look`, opened by any slot. May take a while.
 
         Raises VaultLocked, WrongPassphrase, KeyGone, NoKeyring, and as `look`.
@@ -256,18 +240,18 @@ class Door:
         return look if look is None or look.key is not None else self._open(look, _ORDER, ask)
 
     def shut(self) -> None:
-        """Forget what opens it."""
+        """Forget all keys."""
         self._opened_by.clear()
         self._look = None
 
     def wrote(self, document: Document, key: bytes) -> None:
-        """The file holds `document` now."""
-        self._look = Look(files.stamp_of(self._path), document, key)
+        """Note that the file now contains `document`."""
+        self._look = Snapshot(files.stamp_of(self._path), document, key)
 
     # --- slots --------------------------------------------------------------------------------------------
 
     def new_slots(self, ways: Iterable[SlotKind], key: bytes, vault: str, passphrase: str = "") -> tuple[Slot, ...]:
-        """Slots that will open it, their keys put where they belong. Raises OzzieError; nothing is left behind then."""
+        """Make slots and store their keys. Raises OzzieError, which leaves nothing behind."""
         slots: list[Slot] = []
         try:
             for kind in dict.fromkeys(ways):
@@ -280,24 +264,22 @@ class Door:
             self.forget(slots)
             raise
         if not slots:
-            raise BadSecret("Nothing would open the vault any more.", hint="Name one way: --with passphrase")
+            raise BadSecret("Nothing would open the vault.", hint="Name one way: --with passphrase")
         return tuple(slots)
 
     def rewrapped(self, slot: Slot, key: bytes, vault: str, ask: Ask | None) -> Slot:
-        """The slot with another data key, opened by the same. Raises as `unlock`."""
+        """Return the slot with another data key, opened by the same slot key. Raises as `unlock`."""
         slot_key = self._slot_key(slot, ask)
         self._unwrap(slot, slot_key, vault)
         return wrapped(slot, slot_key, key, vault)
 
     def forget(self, slots: Iterable[Slot]) -> None:
-        """Remove the keys of slots that open nothing any more."""
+        """Remove the keys of dropped slots."""
         for slot in slots:
             self._opened_by.pop(slot.id, None)
             self._slot_keys.forget(slot)
 
-    # --- inside -------------------------------------------------------------------------------------------
-
-    def _open(self, look: Look, kinds: Sequence[SlotKind], ask: Ask | None) -> Look:
+    def _open(self, look: Snapshot, kinds: Sequence[SlotKind], ask: Ask | None) -> Snapshot:
         failures: list[OzzieError] = []
         for slot in sorted(look.document.slots, key=lambda slot: _ORDER.index(slot.kind)):
             if slot.kind not in kinds and slot.id not in self._opened_by:
@@ -314,7 +296,7 @@ class Door:
                 raise DamagedVault(self._path, "something in it was changed")
             self._look = replace(look, key=data_key)
             return self._look
-        raise _most_telling(failures)
+        raise _most_important(failures)
 
     def _slot_key(self, slot: Slot, ask: Ask | None) -> bytes:
         return self._opened_by.get(slot.id) or self._slot_keys.find(slot, ask)
@@ -328,8 +310,8 @@ class Door:
         return data_key
 
 
-def _most_telling(failures: Sequence[OzzieError]) -> OzzieError:
-    """Others can read a key: that comes before everything. Else, that a person could open it."""
+def _most_important(failures: Sequence[OzzieError]) -> OzzieError:
+    """A key that others can read matters most; next, that a person could open the vault."""
     for kind in (UnsafeFile, VaultLocked, OzzieError):
         for failure in failures:
             if isinstance(failure, kind):

@@ -1,4 +1,4 @@
-"""Asking a person at the terminal for what must not be seen, or taking it from standard input."""
+"""Prompting for hidden input at the terminal, or reading it from standard input."""
 
 import getpass
 import io
@@ -12,7 +12,7 @@ from ozzie_server_ext.vault.scope import MAX_VALUE_BYTES
 
 
 class NoTerminal(InputError):
-    """There is no terminal at which something could be typed unseen."""
+    """No terminal for hidden input."""
 
     code = "input.terminal"
 
@@ -26,9 +26,9 @@ class NoTerminal(InputError):
 
 
 def ask_hidden(prompt: str) -> str:
-    """What a person types, without showing it. Raises NoTerminal."""
+    """Prompt for input without showing it. Raises NoTerminal."""
     with warnings.catch_warnings():
-        # Where there is no terminal, getpass would read what it can't hide.
+        # Without a terminal, getpass would show the input.
         warnings.simplefilter("error", getpass.GetPassWarning)
         try:
             return getpass.getpass(prompt)
@@ -37,23 +37,23 @@ def ask_hidden(prompt: str) -> str:
 
 
 def ask_passphrase() -> str:
-    """The vault's passphrase. Raises NoTerminal."""
+    """Prompt for the vault's passphrase. Raises NoTerminal."""
     try:
         return ask_hidden("Passphrase of the vault: ")
     except NoTerminal:
         raise NoTerminal(
             "The vault asks for its passphrase, and there is no terminal to type it at.",
-            hint="Do this at a terminal, or have the vault open without a person: ozzie secrets protect --with keyfile",
+            hint="Do this at a terminal, or let the vault open without a person: ozzie secrets protect --with keyfile",
         ) from None
 
 
 def value_from_stdin() -> str:
-    """All of standard input without the line break at its end. Raises BadSecret."""
+    """Read standard input, without the final line break. Raises BadSecret."""
     return _text(_stdin().read(MAX_VALUE_BYTES + len("\r\n") + 1))
 
 
 def line_from_stdin() -> str:
-    """The next line of standard input. Raises BadSecret at its end."""
+    """Read the next line of standard input. Raises BadSecret at its end."""
     line = _stdin().readline(MAX_VALUE_BYTES)
     if not line:
         raise BadSecret("Standard input ended before the passphrase.", hint="Give one passphrase a line.")
@@ -70,5 +70,5 @@ def _text(raw: bytes) -> str:
     try:
         text = raw.decode()
     except UnicodeDecodeError:
-        raise BadSecret("What came on standard input is not UTF-8 text.") from None
+        raise BadSecret("Standard input is not UTF-8 text.") from None
     return text.removesuffix("\n").removesuffix("\r")

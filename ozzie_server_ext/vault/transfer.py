@@ -1,4 +1,4 @@
-"""Secrets in a file of their own, sealed with a passphrase: to take them elsewhere, or to keep them beside backups."""
+"""Exported secrets: a file encrypted with a passphrase, for moving or backing them up."""
 
 import os
 from collections.abc import Sequence
@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any, Literal
 
 from ozzie_server_ext.domain.errors import OzzieError
-from ozzie_server_ext.domain.json import JsonObject
 from ozzie_server_ext.protocol.codec import decode, encode
 from ozzie_server_ext.protocol.jsontext import canonical_bytes, loads, loads_object
 from ozzie_server_ext.vault import cipher
@@ -42,19 +41,19 @@ class _Plain:
 
 
 class NoExport(BadSecret):
-    """The file is none that `ozzie secrets export` wrote."""
+    """The file was not written by `ozzie secrets export`."""
 
     code = "secret.no_export"
 
     def __init__(self, path: Path) -> None:
-        super().__init__(f"{path} is not what ozzie secrets export wrote.", hint="Use another copy of it.")
+        super().__init__(f"{path} is not an intact file of ozzie secrets export.", hint="Use another copy of it.")
 
 
 def export_to(path: Path, entries: Sequence[Entry], passphrase: str) -> None:
-    """Write a new file, 0600. Raises BadSecret for a bad passphrase or where there is such a file, VaultUnusable."""
+    """Write a new file (0600). Raises BadSecret for a bad passphrase or an existing file, VaultUnusable."""
     checked_passphrase(passphrase)
     if os.path.lexists(path):
-        raise BadSecret(f"There is a file {path} already.", hint="Name one that is not there.", code="secret.file")
+        raise BadSecret(f"The file {path} exists already.", hint="Name a new file.", code="secret.file")
     plain = [{"name": entry.name, "scope": encode(entry.scope), "value": entry.value.reveal()} for entry in entries]
     bare = _Sealed(salt=os.urandom(cipher.SALT_BYTES), cost=cipher.Argon2())
     key = cipher.passphrase_key(passphrase, bare.salt, bare.cost)
@@ -63,7 +62,7 @@ def export_to(path: Path, entries: Sequence[Entry], passphrase: str) -> None:
 
 
 def import_from(path: Path, passphrase: str) -> tuple[Entry, ...]:
-    """What stands in an exported file. Raises NoExport, NewerVault, WrongPassphrase, BadSecret."""
+    """Read an exported file. Raises NoExport, NewerVault, WrongPassphrase, BadSecret."""
     found = _read(path)
     try:
         key = cipher.passphrase_key(passphrase, found.salt, found.cost)
@@ -90,7 +89,9 @@ def _read(path: Path) -> _Sealed:
         raise BadSecret(f"{path} can't be read: {error.strerror}.", code="secret.file") from None
     except OzzieError:
         raise NoExport(path) from None
-    _expect_known(value, path)
+    version: Any = value.get("version")
+    if value.get("format") == FORMAT and type(version) is int and version > VERSION:
+        raise NewerVault(path, version)
     try:
         found = decode(_Sealed, value)
     except OzzieError:
@@ -98,9 +99,3 @@ def _read(path: Path) -> _Sealed:
     if not found.cost.is_bearable or len(found.salt) != cipher.SALT_BYTES:
         raise NoExport(path)
     return found
-
-
-def _expect_known(value: JsonObject, path: Path) -> None:
-    version: Any = value.get("version")
-    if value.get("format") == FORMAT and type(version) is int and version > VERSION:
-        raise NewerVault(path, version)

@@ -1,7 +1,7 @@
 """The vault: named values in one encrypted file, each with the scope that may see it (docs/secrets.md).
 
-Any number of processes use one vault: whoever changes it holds its lock and begins from what is there at that moment;
-whoever reads sees one whole state. Nothing of it needs a gateway.
+Any number of processes may use a vault: a writer takes its lock and starts from the current file; a reader sees one
+consistent state. It needs no gateway.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -15,14 +15,14 @@ from ozzie_server_ext.vault import cipher, files
 from ozzie_server_ext.vault.document import MAX_CHANGES, Action, Change, Document, Record, SlotKind
 from ozzie_server_ext.vault.errors import BadSecret, DamagedVault, NoSecret, SecretDenied, VaultLocked
 from ozzie_server_ext.vault.scope import PluginReader, Reader, Scope, Secret, checked_name
-from ozzie_server_ext.vault.slots import Ask, Door, Look
+from ozzie_server_ext.vault.slots import Ask, Door, Snapshot
 
 MAX_SECRETS = 10_000
 
 
 @dataclass(slots=True)
 class Draft:
-    """Begins as what is there. `key` is the data key; `now` is ISO 8601 in UTC."""
+    """A change in progress, starting from the current file. `key` is the data key; `now` is ISO 8601 in UTC."""
 
     document: Document
     key: bytes = field(repr=False)
@@ -30,8 +30,8 @@ class Draft:
     by: str
 
     def put(self, name: str, scope: Scope, value: Secret, action: Action | None = None) -> Record:
-        """Keep a value under the number of this change as its version: no two values ever had the same one, whatever
-        was removed or imported in between. Raises BadSecret where there are too many."""
+        """Store a value with the number of this change as its version, so that no two values ever share a version.
+        Raises BadSecret if there are too many secrets."""
         before = self.document.find(name, scope)
         if before is None and len(self.document.records) >= MAX_SECRETS:
             raise BadSecret(
@@ -52,7 +52,7 @@ class Draft:
         self.note("removed", record)
 
     def note(self, action: Action, record: Record | None = None) -> None:
-        """Tell later readers of a change; one that is of no single record concerns the whole vault."""
+        """Record a change for later readers; without a record, it concerns the whole vault."""
         change = Change(
             number=self.document.last_change + 1,
             name=record.name if record else "",
@@ -66,20 +66,20 @@ class Draft:
 
 
 def sealed(record: Record, value: Secret, data_key: bytes, vault: str) -> Record:
-    """The record with this value in it."""
+    """Return the record with this value, encrypted."""
     plain = cipher.padded(value.reveal().encode())
     return replace(record, sealed=cipher.seal(cipher.subkey(data_key, "records"), plain, record.bound_to(vault)))
 
 
 def opened(record: Record, data_key: bytes, vault: str) -> Secret:
-    """The record's value. Raises NotAuthentic."""
+    """Return the record's value. Raises NotAuthentic."""
     plain = cipher.unseal(cipher.subkey(data_key, "records"), record.sealed, record.bound_to(vault))
     return Secret(cipher.unpadded(plain).decode())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Listed:
-    """A secret as a list shows it: nothing of its value, not even its length."""
+    """A secret as lists show it: nothing about its value, not even its length."""
 
     name: str
     scope: Scope
@@ -90,7 +90,7 @@ class Listed:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VaultState:
-    """How a vault is, without any name in it. `ways` open it; `locked`: none of them has, here."""
+    """A vault's state, without names. `ways` open it; `locked`: none has done so here."""
 
     ways: tuple[SlotKind, ...]
     locked: bool
@@ -99,7 +99,7 @@ class VaultState:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Entry:
-    """A secret with its value, on its way from one vault to another."""
+    """A secret with its value, for moving it to another vault."""
 
     name: str
     scope: Scope
@@ -107,7 +107,7 @@ class Entry:
 
 
 class Vault:
-    """The vault in `folder`; key files lie in the folder that `key_folder` finds. It begins with the first secret."""
+    """The vault in `folder`; `key_folder` returns the folder of key files. The first secret creates it."""
 
     def __init__(self, folder: Path, key_folder: Callable[[], Path], clock: Clock) -> None:
         self.path = folder / "vault.json"
@@ -117,21 +117,21 @@ class Vault:
         self._door = Door(self.path, key_folder)
 
     # --- looking ------------------------------------------------------------------------------------------
-    # All raise DamagedVault, NewerVault, UnsafeFile, VaultUnusable where the file can't be used, and KeyGone where
-    # what opened it is gone.
+    # All raise DamagedVault, NewerVault, UnsafeFile, VaultUnusable if the file can't be used, and KeyGone if the key
+    # that opened it is gone.
 
     def exists(self) -> bool:
         return self._door.look() is not None
 
     def unlock(self, ask: Ask | None = None) -> None:
-        """Open it, if it is there: by what needs no person first, then by a passphrase that `ask` gives.
+        """Open the vault if it exists: by keys that need no person first, then by a passphrase from `ask`.
 
         May take a while. Raises VaultLocked, WrongPassphrase, NoKeyring.
         """
         self._door.unlock(ask)
 
     def lock(self) -> None:
-        """Forget what opens it. Raises BadSecret where it would open again by itself."""
+        """Forget all keys. Raises BadSecret if the vault would open again without a person."""
         if {"keyfile", "keyring"} & set(self.ways()):
             raise BadSecret(
                 "The vault opens without a person, so it would not stay locked.",
@@ -142,14 +142,14 @@ class Vault:
 
     @property
     def locked(self) -> bool:
-        """Whether there is a vault that nothing here has opened."""
+        """Whether a vault exists that is not open here."""
         look = self._door.at_once()
         return look is not None and look.key is None
 
     def reveal(self, name: str, reader: Reader) -> Secret:
-        """The value that `reader` sees under this name, the most specific scope first.
+        """Return the value that `reader` sees under this name, the most specific scope first.
 
-        Raises NoSecret; SecretDenied, where a plugin was not granted the name, whether or not there is such a secret;
+        Raises NoSecret; SecretDenied if a plugin was not granted the name, whether or not the secret exists;
         VaultLocked.
         """
         look = self._door.at_once()
@@ -163,31 +163,31 @@ class Vault:
                 f'The plugin "{reader.plugin}" was not granted the secret {checked_name(name)}.',
                 hint="Its manifest has to declare it, and a person has to grant it.",
             )
-        raise _none_of(name)
+        raise _no_secret(name)
 
     def holds(self, name: str, reader: Reader) -> bool:
-        """Whether the reader would find the name here, were the vault open."""
+        """Whether the reader would find the name if the vault were open."""
         look = self._door.at_once()
         return look is not None and any(look.document.find(name, scope) for scope in reader.places(name))
 
     def listing(self) -> tuple[Listed, ...]:
-        """Every secret, by name; of a locked vault too, whose names can't be verified then."""
+        """List every secret by name, even of a locked vault, whose names can't be verified."""
         look = self._door.at_once()
         return tuple(_listed(record) for record in look.document.records) if look else ()
 
     def expect(self, name: str, scope: Scope) -> None:
-        """Raises NoSecret where there is none of that name in that very scope."""
+        """Raise NoSecret unless a secret has that name in exactly that scope."""
         look = self._door.at_once()
         if look is None or look.document.find(checked_name(name), scope) is None:
-            raise _none_of(name, scope)
+            raise _no_secret(name, scope)
 
     def ways(self) -> tuple[SlotKind, ...]:
-        """How it can be opened."""
+        """Return the ways to open the vault."""
         look = self._door.look()
         return tuple(slot.kind for slot in look.document.slots) if look else ()
 
     def state(self) -> VaultState | None:
-        """How it is, a locked one too; None where there is no vault."""
+        """Return the vault's state, even if locked; None without a vault."""
         look = self._door.at_once()
         if look is None:
             return None
@@ -195,12 +195,12 @@ class Vault:
         return VaultState(ways=ways, locked=look.key is None, secrets=len(look.document.records))
 
     def changes(self) -> tuple[str, tuple[Change, ...]]:
-        """The vault's id and its newest changes, of a locked one too; nothing where there is none."""
+        """Return the vault's id and newest changes, even if locked; empty without a vault."""
         look = self._door.at_once()
         return (look.document.id, look.document.changes) if look else ("", ())
 
     def entries(self) -> tuple[Entry, ...]:
-        """Everything with its value. Raises VaultLocked."""
+        """Return all secrets with their values. Raises VaultLocked."""
         look = self._door.at_once()
         if look is None:
             return ()
@@ -213,25 +213,25 @@ class Vault:
     # All raise what `unlock` raises, VaultBusy, and BadSecret for a bad name.
 
     def set(self, name: str, scope: Scope, value: Secret, *, by: str, ask: Ask | None = None) -> Listed:
-        """Keep a value, as the next version where there is one: the one before is gone."""
+        """Store a value; a new version replaces the old one."""
         checked_name(name)
         with self._changing(by, ask) as draft:
             return _listed(draft.put(name, scope, value))
 
     def replace(self, name: str, scope: Scope, value: Secret, *, by: str, ask: Ask | None = None) -> Listed:
-        """As `set`, of a secret that is there. Raises NoSecret too."""
+        """As `set`, for an existing secret. Raises NoSecret too."""
         with self._changing(by, ask, must_exist=True) as draft:
             _expect(draft, name, scope)
             return _listed(draft.put(name, scope, value))
 
     def remove(self, name: str, scope: Scope, *, by: str, ask: Ask | None = None) -> Listed:
-        """Raises NoSecret too."""
+        """Remove a secret. Raises NoSecret too."""
         with self._changing(by, ask, must_exist=True) as draft:
             record = _expect(draft, name, scope)
             draft.remove(record)
             return _listed(record)
 
-    def take(
+    def import_entries(
         self,
         entries: Sequence[Entry],
         *,
@@ -239,8 +239,8 @@ class Vault:
         allow: Callable[[Sequence[Entry]], None] = lambda replaced: None,
         ask: Ask | None = None,
     ) -> int:
-        """Keep all these or none; how many were not there already with the same value. `allow` is given those that
-        would replace another value, and raises where that is not wanted."""
+        """Store all entries or none; return how many were not there with the same value. `allow` gets the entries that
+        would replace another value, and raises to prevent that."""
         with self._changing(by, ask) as draft:
             there = {(one.name, one.scope): opened(one, draft.key, draft.document.id) for one in draft.document.records}
             fresh = [entry for entry in entries if there.get((entry.name, entry.scope)) != entry.value]
@@ -250,9 +250,10 @@ class Vault:
             return len(fresh)
 
     def rekey(self, *, by: str, ask: Ask | None = None) -> int:
-        """Seal everything anew, with a new data key; how many secrets. What opens the vault stays the same.
+        """Encrypt everything with a new data key; return the number of secrets. The ways to open the vault stay the
+        same.
 
-        Asks for the passphrase where the vault has one. Raises NoSecret where there is no vault.
+        Asks for the passphrase if the vault has one. Raises NoSecret without a vault.
         """
         with self._changing(by, ask, must_exist=True) as draft:
             before, fresh, vault = draft.key, cipher.new_key(), draft.document.id
@@ -263,24 +264,22 @@ class Vault:
             return len(records)
 
     def protect(self, ways: Iterable[SlotKind], *, by: str, passphrase: str = "", ask: Ask | None = None) -> None:
-        """From now on these open the vault, each made anew, and nothing else does. No value is sealed anew."""
+        """Replace the ways to open the vault by these, with new keys. Values are not encrypted again."""
         with self._changing(by, ask) as draft:
             before = draft.document.slots
             slots = self._door.new_slots(ways, draft.key, draft.document.id, passphrase)
             draft.document = replace(draft.document, slots=slots)
             draft.note("protected")
-        # Only now: until the vault was written, the old keys were what opened it.
+        # Only now: until the vault was written, the old keys opened it.
         self._door.forget(before)
-
-    # --- inside -------------------------------------------------------------------------------------------
 
     @contextmanager
     def _changing(self, by: str, ask: Ask | None, *, must_exist: bool = False) -> Iterator[Draft]:
-        """Hold the lock; what the draft has become at the end is written. Whatever is raised leaves all as it was."""
-        # Before the lock is taken: a person may have to be asked, and others shall not wait for that.
+        """Hold the lock, and write the draft at the end. An exception leaves the vault unchanged."""
+        # Before taking the lock: a person may have to be asked, and others should not wait for that.
         self.unlock(ask)
         if must_exist and not self.exists():
-            raise NoSecret("There is no secret yet.", hint="Keep one with ozzie secrets set NAME.")
+            raise NoSecret("There is no secret yet.", hint="Store one with ozzie secrets set NAME.")
         files.make_folder(self._folder)
         with files.locked(self._lock_file):
             look = self._door.unlock(ask)
@@ -293,12 +292,12 @@ class Vault:
                 if isinstance(error, cipher.NotAuthentic):
                     raise DamagedVault(self.path, "a secret in it was changed") from None
                 raise
-            # A key that was made stays from here on: a failure does not tell whether the file has its name already.
+            # Keep new keys from here on: after a failure, the file may have been replaced already.
             document = draft.document.signed(draft.key)
             files.write_private(self.path, document.to_bytes())
             self._door.wrote(document, draft.key)
 
-    def _begin(self, look: Look | None, by: str) -> Draft:
+    def _begin(self, look: Snapshot | None, by: str) -> Draft:
         now = self._clock.now().isoformat(timespec="seconds")
         if look is not None:
             assert look.key is not None
@@ -306,7 +305,7 @@ class Vault:
         key, vault = cipher.new_key(), urandom(16).hex()
         return Draft(Document(id=vault, slots=self._door.new_slots(("keyfile",), key, vault)), key, now, by)
 
-    def _value(self, look: Look, record: Record) -> Secret:
+    def _value(self, look: Snapshot, record: Record) -> Secret:
         if look.key is None:
             raise VaultLocked()
         try:
@@ -318,7 +317,7 @@ class Vault:
 def _expect(draft: Draft, name: str, scope: Scope) -> Record:
     record = draft.document.find(checked_name(name), scope)
     if record is None:
-        raise _none_of(name, scope)
+        raise _no_secret(name, scope)
     return record
 
 
@@ -328,7 +327,7 @@ def _listed(record: Record) -> Listed:
     )
 
 
-def _none_of(name: str, scope: Scope | None = None) -> NoSecret:
+def _no_secret(name: str, scope: Scope | None = None) -> NoSecret:
     place = f" in the scope {scope}" if scope is not None and scope.owner else ""
     return NoSecret(
         f"There is no secret {checked_name(name)}{place}.",

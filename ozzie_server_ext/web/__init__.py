@@ -1,1 +1,1 @@
-"""Reaching the web: what may be reached, what is asked, and what comes back."""
+"""Web access: which addresses may be reached, requests, and results."""

@@ -1,4 +1,4 @@
-"""Addresses of the web as they are asked for: read once, by rules that leave no second way to read them."""
+"""Web addresses, parsed once by strict rules, so that no two parsers can read them differently."""
 
 import ipaddress
 import re
@@ -35,7 +35,7 @@ _NOT_PUBLIC_4 = tuple(
     )
 )
 _PUBLIC_6 = ipaddress.IPv6Network("2000::/3")
-"""All that is given out as global unicast."""
+"""All of global unicast."""
 _NOT_PUBLIC_6 = tuple(
     ipaddress.IPv6Network(network)
     for network in (
@@ -51,18 +51,18 @@ _ISATAP = (0x00005EFE, 0x02005EFE)
 
 
 def is_public(address: IpAddress) -> bool:
-    """Whether it is on the public internet, and so is each IPv4 address that it stands for."""
+    """Return whether the address, and each IPv4 address that it embeds, is on the public internet."""
     if isinstance(address, ipaddress.IPv4Address):
         return not any(address in network for network in _NOT_PUBLIC_4)
     if address.scope_id is not None or not all(map(is_public, _inner(address))):
         return False
     if address in _NAT64:
-        return True  # a network without IPv4 reaches its public addresses so
+        return True  # how a network without IPv4 reaches public IPv4 addresses
     return address in _PUBLIC_6 and not any(address in network for network in _NOT_PUBLIC_6)
 
 
 def _inner(address: ipaddress.IPv6Address) -> Iterator[ipaddress.IPv4Address]:
-    """The IPv4 addresses that an IPv6 address stands for: mapped, NAT64, ISATAP."""
+    """Yield the IPv4 addresses that an IPv6 address embeds: mapped, NAT64, ISATAP."""
     last = ipaddress.IPv4Address(int(address) & 0xFFFFFFFF)
     if address.ipv4_mapped is not None or address in _NAT64:
         yield last
@@ -72,17 +72,17 @@ def _inner(address: ipaddress.IPv6Address) -> Iterator[ipaddress.IPv4Address]:
 
 PORTS = {"http": 80, "https": 443}
 _MORE_PORTS = frozenset({80, 443, 8080, 8443})
-_OWN_ENDS = ("localhost", "local", "internal", "intranet", "lan", "home", "corp", "arpa", "onion", "invalid")
-"""Names that end so are of a machine, a house or a company, or of no resolver (RFC 6761, RFC 6762, ICANN)."""
+_LOCAL_SUFFIXES = ("localhost", "local", "internal", "intranet", "lan", "home", "corp", "arpa", "onion", "invalid")
+"""Suffixes of names of a machine, a house or a company, or of no resolver (RFC 6761, RFC 6762, ICANN)."""
 _KEPT = "!#$%&'()*+,/:;=?@[]~"
 _BAD_PERCENT = re.compile(r"%(?![0-9A-Fa-f]{2})")
-_TURNED = re.compile(r"[\x00-\x1f\x7f\\]")
+_AMBIGUOUS = re.compile(r"[\x00-\x1f\x7f\\]")
 _PORT = re.compile(r"[0-9]{0,5}")
 
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """`host` is canonical. `target` is path and query, in ASCII, as it stands in a request."""
+    """A parsed address. `host` is canonical; `target` is path and query, in ASCII, as in a request."""
 
     scheme: str
     host: Host
@@ -91,12 +91,12 @@ class Address:
 
     @property
     def name(self) -> str:
-        """The host as certificates and the Host header name it, an IPv6 address without brackets."""
+        """The host as in certificates and the Host header, an IPv6 address without brackets."""
         return str(self.host)
 
     @property
     def authority(self) -> str:
-        """Host and, where it is not the usual one, port."""
+        """The host, and the port unless it is the default."""
         host = f"[{self.host}]" if ":" in self.name else self.name
         return host if self.port == PORTS[self.scheme] else f"{host}:{self.port}"
 
@@ -109,18 +109,18 @@ class Address:
 
 
 def read_address(url: str, *, ports: tuple[int, ...] = (), addresses: tuple[str, ...] = ()) -> Address:
-    """An address that may be asked for. `ports` and `addresses`: see `Allowance`. Raises NotFetchable."""
+    """Parse an address that may be requested. `ports` and `addresses`: see `Allowance`. Raises NotFetchable."""
     if len(url) > MAX_URL:
-        raise _refused(f"The address has {len(url):,} characters, and {MAX_URL:,} at most are taken.")
+        raise _refused(f"The address has {len(url):,} characters, and at most {MAX_URL:,} are allowed.")
     host = host_of(url)
     if host is None:
-        raise _refused(_why_none(url))
+        raise _refused(_why_invalid(url))
     parts = urlsplit(url)
     scheme = parts.scheme.lower()
     if scheme not in PORTS:
         raise _refused("Only addresses that begin with http:// or https:// are fetched.")
     if "%" in parts.netloc or ("[" in parts.netloc and ":" not in str(host)):
-        raise _refused(_why_none(url))
+        raise _refused(_why_invalid(url))
     port = _port(parts.netloc, PORTS[scheme])
     if port not in _MORE_PORTS and port not in ports:
         raise _refused("Only the ports 80, 443, 8080 and 8443 are reached.")
@@ -130,9 +130,9 @@ def read_address(url: str, *, ports: tuple[int, ...] = (), addresses: tuple[str,
 
 
 def redirected(base: Address, location: str) -> str:
-    """Where a redirect leads, as text that is not checked yet; "" where it is none. `location` is as it came, each byte
-    a character. What readers of addresses drop or turn round is in no honest one."""
-    if _TURNED.search(location):
+    """Return a redirect's target, unchecked, or "" if it is invalid. `location` is as received, each byte a character.
+    Reject characters that parsers drop or convert: no honest target contains them."""
+    if _AMBIGUOUS.search(location):
         return ""
     try:
         return urljoin(base.url, quote(location.strip(" ").encode("latin-1"), safe=_KEPT)).split("#", 1)[0]
@@ -141,8 +141,7 @@ def redirected(base: Address, location: str) -> str:
 
 
 def joined(base: str, href: str, *, longest: int) -> str:
-    """A link of a page as an absolute address of http or https without a fragment; "" for what is none, is longer, or
-    can be read in two ways."""
+    """Return a link as an absolute http or https address without fragment; "" if it is none, too long, or ambiguous."""
     href = href.strip(" \t\r\n\f")
     if not href or href.startswith("#") or len(href) > 4 * longest:
         return ""
@@ -151,7 +150,7 @@ def joined(base: str, href: str, *, longest: int) -> str:
         parts = urlsplit(url)
     except ValueError:
         return ""
-    # Browsers take a space for %20, and so what is meant is clear.
+    # Browsers read a space as %20, so the meaning is clear.
     url = _percent(url.replace(" ", "%20")) if parts.scheme.lower() in PORTS else ""
     # A bracket or a parenthesis would end the link within Markdown.
     for character, code in (("(", "%28"), (")", "%29"), ("<", "%3C"), (">", "%3E")):
@@ -160,10 +159,10 @@ def joined(base: str, href: str, *, longest: int) -> str:
 
 
 def _port(netloc: str, usual: int) -> int:
-    """By itself, as `urlsplit` takes signs, spaces and digits of other scripts."""
+    """Parse the port, because `urlsplit` accepts signs, spaces and digits of other scripts."""
     written = netloc.rpartition("]")[2].partition(":")[2]
     if not _PORT.fullmatch(written):
-        raise _refused("Its port is no number.")
+        raise _refused("Its port is not a number.")
     return int(written) if written else usual
 
 
@@ -183,22 +182,22 @@ def _expect_public(address: Address, allowed: tuple[str, ...]) -> None:
             raise not_public()
         return
     last = host.rsplit(".", 1)[-1]
-    if "." not in host or last in _OWN_ENDS:
+    if "." not in host or last in _LOCAL_SUFFIXES:
         raise not_public()
 
 
 def not_public() -> OzzieError:
-    """What is said of whatever is no place of the public web."""
+    """Return the error for an address that is not on the public web."""
     return _refused(
-        "That address is not on the public web: it is of this machine, a private network, or reserved.",
-        "Such addresses are never fetched. Ask the user for what stands there.",
+        "That address is not on the public web: it belongs to this machine or a private network, or is reserved.",
+        "Such addresses are never fetched. Ask the user for the content.",
     )
 
 
-def _why_none(url: str) -> str:
+def _why_invalid(url: str) -> str:
     if "@" in url.split("//", 1)[-1].split("/", 1)[0].split("?", 1)[0].split("#", 1)[0]:
         return "An address with a user or a password in it is not fetched."
-    return "That is no address that all readers understand alike."
+    return "That is not an address with one clear meaning."
 
 
 def _refused(message: str, hint: str = "Give an absolute address, such as https://example.org/page.") -> OzzieError:

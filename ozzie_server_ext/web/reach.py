@@ -1,6 +1,6 @@
-"""Reaches the web by a short-lived process for each request: what is hostile there is ended with it.
+"""Web access through a short-lived process for each request, which confines hostile content.
 
-Nothing of a page is read in the gateway. It gets text, bounded and without markup, and errors in words of our own.
+The gateway parses nothing of a page. It gets bounded text without markup, and errors in our own words.
 """
 
 import asyncio
@@ -21,12 +21,11 @@ from ozzie_server_ext.web.port import MAX_HITS, MAX_QUERY, Fetched, Searched, we
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Allowance:
-    """For tests, whose servers are on loopback. No configuration, variable or argument of a tool makes one.
+    """Exceptions for tests, whose servers are on loopback. No configuration, variable or tool argument makes one.
 
-    `addresses` are IP addresses that may be reached though they are not public, `ports` ports beside the usual ones.
-    `names` takes the place of the resolver: what each name leads to the first time it is looked up, the second time,
-    and so on; the last counts from then on. A name that is not there does not exist. `authorities` are certificates
-    (PEM) that are believed instead of the system's.
+    `addresses` are non-public IP addresses that may be reached, `ports` are additional ports. `names` replaces the
+    resolver: the answers for each name's first lookup, second lookup and so on; the last one repeats. Missing names do
+    not exist. `authorities` are PEM certificates that are trusted instead of the system's.
     """
 
     addresses: tuple[str, ...] = ()
@@ -37,8 +36,8 @@ class Allowance:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """What one request may take. Times are in seconds, sizes in bytes. `wall_s` is for all its redirects together, from
-    the first look-up to the last byte, `connect_s` for each connection; `body` is of what was unpacked."""
+    """Limits of one request. Times are in seconds, sizes in bytes. `wall_s` covers all redirects together, from the
+    first lookup to the last byte, `connect_s` each connection; `body` counts unpacked bytes."""
 
     wall_s: float = 20.0
     connect_s: float = 10.0
@@ -47,19 +46,19 @@ class Limits:
 
 
 class SearchEngine(Protocol):
-    """A search engine that is asked by fetching a page. The page is read where all pages are, in a process of its own
-    (`programs/web.py`), by the reader of that name in `programs/web_pages.py`."""
+    """A search engine that is queried by fetching a page. `programs/web.py` parses the page in its own process, with
+    the function of `programs/web_pages.py` that `reader` names."""
 
     @property
     def name(self) -> str:
-        """As people call it."""
+        """The name that people know."""
         ...
 
     @property
     def reader(self) -> str: ...
 
     def address(self, query: str) -> str:
-        """Where the answer to a query stands."""
+        """Return the address of a query's results."""
         ...
 
 
@@ -67,7 +66,7 @@ PAGE = "https://html.duckduckgo.com/html/"
 
 
 class DuckDuckGo:
-    """`page` is another one in tests only."""
+    """Tests use another `page`."""
 
     name = "DuckDuckGo"
     reader = "duckduckgo"
@@ -84,16 +83,15 @@ log = logger(__name__)
 T = TypeVar("T", Fetched, Searched)
 
 PROGRAM = "ozzie_server_ext.programs.web"
-AT_ONCE = 4
-"""How many of those processes there are at a time; further requests wait."""
+MAX_PROCESSES = 4
+"""Concurrent processes; further requests wait."""
 READING_S = 25.0
-"""What a process may take beside the network: its start, and reading the page."""
+"""Time for a process besides the network: its start, and parsing the page."""
 _MAX_ANSWER = 16 << 20
 
 
 class ErrandWeb:
-    """The web as it is reached in earnest. `allowance` and `engine` differ in tests only, and nothing but a constructor
-    takes them."""
+    """The real web. `allowance` and `engine` differ in tests only, and only the constructor sets them."""
 
     def __init__(
         self, *, engine: SearchEngine | None = None, allowance: Allowance | None = None, limits: Limits | None = None
@@ -101,27 +99,27 @@ class ErrandWeb:
         self._engine = engine or DuckDuckGo()
         self._allowance = allowance or Allowance()
         self._limits = limits or Limits()
-        self._free = asyncio.Semaphore(AT_ONCE)
+        self._free = asyncio.Semaphore(MAX_PROCESSES)
 
     async def fetch(self, url: str) -> Fetched:
-        return await self._done(Fetched, url, {})
+        return await self._request(Fetched, url, {})
 
     async def search(self, query: str, max_results: int) -> Searched:
         if not query.strip() or len(query) > MAX_QUERY:
-            raise InputError(f"What is searched for has 1 to {MAX_QUERY} characters.", hint="Ask with fewer words.")
-        asked: JsonObject = {
+            raise InputError(f"A search query has 1 to {MAX_QUERY} characters.", hint="Use fewer words.")
+        params: JsonObject = {
             "reader": self._engine.reader,
             "engine": self._engine.name,
             "max_results": max(1, min(max_results, MAX_HITS)),
         }
-        return await self._done(Searched, self._engine.address(query), asked)
+        return await self._request(Searched, self._engine.address(query), params)
 
-    async def _done(self, kind: type[T], url: str, asked: JsonObject) -> T:
+    async def _request(self, kind: type[T], url: str, params: JsonObject) -> T:
         allowed = self._allowance
-        # What can be refused without asking anybody is, and what is sent on is the address as it was read here.
+        # Refuse here what needs no request, and pass the address as it was parsed here.
         address = read_address(url, ports=allowed.ports, addresses=allowed.addresses)
         task = canonical_bytes(
-            {**asked, "url": address.url, "limits": encode(self._limits), "allowance": encode(allowed)}
+            {**params, "url": address.url, "limits": encode(self._limits), "allowance": encode(allowed)}
         )
         try:
             async with self._free:
@@ -130,7 +128,7 @@ class ErrandWeb:
             log.warning("a page of %s was too much: %s", address.name, error)
             raise web_error(
                 "web.too_complex",
-                f"What stands on {address.name} takes too much time or memory to be read.",
+                f"A page of {address.name} takes too much time or memory to read.",
                 "Look for the same on another page.",
             ) from None
         except ErrandFailed as error:
@@ -140,12 +138,12 @@ class ErrandWeb:
 
 
 def _read(kind: type[T], raw: bytes) -> T:
-    """Raises OzzieError, also as the process says."""
+    """Parse the process's output. Raises OzzieError, also if the process reports one."""
     try:
-        told = loads_object(raw, max_bytes=_MAX_ANSWER, surrogates="repair")
-        refused = told.get("error")
+        answer = loads_object(raw, max_bytes=_MAX_ANSWER, surrogates="repair")
+        refused = answer.get("error")
         if not isinstance(refused, dict):
-            return decode(kind, told)
+            return decode(kind, answer)
     except OzzieError as error:
         log.error("the answer about a page can't be read: %s", error)
         raise _broken() from None

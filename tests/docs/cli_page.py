@@ -29,9 +29,14 @@ def with_commands(page: str) -> str:
 
 def _table(title: str, about: str, verbs: list[tuple[str, Verb]]) -> str:
     rows = [
-        f"| `{before} {_usage(verb)}` | {_cell(_sentence(verb.about))} | {_options(verb)} |" for before, verb in verbs
+        f"| `{before} {_usage(verb)}` | {_cell(_about(before, verb))} | {_options(verb)} |" for before, verb in verbs
     ]
     return "\n".join([f"## {title}", "", f"{about}| Command | What it does | Options |", "|---|---|---|", *rows])
+
+
+def _about(before: str, verb: Verb) -> str:
+    former = "".join(f" Its former name `{before} {alias}` works too." for alias in verb.aliases)
+    return _sentence(verb.about) + former
 
 
 def _usage(verb: Verb) -> str:

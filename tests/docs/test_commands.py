@@ -8,7 +8,9 @@ from pathlib import Path
 import pytest
 
 from ozzie_kernel.magics import MAGICS
+from ozzie_server_ext.cli.declared import Group
 from ozzie_server_ext.cli.parser import parser as command_line
+from ozzie_server_ext.cli.verbs import COMMANDS
 from tests.docs import cli_page
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -19,11 +21,11 @@ KEYRING_ENTRY = "ozzie vault"
 
 
 def verbs(parser: argparse.ArgumentParser, before: str = "ozzie") -> Iterator[str]:
-    """Every command that can be typed, such as `ozzie tasks list`."""
+    """Every command, such as `ozzie tasks list`, by its present name."""
     groups = [action for action in parser._actions if isinstance(action, argparse._SubParsersAction)]
     for group in groups:
-        for name, below in group.choices.items():
-            yield from verbs(below, f"{before} {name}")
+        for choice in group._choices_actions:
+            yield from verbs(group.choices[choice.dest], f"{before} {choice.dest}")
     if not groups:
         yield before
 
@@ -47,10 +49,20 @@ def test_the_page_of_the_command_line_is_made_from_the_declared_commands() -> No
 @pytest.mark.parametrize("page", PAGES, ids=lambda path: path.name)
 def test_a_page_names_no_verb_that_there_is_not(page: Path) -> None:
     alone = {verb for verb in verbs(command_line()) if verb.count(" ") == 1}
-    there = {*verbs(command_line()), *groups(), KEYRING_ENTRY}
+    there = {*verbs(command_line()), *former_names(), *groups(), KEYRING_ENTRY}
     written = re.findall(r"(?:^|`)(ozzie [a-z]+)((?: [a-z]+)?)", page.read_text(), re.MULTILINE)
 
     assert [word + rest for word, rest in written if word not in alone and word + rest not in there] == []
+
+
+def former_names() -> set[str]:
+    return {
+        f"ozzie {group.name} {alias}"
+        for group in COMMANDS
+        if isinstance(group, Group)
+        for verb in group.verbs
+        for alias in verb.aliases
+    }
 
 
 def groups() -> set[str]:

@@ -14,7 +14,7 @@ UNTRUSTED = "If the file changes, it is not used until it is trusted again."
 ANSWERS = {
     "skills": ('`%run three-facts [topic="tea"]`', "`%run researcher question=…`"),
     "facts": (OFFLINE, "Not done: nobody was there to ask (write_file).", "[done] three-facts  5 of 5"),
-    "write": ("prices, a workflow of 3 steps. Nothing is wrong with it.",),
+    "write": ("prices, a workflow of 3 steps. No errors.",),
     "trust": ("prices can be used in this project from now on", UNTRUSTED),
     "prices": (
         "**Failed.** prices failed. Price list: notes/prices.csv does not exist.",

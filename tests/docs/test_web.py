@@ -41,7 +41,7 @@ def test_its_numbers_are_those_of_the_code() -> None:
         f"| the whole request, with redirects | {limits.wall_s:g} s |",
         f"| a connection | {limits.connect_s:g} s |",
         f"| reading the page | {web.MAX_CPU_S} s of CPU, {web.MAX_MEMORY >> 30} GiB, {reach.READING_S:g} s |",
-        f"| requests at once | {reach.AT_ONCE} |",
+        f"| requests at once | {reach.MAX_PROCESSES} |",
         f"| links of a page that count as given by it | {port.MAX_LINKS}, of {port.MAX_LINK} characters each |",
         f"| what is searched for | {port.MAX_QUERY} characters, {port.MAX_HITS} results |",
     )

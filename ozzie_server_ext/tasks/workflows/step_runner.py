@@ -96,7 +96,7 @@ class StepProgress:
 
     def waits(self, run: Recorder, step: str, event: str) -> None:
         """Report that a step waits for a signal."""
-        self._publish(run, f'the step "{step}" waits for "{event}": ozzie tasks tell {run.task_id} {event}')
+        self._publish(run, f'the step "{step}" waits for "{event}": ozzie tasks signal {run.task_id} {event}')
 
     def count(self, run: Recorder, settled: int, steps: int, running: int) -> None:
         """Report how many steps are done."""

@@ -108,7 +108,7 @@ def test_a_yes_for_the_session_is_taken_back(server: Gateway) -> None:
     assert approved == {"approved": approval_id, "extent": "session"}
     assert unasked["status"] == "SUCCEEDED"
     assert f"Take it back: ozzie approvals revoke {approval_id}" in shown.stdout
-    assert revoked.stdout == "Taken back. From now on such calls ask again.\n"
+    assert revoked.stdout == "Taken back. Such calls ask again from now on.\n"
     assert (again.returncode, "in force" in again.stderr) == (1, True)
 
 
@@ -124,9 +124,9 @@ def test_one_that_expired_is_still_listed_while_its_task_waits_for_it(home: Gate
         after = json.loads(ozzie(home, "approvals", "list", "--json").stdout)
 
     assert re.match(rf"{first['approval_id']}  Expired at \d\d:\d\d. Nothing was done.\n", listed.stdout)
-    assert listed.stdout.endswith("asked anew: ozzie approvals renew ID\n")
+    assert listed.stdout.endswith("Ask again for one that expired: ozzie approvals renew ID\n")
     assert f"Ask again: ozzie approvals renew {first['approval_id']}" in task.stdout
-    assert renewed.stdout == "The task looks at it again, and asks anew: ozzie approvals list\n"
+    assert renewed.stdout == "The task checks the call again and asks again: ozzie approvals list\n"
     assert [(one["status"], one["approval_id"] != first["approval_id"]) for one in after] == [("pending", True)]
 
 

@@ -46,7 +46,7 @@ def test_one_is_shown_with_where_it_came_from(made: tuple[Gateway, list[str]]) -
 
     assert shown.returncode == 0
     assert "log, text/plain, 8 bytes" in shown.stdout
-    assert f"1, the next one is {ids[5]}" in shown.stdout
+    assert f"1, the next is {ids[5]}" in shown.stdout
     assert TASK in shown.stdout
     assert json.loads(ozzie(gateway.home, "artifacts", "show", ids[0], "--json").stdout)["version"] == 1
 
@@ -63,7 +63,7 @@ def test_its_content_is_printed_or_written_into_a_new_file(made: tuple[Gateway, 
     assert written.stdout == f"8 bytes written to {target}.\n"
     assert target.read_bytes() == MADE[4][0], "it is not written over"
     assert again.returncode == 1
-    assert "is there already" in again.stderr
+    assert "exists already" in again.stderr
 
 
 @pytest.mark.parametrize("name", ["nonesuch", "01M800000000000000000000ZZ", "../tasks"])

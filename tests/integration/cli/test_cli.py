@@ -284,10 +284,10 @@ def test_what_a_task_waits_to_be_told_is_shown_and_answered(home: GatewayHome) -
     assert wrong.returncode == 1
     assert f"There are: allow ({more}), stop (Stop here)." in wrong.stderr
     for each in badly:
-        assert (each.returncode, each.stderr) == (1, "ozzie: --amount is a number of tokens above nothing.\n")
+        assert (each.returncode, each.stderr) == (1, "ozzie: --amount is a number of tokens above 0.\n")
     assert (allowed.returncode, allowed.stdout) == (0, "The task goes on.\n")
     assert (late.returncode, "Already answered: " in late.stderr) == (1, True)
-    assert nothing.stdout == "The task waits for no answer.\n"
+    assert nothing.stdout == "The task asks no question.\n"
     assert ends == ["SUCCEEDED", "CANCELLED", "CANCELLED"]
     assert ended.stdout == "The task ends.\n"
     assert json.loads(stopped.stdout) == {"answered": second, "option": "stop"}
@@ -305,8 +305,8 @@ def test_a_task_that_there_is_not_can_not_be_stopped(shared_gateway: Gateway, ta
 @pytest.mark.parametrize(
     ("line", "sentence"),
     [
-        ("ask hi >&-", "There is nowhere to print to: standard output is closed."),
-        ("status >&-", "There is nowhere to print to: standard output is closed."),
+        ("ask hi >&-", "Standard output is closed, so nothing can be printed."),
+        ("status >&-", "Standard output is closed, so nothing can be printed."),
         ("ask hi >/dev/full", "No space left on device."),
         ("status >/dev/full", "No space left on device."),
         ("ask $'\\xff'", "The message is not UTF-8 text."),
@@ -380,7 +380,7 @@ def test_what_the_terminals_encoding_lacks_is_shown_escaped(home: GatewayHome) -
     done = ozzie(ascii_only, "config", "trust", "caf\u00e9")
 
     assert (done.returncode, done.stderr) == (0, "")
-    assert "caf\\xe9/.ozzie/config.jsonc counts from now on" in done.stdout
+    assert "caf\\xe9/.ozzie/config.jsonc is used from now on" in done.stdout
 
 
 def test_without_any_home_folder_it_says_what_to_set(monkeypatch: pytest.MonkeyPatch) -> None:

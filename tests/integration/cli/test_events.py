@@ -72,7 +72,7 @@ def test_following_goes_on_behind_a_restart_without_gap_or_double(home: GatewayH
 
     positions = [record["position"] for record in first + last]
     assert positions == list(range(positions[0], positions[-1] + 1))
-    assert "What happens is shown once one runs." in told
+    assert "Events are shown once one runs." in told
     assert [r["payload"]["text"] for r in first + last if r["type"] == "message.received"] == ["between", "after"]
 
 

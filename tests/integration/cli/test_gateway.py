@@ -59,8 +59,8 @@ def test_it_runs_apart_from_the_terminal_that_began_it(home: GatewayHome) -> Non
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
-        (("--port", "99999"), "99999 is no port"),
-        (("--project", "/nonexistent"), "/nonexistent is no folder"),
+        (("--port", "99999"), "99999 is not a port"),
+        (("--project", "/nonexistent"), "/nonexistent is not a folder"),
     ],
 )
 def test_why_it_did_not_start_is_told(home: GatewayHome, arguments: tuple[str, ...], says: str) -> None:
@@ -256,7 +256,7 @@ def test_a_person_can_have_a_gateway_where_a_kernel_or_command_had_started_one(h
         ended = ozzie(home, "gateway", "--stop")
 
     assert before is not None
-    assert "  server   the gateway alone, for a while\n" in told.stdout
+    assert "  server   the gateway alone, temporary\n" in told.stdout
     assert started["owner"] in (before.pid, after.pid)
     assert (health["pid"], health["temporary"]) == (started["pid"], False)
     assert ended.returncode == 0

@@ -82,8 +82,8 @@ def test_a_command_of_ozzies_can_not_speak_for_a_person(home: GatewayHome, words
 
     assert refused.returncode == 1
     assert refused.stderr.splitlines() == [
-        f"ozzie: ozzie {' '.join(words[:2])} is for a person, and this runs in a command of Ozzie's.",
-        "Run it yourself, in a terminal of your own.",
+        f"ozzie: ozzie {' '.join(words[:2])} is for a person, and this runs in one of Ozzie's own commands.",
+        "Run it yourself, in your own terminal.",
     ]
 
 

@@ -148,7 +148,7 @@ def used(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gateway]:
         home.use_provider(provider.url, "echo")
         with start_gateway(home) as gateway:
             nothing = ozzie(home, "models", "usage")
-            assert (nothing.returncode, nothing.stdout) == (0, "No model was asked in this time.\n")
+            assert (nothing.returncode, nothing.stdout) == (0, "No model was called in this time.\n")
             assert ozzie(home, "ask", "hello", "--session", "one").returncode == 0
             assert ozzie(home, "ask", "hello", "--session", "two").returncode == 0
             assert ozzie(home, "ask", "hello", "--session", "two", "--model", "offline").returncode == 0
@@ -169,7 +169,7 @@ def test_what_models_used_is_summed_by_model_and_by_session(used: Gateway) -> No
     assert "unknown" not in offline
     assert sorted(usage["calls"] for usage in by_session["items"]) == [1, 2]
     assert [line.split()[0] for line in of_one] == ["echo", "all"]
-    assert before == "No model was asked in this time.\n"
+    assert before == "No model was called in this time.\n"
 
 
 def test_status_shows_the_worker_that_asked(used: Gateway) -> None:

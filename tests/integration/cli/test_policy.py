@@ -41,7 +41,7 @@ def test_the_rules_of_the_document_are_taken_as_they_stand(home: GatewayHome) ->
 
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout.splitlines() == [
-        f"{home.home / 'policy.jsonc'}: 3 rules, all examples are as they say.",
+        f"{home.home / 'policy.jsonc'}: 3 rules, all examples hold.",
         "  private (line 3): never runs",
         "  notes (line 14): runs",
         "  ask-for-raw (line 25): asks first",
@@ -60,7 +60,7 @@ def test_the_rule_of_the_document_on_a_second_model_is_taken_and_explained(home:
 
     assert checked[1] == "  notes-checked (line 3): is checked first"
     assert explained[0] == "write_file is checked first. Notes may be changed where that was asked for."
-    assert alone.startswith("write_file is checked by a second model, and does not run unattended where that does not")
+    assert alone.startswith("write_file is checked by a second model, and runs unattended only if that approves")
     assert (found["decision"], found["considered"][0]["decision"]) == ("CHECK", "CHECK")
 
 
@@ -93,7 +93,7 @@ def test_a_rule_that_says_nothing_of_sources_is_not_enough_for_content_from_outs
     assert asked[:3] == [
         "write_file asks first. Content from outside may be behind it.",
         "  by floor.outside",
-        "  Rule notes would let it run, but does not say which content from outside it means: name fs.write and state "
+        "  Rule notes would let it run, but does not say which outside content it covers: name fs.write and state "
         '"sources".',
     ]
     assert misspelt.returncode != 0
@@ -103,9 +103,7 @@ def test_a_rule_that_says_nothing_of_sources_is_not_enough_for_content_from_outs
 def test_without_rules_that_is_said(home: GatewayHome) -> None:
     done = ozzie(home, "policy", "check")
 
-    assert (
-        done.stdout == "There are no rules but Ozzie's own: what only reads runs, what changes something asks first.\n"
-    )
+    assert done.stdout == "Only Ozzie's built-in rules apply: reading runs, changes ask first.\n"
 
 
 def test_a_broken_file_is_named_with_its_line_and_the_status_is_1(home: GatewayHome) -> None:
@@ -156,7 +154,7 @@ def test_it_is_told_how_a_yes_has_to_come(home: GatewayHome) -> None:
     usual = json.loads(ozzie(home, "policy", "explain", "current_time", "--json").stdout)
 
     assert told[0] == "read_file asks first. Those files are private."
-    assert told[2] == "  a yes has to be given in the page"
+    assert told[2] == "  approval has to be given in the page"
     assert (found["needs"], usual["needs"]) == ("browser", None)
 
 
@@ -192,8 +190,8 @@ def test_a_projects_rules_are_trusted_by_hand(home: GatewayHome) -> None:
     changed = ozzie(home, "policy", "check", "--project", str(home.project))
 
     assert before.stdout == f"{file} is not used: nobody has trusted it yet (ozzie policy trust).\n"
-    assert trusted.stdout.startswith(f"The rule in {file} counts from now on, as written. ")
-    assert more.stdout.startswith(f"The 2 rules in {file} count from now on, as written. ")
+    assert trusted.stdout.startswith(f"The rule in {file} applies from now on, as written. ")
+    assert more.stdout.startswith(f"The 2 rules in {file} apply from now on, as written. ")
     assert after.stdout.startswith("read_file never runs.")
     assert changed.returncode == 1
     assert changed.stderr.splitlines() == [
@@ -219,8 +217,8 @@ def test_rules_that_are_gone_are_let_go_by_hand_and_not_by_a_pull(home: GatewayH
         f"ozzie: {file}: the rules of this project were trusted, and the file is gone.",
         f"Put it back. Or, to go on without those rules, run: ozzie policy untrust {home.project}",
     ]
-    assert let_go.stdout.startswith(f"{file} counts no longer.")
-    assert after.stdout.startswith("There are no rules but Ozzie's own")
+    assert let_go.stdout.startswith(f"{file} is no longer used.")
+    assert after.stdout.startswith("Only Ozzie's built-in rules apply")
     assert (again.returncode, "are not trusted" in again.stderr) == (1, True)
 
 
@@ -285,7 +283,7 @@ def test_a_gateway_that_runs_follows_its_rules_and_says_what_holds_now(home: Gat
     assert "path          needed. Relative to the project folder." in shown
     assert f"{file}, line 3: rule private names the tool fs.raed, which is not here now." in warned
     assert broken.count("never runs") == len(before)
-    assert "The rules were not taken, so nothing runs:" in broken
+    assert "The rules were rejected, so nothing runs:" in broken
     assert broken.endswith("Correct the file there and try again.\n")
     assert f"{file}, line 1, column 2" in status
     assert (nonesuch.returncode, nonesuch.stderr.splitlines()[0]) == (1, "ozzie: There is no tool nonesuch.")

@@ -82,7 +82,7 @@ def test_a_value_that_is_typed_is_not_shown(home: GatewayHome) -> None:
     (key,) = listed(home)
 
     assert status == 0, seen
-    assert "KEY is kept, version 1." in seen
+    assert "KEY is stored, version 1." in seen
     assert VALUE not in seen
     assert set(key) == {"name", "scope", "version", "changed_at", "by"}
     assert (key["name"], key["scope"], key["version"]) == ("KEY", "everybody", 1)
@@ -96,9 +96,9 @@ def test_each_scope_has_its_own_value(home: GatewayHome) -> None:
     removed = ozzie(home, "rm", "KEY", "--plugin", "telegram", "--yes")
 
     assert said == [
-        "KEY is kept, version 1.\n",
-        f"KEY (project:{home.project}) is kept, version 2.\n",
-        "KEY (plugin:telegram) is kept, version 3.\n",
+        "KEY is stored, version 1.\n",
+        f"KEY (project:{home.project}) is stored, version 2.\n",
+        "KEY (plugin:telegram) is stored, version 3.\n",
     ]
     assert removed.stdout == "KEY (plugin:telegram) is removed.\n"
     assert [key["scope"] for key in listed(home)] == ["everybody", f"project:{home.project}"]
@@ -119,21 +119,21 @@ def test_one_line_break_at_the_end_does_not_belong_to_the_value(home: GatewayHom
         (["set", "KEY", "--stdin"], "\n", "The value is empty.", "To remove a secret, use ozzie secrets rm."),
         (["set", "KEY", "--stdin"], "a\n\n", "The value contains a line break", "Copy it again, as one line of text."),
         (["set", "KEY", "--stdin"], "a\0b", "The value contains a line break", "Copy it again, as one line of text."),
-        (["set", "KEY", "--stdin"], "x" * 65_537, "The value is longer than 65,536 bytes.", "Keep so much in a file."),
-        (["set", "KEY", "--stdin"], "x" * 200_000, "The value is longer than 65,536 bytes.", "Keep so much in a file."),
-        (["set", "KEY", "--stdin"], b"\xff\xfe", "What came on standard input is not UTF-8 text.", ""),
+        (["set", "KEY", "--stdin"], "x" * 65_537, "The value is longer than 65,536 bytes.", "Store it in a file"),
+        (["set", "KEY", "--stdin"], "x" * 200_000, "The value is longer than 65,536 bytes.", "Store it in a file"),
+        (["set", "KEY", "--stdin"], b"\xff\xfe", "Standard input is not UTF-8 text.", ""),
         (["set", "KEY"], "sk-1", "There is no terminal to type it at.", "Give it on standard input, with --stdin"),
-        (["set", "sk-abc", "--stdin"], "x", "This is no name for a secret.", "A name has letters, digits and _"),
+        (["set", "sk-abc", "--stdin"], "x", "This is not a valid name for a secret.", "A name has at most 128 letters"),
         (["set", "KEY", "--stdin", "--plugin", "a b"], "x", "A secret belongs to everybody", "A folder's name"),
         (["rm", "KEY"], "", "There is no secret KEY.", "See ozzie secrets list"),
         (["rotate", "KEY", "--stdin"], "x", "There is no secret KEY.", "See ozzie secrets list"),
-        (["rotate"], "", "There is no secret yet.", "Keep one with ozzie secrets set NAME."),
+        (["rotate"], "", "There is no secret yet.", "Store one with ozzie secrets set NAME."),
         (["import", "nowhere", "--stdin"], "x", "There is no file", ""),
         (
             ["export", "file", "--stdin"],
             "short\n",
             "A passphrase has at least 8 characters.",
-            "Several words are good.",
+            "Use several words.",
         ),
         (
             ["export", "file", "--stdin"],
@@ -218,8 +218,8 @@ def test_one_is_removed_after_a_yes_of_a_person_or_with_one_in_the_command(home:
 
 def test_the_refusal_of_an_argument_says_why(home: GatewayHome) -> None:
     assert ozzie(home, "set", "KEY", VALUE).stderr == (
-        "ozzie: A value is never an argument: the list of processes and the shell's history show those. It was not "
-        "kept, and is not repeated here; if it was one, replace it at its provider.\nSee ozzie secrets set --help.\n"
+        "ozzie: A value is never an argument: the process list and the shell's history show those. It was not stored, "
+        "and is not repeated here; if it was a secret, replace it at its provider.\nSee ozzie secrets set --help.\n"
     )
     assert ozzie(home, "protect", "--with", VALUE).stderr == (
         "ozzie: --with takes one of keyfile, passphrase, keyring.\nSee ozzie secrets protect --help.\n"
@@ -237,7 +237,7 @@ def test_sealing_all_anew_takes_no_value(home: GatewayHome) -> None:
     ozzie(home, "set", "KEY", "--stdin", given="x")
     refused, done = ozzie(home, "rotate", "--stdin", given="y"), ozzie(home, "rotate", "--json")
 
-    assert "Without a name, everything is sealed anew: that takes no value." in refused.stderr
+    assert "Without a name, all secrets are encrypted with a new key; that takes no value." in refused.stderr
     assert json.loads(done.stdout) == {"rekeyed": 1}
 
 
@@ -252,7 +252,7 @@ def test_a_passphrase_is_asked_for_where_it_is_needed(home: GatewayHome) -> None
     right = typed(home, ["rm", "KEY", "--yes"], [("Passphrase of the vault: ", PASSPHRASE)])
 
     assert differing[0] == 1
-    assert "The two are not the same. Nothing was changed." in differing[1]
+    assert "The two passphrases differ. Nothing was changed." in differing[1]
     assert protected[0] == 0, protected[1]
     assert "If that is lost, the values are lost." in protected[1]
     assert "KEY" in listing.stdout
@@ -278,10 +278,10 @@ def test_what_was_exported_can_be_imported_elsewhere(home: GatewayHome, tmp_path
     wrong = ozzie(home, "import", file, "--stdin", given="another passphrase\n")
 
     assert exported.stdout == f"2 secrets exported to {file}. Only its passphrase opens it.\n"
-    assert imported.stdout == "1 secret imported. Here already: 1.\n"
+    assert imported.stdout == "1 secret imported. Already here: 1.\n"
     assert refused.returncode == 1
-    assert "Other values are here for 1 secret of the file, KEY for one. Nothing was imported." in refused.stderr
-    assert "Give --replace to take the values of the file." in refused.stderr
+    assert "1 secret of the file would replace other values, such as KEY. Nothing was imported." in refused.stderr
+    assert "Give --replace to use the values of the file." in refused.stderr
     assert json.loads(replaced.stdout) == {"imported": 1, "unchanged": 1}
     assert "or the file was changed." in wrong.stderr
 
@@ -338,5 +338,5 @@ def test_a_gateway_that_runs_is_told_of_each_change_at_once(gateway: Gateway) ->
         "action": "set",
     }
     assert VALUE not in done.stdout
-    assert nothing.stdout == "There is no passphrase on the vault, so there is nothing to unlock.\n"
+    assert nothing.stdout == "The vault has no passphrase, so there is nothing to unlock.\n"
     assert "The vault opens without a person, so it would not stay locked." in refused.stderr

@@ -67,7 +67,7 @@ def test_one_is_shown_with_what_it_takes_and_its_steps(home: GatewayHome) -> Non
 def test_a_check_tells_all_that_is_wrong_with_places_and_fails(home: GatewayHome) -> None:
     good = write(home, "deploy", DEPLOY_S1)
     done = ozzie(home, "skills", "check", str(good))
-    assert (done.returncode, done.stdout) == (0, f"{good}: deploy, a workflow of 3 steps. Nothing is wrong with it.\n")
+    assert (done.returncode, done.stdout) == (0, f"{good}: deploy, a workflow of 3 steps. No errors.\n")
 
     bad, other = write(home, "bad", BROKEN), write(home, "other", '{"name": "o",\n "tools": ["serch"]}')
     done = ozzie(home, "skills", "check")
@@ -75,7 +75,7 @@ def test_a_check_tells_all_that_is_wrong_with_places_and_fails(home: GatewayHome
     assert done.stderr.splitlines() == [
         f'ozzie: {bad}, line 2, column 2: modle: unknown key "modle"; did you mean "model"?',
         f'{other}, line 2, column 12: tools.0: there is no tool "serch"; did you mean "search"?',
-        "Correct that and try again.",
+        "Correct this and try again.",
     ]
 
 
@@ -88,7 +88,7 @@ def test_a_check_tells_arguments_that_a_tool_does_not_take(home: GatewayHome) ->
         assert done.stderr.splitlines() == [
             f'ozzie: {path}, line 2, column 46: steps.0.call.args: the argument "expr" is missing.',
             f'{path}, line 2, column 55: steps.0.call.args.exp: unknown argument "exp"; did you mean "expr"?',
-            "Correct that and try again.",
+            "Correct this and try again.",
         ]
 
 
@@ -116,7 +116,7 @@ def test_a_skill_whose_selector_nothing_meets_is_not_used_until_something_does(h
     ("words", "says"),
     [
         (("show", "deplyo"), 'There is no skill "deplyo".'),
-        (("check", "nowhere.jsonc"), "nowhere.jsonc: is not there."),
+        (("check", "nowhere.jsonc"), "nowhere.jsonc: does not exist."),
         (("check", "."), "is not a file."),
         (("list", "--project", "nowhere"), "nowhere is not a folder."),
         (("trust", "nowhere.jsonc"), "nowhere.jsonc: is not a skill of this project."),

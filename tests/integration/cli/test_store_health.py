@@ -107,7 +107,7 @@ def a_blob(home: GatewayHome) -> Path:
 
 def test_verify_deep_looks_at_everything_and_tells_how_to_mend_a_table(used: GatewayHome) -> None:
     good = ozzie(used, "events", "verify", "--deep")
-    assert (good.returncode, "and the tables are what the log says." in good.stdout) == (0, True)
+    assert (good.returncode, "and the tables match the log." in good.stdout) == (0, True)
     with closing(sqlite3.connect(used.home / "data" / "ozzie.db", isolation_level=None)) as database:
         database.execute("UPDATE tasks SET status = 'FAILED'")
 

@@ -59,17 +59,17 @@ def waiting(server: Gateway) -> Iterator[str]:
 def test_a_run_is_shown_with_what_it_waits_for_paused_told_and_tried_again(server: Gateway) -> None:
     with waiting(server) as task_id:
         shown = ozzie(server.home, "tasks", "show", task_id).stdout
-        assert f"  waits    for paid: ozzie tasks tell {task_id} paid\n" in shown
+        assert f"  waits    for paid: ozzie tasks signal {task_id} paid\n" in shown
 
         paused = ozzie(server.home, "tasks", "pause", task_id)
-        assert paused.stdout.startswith("The task pauses at the end of what it is doing.\n"), paused.stderr
+        assert paused.stdout.startswith("The task pauses at the end of its current step.\n"), paused.stderr
         until(lambda: get(server, f"tasks/{task_id}")["status"] == "PAUSED")
         assert ozzie(server.home, "tasks", "show", task_id).stdout.startswith("Paused by you  ")
         again = ozzie(server.home, "tasks", "pause", task_id)
         assert again.returncode != 0
         assert f"The task is paused already.\nLet it go on with: ozzie tasks resume {task_id}" in again.stderr
 
-        early = ozzie(server.home, "tasks", "tell", task_id, "paid", "--data", '{"expr": "1/0"}', "--key", "k1")
+        early = ozzie(server.home, "tasks", "signal", task_id, "paid", "--data", '{"expr": "1/0"}', "--key", "k1")
         assert early.stdout == "The run goes on.\n", early.stderr
         assert ozzie(server.home, "tasks", "update", task_id, "Quickly.").returncode == 0
         assert "  added    Quickly.\n" in ozzie(server.home, "tasks", "show", task_id).stdout
@@ -95,7 +95,7 @@ async def test_what_is_to_be_held_says_so_until_it_is(server: Gateway) -> None:
     told = get(server, f"tasks/{step['task_id']}")
     assert (told["status"], told["pausing"]) == ("WAITING_INPUT", True)
     shown = ozzie(server.home, "tasks", "show", step["task_id"]).stdout
-    assert (shown.startswith("Waiting for you  "), "  pauses   at the end of what it is doing\n" in shown) == (
+    assert (shown.startswith("Waiting for you  "), "  pauses   at the end of its current step\n" in shown) == (
         True,
         True,
     )
@@ -131,11 +131,10 @@ async def test_a_question_that_wants_words_is_answered_with_them(server: Gateway
 
 def test_what_can_not_be_is_refused_with_what_to_do(server: Gateway) -> None:
     with waiting(server) as task_id:
-        wrong = ozzie(server.home, "tasks", "tell", task_id, "payd")
+        wrong = ozzie(server.home, "tasks", "signal", task_id, "payd")
         assert (wrong.returncode != 0, 'Did you mean "paid"?' in wrong.stderr) == (True, True)
-        assert (
-            "--data is no JSON object." in ozzie(server.home, "tasks", "tell", task_id, "paid", "--data", "12").stderr
-        )
+        by_its_former_name = ozzie(server.home, "tasks", "tell", task_id, "paid", "--data", "12")
+        assert "--data is not a JSON object." in by_its_former_name.stderr
         assert post(server, f"tasks/{task_id}/retry", 409)["code"] == "task.open"
         assert post(server, f"tasks/{task_id}/resume", 409)["code"] == "task.not_paused"
         assert post(server, f"tasks/{task_id}/update", 400, text=" ")["code"] == "input.shape"

@@ -34,7 +34,7 @@ def test_what_lies_in_the_trash_is_listed_newest_first_and_comes_back(home: Gate
     back = ozzie(home, "trash", "restore", "task-1-0", *project)
     left = ozzie(home, "trash", "list", *project)
 
-    assert empty.stdout == "Nothing lies in the trash of this project.\n"
+    assert empty.stdout == "The trash of this project is empty.\n"
     assert [line.split()[-1] for line in listed.stdout.splitlines()] == ["new.md", "notes/old.md"]
     assert [(note["id"], note["path"]) for note in as_json] == [("task-2-0", "new.md"), ("task-1-0", "notes/old.md")]
     assert (back.returncode, back.stdout) == (0, "notes/old.md is back.\n")

@@ -83,7 +83,7 @@ def test_a_task_that_had_ended_is_told_at_once(server: Gateway) -> None:
 
 def test_it_says_what_the_task_waits_for_and_ends_with_it(server: Gateway) -> None:
     with an_order(server) as task_id, follower(server.home, task_id) as process:
-        assert told(process) == f'ozzie: It waits for the event "paid": ozzie tasks tell {task_id} paid'
+        assert told(process) == f'ozzie: It waits for the event "paid": ozzie tasks signal {task_id} paid'
         post(server, f"tasks/{task_id}/events", event="paid", data={"expr": "6*7"})
         out, err = process.communicate(timeout=60)
         assert (process.returncode, out, err) == (0, "Done  %run order\n", "")
@@ -128,7 +128,7 @@ def test_a_yes_and_an_answer_are_told_with_the_command_for_them(server: Gateway)
     approval = asked(server, write("w.md"), session="yes")
     with follower(server.home, approval["task_id"]) as process:
         command = f"ozzie approvals show {approval['approval_id']}"
-        assert told(process) == f"ozzie: It waits for your yes: {approval['sentence']} {command}"
+        assert told(process) == f"ozzie: It waits for your approval: {approval['sentence']} {command}"
         ozzie(server.home, "approvals", "reject", approval["approval_id"])
         _, err = process.communicate(timeout=60)
         assert (process.returncode, err) == (0, "")
@@ -149,7 +149,7 @@ def test_what_the_parts_of_a_run_wait_for_is_told_too(server: Gateway) -> None:
     with follower(server.home, task) as process:
         said = told(process)
         nested = said.split()[-2]
-        assert said == f'ozzie: It waits for the event "paid": ozzie tasks tell {nested} paid'
+        assert said == f'ozzie: It waits for the event "paid": ozzie tasks signal {nested} paid'
         assert nested != task
         post(server, f"tasks/{task}/events", event="paid", data={"expr": "1"})
         process.communicate(timeout=60)
@@ -158,7 +158,7 @@ def test_what_the_parts_of_a_run_wait_for_is_told_too(server: Gateway) -> None:
     gated = pexpect.spawn(run[0], [*run[1:], "gated"], env=environment, cwd=str(server.home.project), encoding="utf-8")
     (task,) = newest(server, "%run gated")
     with follower(server.home, task) as process:
-        assert told(process).startswith('ozzie: It waits for your yes (the step "gated: Go?"): Go on?')
+        assert told(process).startswith('ozzie: It waits for your approval (the step "gated: Go?"): Go on?')
         (approval,) = get(server, "approvals?status=pending")["items"]
         ozzie(server.home, "approvals", "approve", approval["approval_id"])
         process.communicate(timeout=60)
@@ -184,7 +184,7 @@ def test_it_goes_on_behind_a_restart(home: GatewayHome) -> None:
         post(first, f"tasks/{task_id}/pause")
         assert told(process) == f"ozzie: It is paused: ozzie tasks resume {task_id}"
         home.stop_gateways()
-        assert "There is no connection to a gateway." in told(process)
+        assert "No gateway is running." in told(process)
         with start_gateway(home) as second:
             post(second, f"tasks/{task_id}/resume")
             assert "It waits for the event" in told(process)

@@ -196,7 +196,7 @@ def test_who_answers_too_late_is_told_so(console: Console, home: GatewayHome) ->
 def test_who_answers_what_was_answered_or_stopped_elsewhere_is_told_so(console: Console, home: GatewayHome) -> None:
     for command, told in (
         (("answer", "1"), r"Already answered: \S+ at \d\d:\d\d\."),
-        (("cancel",), r"It (is not asked any more|waits for no answer)\."),
+        (("cancel",), r"(This is no longer asked|It waits for no answer)\."),
     ):
         console.begin("Ask me whether I want tea or coffee.", until="[waiting] Tea or coffee?")
         console.see("or your own words  >")

@@ -159,7 +159,7 @@ def test_a_gateway_of_another_version_is_told_apart(home: GatewayHome, kernels: 
 
     output = kernels[0].run("hello")
 
-    assert_told(output, "is of another version of Ozzie.", "Restart Jupyter")
+    assert_told(output, "has another version of Ozzie.", "Restart Jupyter")
     other.unlink()
     lock.unlink()
     assert kernels[0].run("hello").status == "ok"

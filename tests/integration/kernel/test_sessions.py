@@ -129,7 +129,7 @@ def test_a_cell_that_is_longer_than_a_message_may_be_is_told_at_once_and_the_nex
     output = kernel.run("a" * (1 << 20))
 
     assert output.status == "error"
-    assert "at most 1,048,576 are taken." in output.markdown
+    assert "at most 1,048,576 are allowed." in output.markdown
     assert "Put the text into a file" in output.markdown
     assert kernel.run("What is 4+4?").status == "ok"
 

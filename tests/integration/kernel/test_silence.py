@@ -11,7 +11,7 @@ import pytest
 from ozzie_kernel.client import GatewayLost, GatewaySilent
 from ozzie_kernel.connect import Link, SessionChoice, connect
 from ozzie_kernel.gateway import Gateway as KernelsGateway
-from ozzie_kernel.turn import MAX_LOST_IN_VAIN, STOP_WAIT_S, CellTurn
+from ozzie_kernel.turn import MAX_LOST, STOP_WAIT_S, CellTurn
 from ozzie_server_ext.domain.errors import Unavailable
 from ozzie_server_ext.domain.json import JsonObject
 from ozzie_server_ext.render.graph.view import GraphView
@@ -146,9 +146,9 @@ async def test_a_message_that_may_have_been_taken_is_told_so_and_stopped_where_i
         await asyncio.wait_for(found.wait(), 30)
         (task,) = await tasks_of(gateway)
         assert asked == [{"method": "task.cancel", "task_id": task["task_id"]}]
-        assert caught.value.hint.startswith("Mend it. If your message was taken, its turn is stopped as soon as")
+        assert caught.value.hint.startswith("Mend it. If your message arrived, its turn is stopped as soon as")
     else:
-        assert caught.value.hint.startswith("Mend it. Whether your message was taken is not known.")
+        assert caught.value.hint.startswith("Mend it. Your message may or may not have arrived.")
         assert asked == []
 
 
@@ -184,4 +184,4 @@ async def test_a_turn_whose_connections_all_end_at_once_is_given_up(
                 await CellTurn(link, own, Cutting()).run("go on for ever", "")
             await asyncio.gather(*closing)
 
-    assert 2 <= len(given) <= MAX_LOST_IN_VAIN + 2
+    assert 2 <= len(given) <= MAX_LOST + 2

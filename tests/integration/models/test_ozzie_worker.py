@@ -262,7 +262,7 @@ def test_an_abort_on_another_connection_ends_the_answer(
 
 
 def test_where_nothing_is_configured_the_offline_script_answers_and_says_what_it_is(offline: Running) -> None:
-    assert "no language model" in offline.said
+    assert "not a language model" in offline.said
     answer = offline.ask(offline.session(), "hello")
     assert "Offline script, not a language model." in answer
     assert [state["model"] for state in offline.talk({"type": "status"})] == ["offline"]
@@ -397,7 +397,7 @@ async def test_an_answer_that_fails_by_a_mistake_of_ours_has_an_end_all_the_same
         accepting.close()
         await server.stop()
 
-    said = "The answer broke off."
+    said = "The answer was cut off."
     assert last == ({"type": "error", "message": said} if streams else {"ok": False, "error": said})
 
 

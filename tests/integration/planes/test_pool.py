@@ -198,7 +198,7 @@ async def test_a_child_that_is_not_needed_any_more_ends_once_its_calls_have(tell
             while len(story.pool.children) > 1:
                 await one.claim(CALM)
         await story.until(lambda: list(story.lost) == story.started[1:])
-        assert story.lost[story.started[1]].startswith("It was not needed any more. It ended with status 0.")
+        assert story.lost[story.started[1]].startswith("It was no longer needed. It ended with status 0.")
         assert len(story.pool.children) == 1
         await one.claim(CALM)
         assert len(story.lost) == 1, "The first one stays."

@@ -146,7 +146,7 @@ async def test_a_silent_child_is_ended_and_the_circuit_opens_in_the_end(
     story.plane.start()
     if started:
         await story.until(lambda story: len(story.lost) == started)
-        assert all("Nothing was heard" in reason for _, reason in story.lost)
+        assert all("It sent nothing" in reason for _, reason in story.lost)
     with pytest.raises(PlaneUnavailable):
         await asyncio.wait_for(unavailable(story.plane), WAIT_S)
     assert len(story.started) == started

@@ -200,7 +200,7 @@ def test_an_account_without_rights_keeps_secrets_and_is_told_what_it_may_not(str
         assert "Traceback" not in done.stderr
         return done.stderr
 
-    assert kept.stdout == "KEY is kept, version 1.\n", kept.stderr
+    assert kept.stdout == "KEY is stored, version 1.\n", kept.stderr
     assert modes == {"vault.json": 0o600, "secrets": 0o700, key.name: 0o600, "ozzie": 0o700}
 
     key.chmod(0o640)
@@ -209,7 +209,7 @@ def test_an_account_without_rights_keeps_secrets_and_is_told_what_it_may_not(str
     os.chown(key, 0, 0)
     assert f"{key} can't be used: Permission denied." in said("list")
     key.chmod(0o604)
-    assert f"{key} is no file of yours, so it is not used." in said("list")
+    assert f"{key} is not a file of yours, so it is not used." in said("list")
     os.chown(key, stranger.account.uid, -1)
     key.chmod(0o600)
 
@@ -218,6 +218,6 @@ def test_an_account_without_rights_keeps_secrets_and_is_told_what_it_may_not(str
     os.chown(vault, stranger.account.uid, -1)
     os.chown(vault.parent, 0, 0)
     vault.parent.chmod(0o755)
-    assert f"{vault.parent} is no folder of yours" in said("set", "OTHER", "--stdin", value="sk-2")
+    assert f"{vault.parent} is not a folder of yours" in said("set", "OTHER", "--stdin", value="sk-2")
     assert vault.read_bytes() == good
     assert [secret["name"] for secret in json.loads(stranger.run("secrets", "list", "--json").stdout)] == ["KEY"]

@@ -257,7 +257,7 @@ async def test_a_certificate_for_another_name_is_not_believed(servers: FakeWeb) 
     failed = await refused(web, servers.secure("/", "strange.example"))
 
     assert (failed.code, servers.asked) == ("web.unreachable", [])
-    assert "no secure way to strange.example" in str(failed)
+    assert "no secure connection to strange.example" in str(failed)
 
 
 async def test_a_certificate_of_an_unknown_authority_is_not_believed(servers: FakeWeb) -> None:
@@ -271,7 +271,7 @@ async def test_a_certificate_of_an_unknown_authority_is_not_believed(servers: Fa
 async def test_what_speaks_no_tls_is_said_to_be_no_secure_way(servers: FakeWeb, web: ErrandWeb) -> None:
     failed = await refused(web, f"https://site.example:{servers.port}/")
 
-    assert "no secure way" in str(failed)
+    assert "no secure connection" in str(failed)
 
 
 async def test_nobody_there_is_told(servers: FakeWeb) -> None:
@@ -289,12 +289,12 @@ async def test_nobody_there_is_told(servers: FakeWeb) -> None:
 @pytest.mark.parametrize(
     ("status", "told"),
     [
-        ("404 Nope", "site.example answers 404 Not Found."),
-        ("403 Nope", "site.example answers 403 Forbidden."),
-        ("429 Nope", "site.example answers 429 Too Many Requests."),
-        ("500 Nope", "site.example answers 500 Internal Server Error."),
-        ("302 Nope", "site.example answers 302 Found."),
-        ("599 Nope", "site.example answers 599."),
+        ("404 Nope", "site.example answered 404 Not Found."),
+        ("403 Nope", "site.example answered 403 Forbidden."),
+        ("429 Nope", "site.example answered 429 Too Many Requests."),
+        ("500 Nope", "site.example answered 500 Internal Server Error."),
+        ("302 Nope", "site.example answered 302 Found."),
+        ("599 Nope", "site.example answered 599."),
     ],
 )
 async def test_a_status_that_is_no_success_is_told(servers: FakeWeb, web: ErrandWeb, status: str, told: str) -> None:
@@ -345,8 +345,8 @@ async def test_text_of_other_types_comes_as_it_is(
         ("image/png", b"....", "an image of 4 bytes"),
         ("image/svg+xml", b"<svg/>", "an image of 6 bytes"),
         ("text/plain", b"\x89PNG\r\n\x1a\n" + bytes(20), "an image (PNG) of 28 bytes"),
-        ("text/html; charset=utf-8", b"words\0and more", "a file that is no text of 14 bytes"),
-        ("application/octet-stream", bytes(range(256)), "a file that is no text of 256 bytes"),
+        ("text/html; charset=utf-8", b"words\0and more", "a file that is not text of 14 bytes"),
+        ("application/octet-stream", bytes(range(256)), "a file that is not text of 256 bytes"),
         ("video/mp4", b"", "a film of 0 bytes"),
     ],
 )

@@ -169,7 +169,7 @@ async def test_the_largest_page_that_is_told_at_once_stays_whole(servers: FakeWe
 @pytest.mark.parametrize(
     ("path", "code", "says"),
     [
-        ("/none", "web.status", "site.example answers 404 Not Found. Look whether"),
+        ("/none", "web.status", "site.example answered 404 Not Found. Check the address"),
         ("/pdf", "web.type", "a PDF of 5 bytes. Only text"),
     ],
 )
@@ -204,7 +204,7 @@ async def test_a_rule_decides_by_the_host(servers: FakeWeb, gate: Gate) -> None:
     ("name", "args"), [("fetch_url", {"url": "https://a.example/"}), ("web_search", {"query": "x"})]
 )
 async def test_where_there_is_no_web_that_is_said(name: str, args: dict[str, str]) -> None:
-    with pytest.raises(ToolFailed, match=r"can't be reached from here. Go on without it") as failed:
+    with pytest.raises(ToolFailed, match=r"can't be reached from here. Continue without it") as failed:
         await given(NoWeb(), name, **args)
 
     assert failed.value.code == "web.unavailable"

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ozzie_server_ext.cli.approvals import commands, details, standing, summary
+from ozzie_server_ext.cli.approvals import commands, details, state_words, summary
 from ozzie_server_ext.render.text import LINE_WIDTH, columns, quoted, visible_proof
 from ozzie_server_ext.store.codec import time_text
 
@@ -124,15 +124,15 @@ def test_what_nobody_knows_is_not_left_blank() -> None:
         (answered("granted", extent="once"), "Approved once by Ana in the page, "),
         (answered("granted", extent="once", why="changed"), ", void: the call would do something else"),
         (answered("granted", extent="session", why="revoked", way="cli"), "in a terminal, "),
-        (answered("granted", extent="session", why="revoked"), ", taken back since"),
+        (answered("granted", extent="session", why="revoked"), ", since taken back"),
         (answered("rejected", way="relay"), "Rejected by Ana in a cell, "),
         (answered("expired", why="time"), ". Nothing was done."),
-        (answered("expired", why="changed"), "the call would do something else by now."),
+        (answered("expired", why="changed"), "the call would now do something else."),
         (answered("expired", why="task"), "its task ended at "),
     ],
 )
 def test_an_answer_is_told_with_who_gave_it_and_where(found: dict[str, Any], said: str) -> None:
-    assert said in standing(found)
+    assert said in state_words(found)
 
 
 def test_a_yes_for_the_session_can_be_taken_back_while_it_is_in_force() -> None:
@@ -142,8 +142,8 @@ def test_a_yes_for_the_session_can_be_taken_back_while_it_is_in_force() -> None:
 
     assert list(commands(good)) == [f"Take it back: ozzie approvals revoke {ID}"]
     assert list(commands(over)) == []
-    assert ", good until " in standing(good)
-    assert ", it was good until " in standing(over)
+    assert ", valid until " in state_words(good)
+    assert ", was valid until " in state_words(over)
 
 
 def test_only_one_whose_time_was_up_can_be_asked_anew() -> None:
@@ -152,7 +152,7 @@ def test_only_one_whose_time_was_up_can_be_asked_anew() -> None:
 
 
 def test_an_answer_of_another_day_is_told_with_its_day() -> None:
-    assert "2026-01-31 " in standing(answered("rejected", answered_at="2026-01-31T12:00:00.000000Z"))
+    assert "2026-01-31 " in state_words(answered("rejected", answered_at="2026-01-31T12:00:00.000000Z"))
 
 
 def test_a_proof_that_is_cut_says_where_the_rest_is() -> None:
@@ -209,7 +209,9 @@ def test_one_of_a_step_says_of_which() -> None:
 def test_a_second_models_answer_is_told_as_such() -> None:
     said = {"by": "cheap (model)", "way": "model"}
 
-    assert standing(answered("granted", extent="once", **said)).startswith("Approved once by a second model (cheap), ")
-    assert standing(answered("rejected", **said)).startswith("Rejected by a second model (cheap), ")
+    assert state_words(answered("granted", extent="once", **said)).startswith(
+        "Approved once by a second model (cheap), "
+    )
+    assert state_words(answered("rejected", **said)).startswith("Rejected by a second model (cheap), ")
     shown = "\n".join(details(approval(checked="A second model is not sure.")))
     assert "  why      It changes something of yours.\n  checked  A second model is not sure." in shown

@@ -67,6 +67,6 @@ def test_what_has_the_hash_of_the_artifact_is_written(answering: type[Answering]
 def test_what_has_another_hash_is_not_written(answering: type[Answering], tmp_path: Path) -> None:
     answering.content = b"<html>Sign in</html>"
 
-    with pytest.raises(Unavailable, match="its SHA-256 is another one"):
+    with pytest.raises(Unavailable, match="its SHA-256 does not match"):
         get_artifact(asked_for(tmp_path / "out"))
     assert not (tmp_path / "out").exists()

@@ -21,4 +21,4 @@ def test_of_most_tools_a_rule_has_to_name_the_very_tool() -> None:
 
 @pytest.mark.parametrize("tool", [COMMAND, KERNEL])
 def test_of_commands_and_live_kernels_no_rule_is_said_to_be_enough(tool: ToolMeta) -> None:
-    assert overruled(ALLOWS, tool, IRREVERSIBLE).endswith("ask first whatever a rule says.")
+    assert overruled(ALLOWS, tool, IRREVERSIBLE).endswith("always ask first.")

@@ -49,7 +49,7 @@ def rule(**changed: str) -> str:
         ('{"gateway": {"host": [1, 2]}}', "gateway.host: must be text; it is a list."),
         (
             '{"approvals": {"checker": "x"}}',
-            '"approvals.checker" names "x", which is no provider or alias.',
+            '"approvals.checker" names "x", which is not a provider or alias.',
         ),
         ('{"gateway": []}', "gateway: must be an object in braces; it is a list."),
         ('{"models": {"providers": 1}}', "models.providers: must be an object in braces; it is 1."),

@@ -29,7 +29,7 @@ from ozzie_kernel.cells import Cell, Magic, Mistake, Python, Turn, parse
         ("%%python\r\nx", Python("x")),
         (
             "%%python3\nx",
-            Mistake("There is no cell magic %%python3. There is %%python; the others are listed by %help."),
+            Mistake("There is no cell magic %%python3. There is only %%python; %help lists the % commands."),
         ),
         ("%%", Turn("%%")),
         ("%% python", Turn("%% python")),
@@ -44,7 +44,7 @@ def test_magics_beside_anything_else_are_a_mistake_with_a_way_out(text: str) -> 
     found = parse(text)
 
     assert isinstance(found, Mistake)
-    assert "a cell of its own" in found.sentence
+    assert "a separate cell" in found.sentence
 
 
 @given(st.text(alphabet=st.sampled_from("%ab5 \t\n\r\x0b\x0c\x00\u2028é_\ud800")) | st.text())

@@ -10,7 +10,7 @@ import pytest
 from ozzie_kernel import cards
 from ozzie_kernel import display as shown
 from ozzie_kernel.display import ConsoleDisplay, StaticDisplay, WidgetDisplay, html_widget
-from ozzie_kernel.keyboard import MOST_BLANK
+from ozzie_kernel.keyboard import MAX_BLANK
 from ozzie_server_ext.domain.errors import Conflict
 from ozzie_server_ext.domain.json import JsonObject
 from ozzie_server_ext.render.graph.view import GraphStep, GraphView
@@ -200,7 +200,7 @@ def test_a_page_that_draws_cards_gets_no_buttons(monkeypatch: pytest.MonkeyPatch
     page = Page()
     display = WidgetDisplay(page, "here", unanswered)
     display.show(waiting_view(), NOW)
-    display._cards._take(None, {"here": True}, [])
+    display._cards._receive(None, {"here": True}, [])
     monkeypatch.setattr(display._cards, "_plain_at", 0.0)
 
     display.show(waiting_view(), NOW)
@@ -299,7 +299,7 @@ OVER: list[tuple[list[Frame], list[Frame], str]] = [
     (
         waiting(),
         [(24, "approval.expired", {"approval_id": "01APPROVAL", "why": "changed"})],
-        "It is not asked any more.",
+        "This is no longer asked.",
     ),
     (
         [*BEGINNING, *PUT],
@@ -311,7 +311,7 @@ OVER: list[tuple[list[Frame], list[Frame], str]] = [
         [(24, "prompt.answered", {"prompt_id": "p1", "option": "stop", "by": "Ana"})],
         f"Already answered: Ana at {ANSWERED}.",
     ),
-    ([*BEGINNING, *PUT], [(24, "task.cancelled", {"by": "Ana", "reason": ""})], "It is not asked any more."),
+    ([*BEGINNING, *PUT], [(24, "task.cancelled", {"by": "Ana", "reason": ""})], "This is no longer asked."),
 ]
 """What is asked, how it ends elsewhere, and what is told of that where the prompt still stands."""
 
@@ -389,7 +389,7 @@ async def test_a_person_who_stops_the_turn_or_leaves_is_not_told_of_its_question
 
         assert work.cancelled()
         assert display._asking is None
-        assert "not asked any more" not in printed(page)
+        assert "no longer asked" not in printed(page)
         assert "Approval needed" not in printed(page)
 
 
@@ -558,7 +558,7 @@ async def test_a_line_without_a_visible_character_is_no_words_of_ones_own(nothin
 
 
 async def test_a_console_whose_input_is_closed_is_not_asked_for_ever() -> None:
-    page, person = Page(), Person(*["\x04"] * (MOST_BLANK + 1))
+    page, person = Page(), Person(*["\x04"] * (MAX_BLANK + 1))
     display = ConsoleDisplay(page, person, person.answer)
 
     display.show(folded([*BEGINNING, *PUT]), NOW)
@@ -566,7 +566,7 @@ async def test_a_console_whose_input_is_closed_is_not_asked_for_ever() -> None:
     display.show(folded([*BEGINNING, *PUT]), NOW)
     await asking(display)
 
-    assert (len(person.prompts), person.answers) == (MOST_BLANK, [])
+    assert (len(person.prompts), person.answers) == (MAX_BLANK, [])
     assert (
         page.messages[-1][1]["text"] == "Not answered here. It still waits: ozzie approvals list, ozzie tasks list.\n"
     )

@@ -16,7 +16,7 @@ from tornado.websocket import WebSocketHandler
 from ozzie_kernel import gateway as module
 from ozzie_kernel.client import GatewayClient, GatewayLost, Refused
 from ozzie_kernel.connect import Link, SessionChoice
-from ozzie_kernel.gateway import MAX_OWED, Gateway
+from ozzie_kernel.gateway import MAX_PENDING, Gateway
 from ozzie_server_ext.domain.errors import Unavailable
 from ozzie_server_ext.domain.json import JsonObject
 from ozzie_server_ext.protocol.handshake import VERSION, Handshake
@@ -214,24 +214,20 @@ async def absent(answering: Answering) -> AsyncIterator[Absent]:
 
 
 @pytest.mark.parametrize("cut", [0, 1])
-async def test_what_is_owed_is_asked_at_once_and_again_where_the_connection_ends_under_it(
-    answering: Answering, cut: int
-) -> None:
+async def test_a_delivery_starts_at_once_and_again_after_a_lost_connection(answering: Answering, cut: int) -> None:
     answering.cut = cut
     async with gateway_at(answering.url) as (gateway, _):
         await gateway.link()
-        gateway.owe("task.cancel", {"task_id": "t"})
+        gateway.deliver("task.cancel", {"task_id": "t"})
         await answering.wait_for(1 + cut)
 
     assert answering.about == [{"task_id": "t"}] * (1 + cut)
 
 
-async def test_what_is_owed_is_asked_over_the_next_link_before_anything_else(
-    absent: Absent, answering: Answering
-) -> None:
+async def test_a_delivery_goes_over_the_next_link_before_anything_else(absent: Absent, answering: Answering) -> None:
     gateway = Gateway(absent.connect, nobody_runs)
-    gateway.owe("task.cancel", {"task_id": "first"})
-    gateway.owe("task.cancel", {"task_id": "second"})
+    gateway.deliver("task.cancel", {"task_id": "first"})
+    gateway.deliver("task.cancel", {"task_id": "second"})
     await asyncio.wait_for(absent.asked.wait(), 20)
     absent.away = False
 
@@ -243,17 +239,17 @@ async def test_what_is_owed_is_asked_over_the_next_link_before_anything_else(
     assert answering.asked[3:] == ["session.open"], "it is owed no more"
 
 
-async def test_what_is_owed_is_asked_of_a_gateway_that_somebody_else_has_started(
+async def test_a_delivery_goes_to_a_gateway_that_somebody_else_has_started(
     absent: Absent, answering: Answering, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(module, "LOOK_FIRST_S", 0.01)
-    monkeypatch.setattr(module, "LOOK_LAST_S", 0.01)
+    monkeypatch.setattr(module, "FIRST_PAUSE_S", 0.01)
+    monkeypatch.setattr(module, "LAST_PAUSE_S", 0.01)
 
     async def can_not_be_started(choice: SessionChoice) -> Link:
         raise Unavailable("The folder can't be used.", code="home.unusable")
 
     gateway = Gateway(can_not_be_started, absent.ask_running)
-    gateway.owe("task.cancel", {"task_id": "t"})
+    gateway.deliver("task.cancel", {"task_id": "t"})
     await asyncio.wait_for(absent.asked.wait(), 20)
     absent.away = False
 
@@ -262,10 +258,10 @@ async def test_what_is_owed_is_asked_of_a_gateway_that_somebody_else_has_started
     assert answering.about == [{"task_id": "t"}]
 
 
-async def test_what_is_owed_and_refused_is_owed_no_more(absent: Absent, answering: Answering) -> None:
+async def test_a_refused_delivery_is_complete(absent: Absent, answering: Answering) -> None:
     answering.refuse, absent.away = True, False
     gateway = Gateway(absent.connect, nobody_runs)
-    gateway.owe("task.cancel", {"task_id": "t"})
+    gateway.deliver("task.cancel", {"task_id": "t"})
     await answering.wait_for(1)
     answering.refuse = False
 
@@ -274,13 +270,13 @@ async def test_what_is_owed_and_refused_is_owed_no_more(absent: Absent, answerin
     assert answering.asked == ["task.cancel", "session.open"]
 
 
-async def test_what_is_owed_about_another_session_is_asked_as_the_user(absent: Absent, answering: Answering) -> None:
+async def test_a_delivery_about_another_session_goes_as_the_user(absent: Absent, answering: Answering) -> None:
     absent.away = False
     gateway = Gateway(absent.connect, nobody_runs)
     link = await gateway.link()
     absent.away, absent.session_id = True, "sess_2"
     await link.client.close()
-    gateway.owe("task.cancel", {"task_id": "t"})
+    gateway.deliver("task.cancel", {"task_id": "t"})
     absent.asked.clear()
     await asyncio.wait_for(absent.asked.wait(), 20)
     absent.away = False
@@ -293,11 +289,11 @@ async def test_what_is_owed_about_another_session_is_asked_as_the_user(absent: A
 
 async def test_the_oldest_of_too_many_is_forgotten(absent: Absent, answering: Answering) -> None:
     gateway = Gateway(absent.connect, nobody_runs)
-    for number in range(MAX_OWED + 1):
-        gateway.owe("task.cancel", {"task_id": str(number)})
+    for number in range(MAX_PENDING + 1):
+        gateway.deliver("task.cancel", {"task_id": str(number)})
     await asyncio.wait_for(absent.asked.wait(), 20)
     absent.away = False
 
     await gateway.link()
 
-    assert [about["task_id"] for about in answering.about] == [str(number) for number in range(1, MAX_OWED + 1)]
+    assert [about["task_id"] for about in answering.about] == [str(number) for number in range(1, MAX_PENDING + 1)]

@@ -2,7 +2,7 @@
 
 import pytest
 
-from ozzie_kernel.kernel import remembered
+from ozzie_kernel.kernel import history_text
 
 
 @pytest.mark.parametrize(
@@ -23,4 +23,4 @@ from ozzie_kernel.kernel import remembered
     ],
 )
 def test_what_is_kept(typed: str, kept: str) -> None:
-    assert remembered(typed) == kept
+    assert history_text(typed) == kept

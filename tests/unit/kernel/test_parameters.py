@@ -31,13 +31,13 @@ def test_a_parameter_is_a_name_and_json(argument: str, name: str, value: Any) ->
         ("month", "a name, an equals sign and a value"),
         ('= "May"', "a name, an equals sign and a value"),
         ("two words = 1", "a name, an equals sign and a value"),
-        ("month = May", "The value of month is no JSON."),
-        ("month =", "The value of month is no JSON."),
-        ("month = NaN", "The value of month is no JSON."),
-        ('month = {"a": 1, "a": 2}', "The value of month is no JSON."),
-        ("3rd = 1", "3rd is no name for a parameter."),
-        ("class = 1", "class is no name for a parameter."),
-        ("_ = 1", "_ is no name for a parameter."),
+        ("month = May", "The value of month is not JSON."),
+        ("month =", "The value of month is not JSON."),
+        ("month = NaN", "The value of month is not JSON."),
+        ('month = {"a": 1, "a": 2}', "The value of month is not JSON."),
+        ("3rd = 1", "3rd is not a valid name for a parameter."),
+        ("class = 1", "class is not a valid name for a parameter."),
+        ("_ = 1", "_ is not a valid name for a parameter."),
     ],
 )
 def test_what_is_none_is_refused_with_how_to_write_it(argument: str, says: str) -> None:
@@ -59,7 +59,7 @@ def test_what_is_written_is_read_back(value: Any) -> None:
 
 def test_a_value_that_json_has_no_form_for_is_its_text() -> None:
     assert line("day", date(2026, 2, 28)) == '%parameter day = "2026-02-28"'
-    with pytest.raises(InputError, match="no JSON"):
+    with pytest.raises(InputError, match="not JSON"):
         read(line("ratio", math.inf).removeprefix("%parameter "))
 
 

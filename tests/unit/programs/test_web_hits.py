@@ -1,24 +1,25 @@
 """DuckDuckGo's page, read: results, nothing, a challenge, and a page that is another one than it was."""
 
-from dataclasses import dataclass
 from urllib.parse import quote
 
 import pytest
 
 from ozzie_server_ext.domain.errors import OzzieError
 from ozzie_server_ext.programs.web_pages import duckduckgo
+from ozzie_server_ext.programs.web_text import Downloaded
 from ozzie_server_ext.web.port import Challenged, Hit, NotAnswered
 
 
-@dataclass(frozen=True)
-class Got:
-    body: bytes
-    status: int = 200
-    url: str = "https://html.duckduckgo.com/html/?q=x"
-    type: str = "text/html"
-    charset: str = "utf-8"
-    cut: bool = False
-    leads_to: str = ""
+def downloaded(body: bytes, status: int = 200, *, leads_to: str = "") -> Downloaded:
+    return Downloaded(
+        url="https://html.duckduckgo.com/html/?q=x",
+        status=status,
+        hosts=(),
+        type="text/html",
+        charset="utf-8",
+        body=body,
+        leads_to=leads_to,
+    )
 
 
 def result(title: str, href: str, snippet: str = "", *, more: str = "") -> str:
@@ -37,15 +38,15 @@ def through(url: str) -> str:
     return f"//duckduckgo.com/l/?uddg={quote(url, safe='')}&amp;rut=0123abcd"
 
 
-def results_page(*results: str) -> Got:
-    return Got(f'<html><body><div id="links" class="results">{"".join(results)}</div></body></html>'.encode())
+def results_page(*results: str) -> Downloaded:
+    return downloaded(f'<html><body><div id="links" class="results">{"".join(results)}</div></body></html>'.encode())
 
 
-def hits(got: Got) -> tuple[Hit, ...]:
+def hits(got: Downloaded) -> tuple[Hit, ...]:
     return duckduckgo(got, "DuckDuckGo")
 
 
-def refused(got: Got) -> OzzieError:
+def refused(got: Downloaded) -> OzzieError:
     with pytest.raises(OzzieError) as failed:
         hits(got)
     assert failed.value.hint
@@ -101,35 +102,35 @@ def test_what_nobody_sees_is_taken_out_and_what_is_long_is_cut() -> None:
     ],
 )
 def test_nothing_found_is_a_result(page: str) -> None:
-    assert hits(Got(page.encode())) == ()
+    assert hits(downloaded(page.encode())) == ()
 
 
 @pytest.mark.parametrize(
     "got",
     [
-        Got(b'<form id="challenge-form" action="//duckduckgo.com/anomaly.js?x" method="POST"></form>', 202),
-        Got(b'<div class="anomaly-modal__title">Unfortunately, bots use DuckDuckGo too.</div>'),
-        Got(b"<p>Please wait", 202),
+        downloaded(b'<form id="challenge-form" action="//duckduckgo.com/anomaly.js?x" method="POST"></form>', 202),
+        downloaded(b'<div class="anomaly-modal__title">Unfortunately, bots use DuckDuckGo too.</div>'),
+        downloaded(b"<p>Please wait", 202),
     ],
 )
-def test_a_page_that_asks_for_a_person_is_told_as_that(got: Got) -> None:
+def test_a_page_that_asks_for_a_person_is_told_as_that(got: Downloaded) -> None:
     failed = refused(got)
 
     assert isinstance(failed, Challenged)
-    assert str(failed) == "DuckDuckGo refuses for now: it asks whether a person searches."
+    assert str(failed) == "DuckDuckGo refuses for now: it wants to know whether a person is searching."
     assert "in some minutes" in failed.hint
 
 
 @pytest.mark.parametrize(
     "got",
     [
-        Got(b""),
-        Got(b"<html><body><p>Welcome to the new DuckDuckGo</p></body></html>"),
-        Got(b'<ol class="react-results"><li><a href="https://a.example/">x</a></ol>'),
-        Got(b"", 302, leads_to="https://elsewhere.example/"),
+        downloaded(b""),
+        downloaded(b"<html><body><p>Welcome to the new DuckDuckGo</p></body></html>"),
+        downloaded(b'<ol class="react-results"><li><a href="https://a.example/">x</a></ol>'),
+        downloaded(b"", 302, leads_to="https://elsewhere.example/"),
     ],
 )
-def test_a_page_that_is_not_what_it_was_is_told_as_that(got: Got) -> None:
+def test_a_page_that_is_not_what_it_was_is_told_as_that(got: Downloaded) -> None:
     failed = refused(got)
 
     assert isinstance(failed, NotAnswered)

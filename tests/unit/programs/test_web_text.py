@@ -1,18 +1,14 @@
 """Which text bytes are: by header, mark, or their own first lines; and addresses that stand in text."""
 
-from dataclasses import dataclass
-
 import pytest
 
-from ozzie_server_ext.programs.web_text import Declared, links_in, text_of, type_of
+from ozzie_server_ext.programs.web_text import Declared, Downloaded, links_in, text_of, type_of
 
 
-@dataclass(frozen=True)
-class Got:
-    body: bytes
-    charset: str = ""
-    type: str = "text/html"
-    cut: bool = False
+def html(body: bytes, charset: str = "", *, cut: bool = False) -> Downloaded:
+    return Downloaded(
+        url="https://site.example/", status=200, hosts=(), type="text/html", charset=charset, body=body, cut=cut
+    )
 
 
 @pytest.mark.parametrize(
@@ -44,12 +40,12 @@ class Got:
     ],
 )
 def test_a_body_is_read_in_its_charset(body: bytes, charset: str, text: str) -> None:
-    assert text_of(Got(body, charset)) == text
+    assert text_of(html(body, charset)) == text
 
 
 def test_half_a_character_at_a_cut_is_left_out() -> None:
-    assert text_of(Got("aü".encode()[:-1], cut=True)) == "a"
-    assert text_of(Got("aü".encode()[:-1])) == "a\ufffd"
+    assert text_of(html("aü".encode()[:-1], cut=True)) == "a"
+    assert text_of(html("aü".encode()[:-1])) == "a\ufffd"
 
 
 @pytest.mark.parametrize(

@@ -24,7 +24,7 @@ BROKEN = {
     "a comment that is never closed": Broken(
         '{\n  /* what it does\n  "name": "a"}', "FILE, line 2, column 3: this comment is never closed."
     ),
-    "a key twice": Broken('{\n  "name": "a",\n  "name": "b"}', 'FILE, line 3, column 3: the key "name" stands twice.'),
+    "a key twice": Broken('{\n  "name": "a",\n  "name": "b"}', 'FILE, line 3, column 3: the key "name" appears twice.'),
     "a list instead of an object": Broken('[{"name": "a"}]', "FILE, line 1, column 1: expected an object in braces."),
     "no name": Broken('{"description": "x"}', 'FILE, line 1, column 1: the key "name" is missing.'),
     "a name with a blank": Broken(

@@ -195,7 +195,7 @@ def test_a_vault_of_a_later_format_is_left_to_a_later_ozzie(vault: Vault, new_va
     vault.set("A", EVERYBODY, Secret("a"), by="ann")
     _written(vault, lambda document: document.update(version=2))
 
-    with pytest.raises(NewerVault, match=r"is of a newer format \(2\) than this Ozzie knows"):
+    with pytest.raises(NewerVault, match=r"has a newer format \(2\) than this Ozzie knows"):
         new_vault().listing()
 
 
@@ -204,7 +204,7 @@ def test_the_id_of_a_slot_leads_to_no_other_file(vault: Vault, new_vault: NewVau
     vault.set("A", EVERYBODY, Secret("a"), by="ann")
     _written(vault, lambda document: document["slots"][0].update(id=identity))
 
-    with pytest.raises(DamagedVault, match="an id in it is none"):
+    with pytest.raises(DamagedVault, match="it contains an invalid id"):
         new_vault().listing()
 
 
@@ -213,7 +213,7 @@ def test_no_file_makes_anybody_pay_an_unheard_of_cost(vault: Vault, new_vault: N
     cost = {"passes": 6, "lanes": 4, "memory_kib": 1 << 30}
     _written(vault, lambda document: document["slots"][0].update(kind="passphrase", cost=cost))
 
-    with pytest.raises(DamagedVault, match="it asks for a cost that Ozzie never asks for"):
+    with pytest.raises(DamagedVault, match="it requests a cost that Ozzie never uses"):
         new_vault().unlock(lambda: "passphrase")
 
 

@@ -38,7 +38,7 @@ def test_what_is_no_name_is_refused_and_not_repeated(name: str) -> None:
     with pytest.raises(BadSecret) as caught:
         checked_name(name)
 
-    assert str(caught.value) == "This is no name for a secret."
+    assert str(caught.value) == "This is not a valid name for a secret."
     assert len(name) < 3 or name not in caught.value.hint
 
 

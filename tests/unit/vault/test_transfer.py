@@ -40,7 +40,7 @@ def test_the_file_is_for_its_owner_and_shows_no_name_and_no_value(file: Path) ->
 
 def test_a_file_that_is_there_is_not_written_over(file: Path) -> None:
     before = file.read_bytes()
-    with pytest.raises(BadSecret, match=r"There is a file .*export already\."):
+    with pytest.raises(BadSecret, match=r"The file .*export exists already\."):
         export_to(file, ENTRIES, PASSPHRASE)
 
     assert file.read_bytes() == before
@@ -60,13 +60,13 @@ def _changed(path: Path, **fields: object) -> None:
 @pytest.mark.parametrize(
     ("change", "error", "says"),
     [
-        (lambda path: path.write_bytes(b"{}"), NoExport, "is not what ozzie secrets export wrote"),
-        (lambda path: path.write_bytes(b"\xff"), NoExport, "is not what ozzie secrets export wrote"),
-        (lambda path: _changed(path, version=2), NewerVault, r"is of a newer format \(2\)"),
+        (lambda path: path.write_bytes(b"{}"), NoExport, "is not an intact file of ozzie secrets export"),
+        (lambda path: path.write_bytes(b"\xff"), NoExport, "is not an intact file of ozzie secrets export"),
+        (lambda path: _changed(path, version=2), NewerVault, r"has a newer format \(2\)"),
         (
             lambda path: _changed(path, cost={"passes": 3, "lanes": 1, "memory_kib": 8}),
             NoExport,
-            "is not what ozzie secrets export wrote",
+            "is not an intact file of ozzie secrets export",
         ),
         (lambda path: _changed(path, salt="AAAAAAAAAAAAAAAAAAAAAA=="), WrongPassphrase, "or the file was changed"),
         (lambda path: path.unlink(), BadSecret, "There is no file"),

@@ -134,7 +134,7 @@ def test_every_change_has_a_number_and_no_value(vault: Vault) -> None:
     vault.set("KEY", EVERYBODY, Secret("sk-1"), by="ann")
     vault.set("KEY", EVERYBODY, Secret("sk-2"), by="bob")
     vault.rekey(by="ann")
-    vault.take([Entry(name="BOT", scope=PLUGIN, value=Secret("sk-3"))], by="ann")
+    vault.import_entries([Entry(name="BOT", scope=PLUGIN, value=Secret("sk-3"))], by="ann")
     vault.remove("KEY", EVERYBODY, by="ann")
 
     identity, changes = vault.changes()
@@ -161,10 +161,10 @@ def test_many_are_taken_all_or_none(vault: Vault) -> None:
             raise Conflict("It is there.")
 
     with pytest.raises(Conflict):
-        vault.take([*entries, other], by="ann", allow=refuse)
+        vault.import_entries([*entries, other], by="ann", allow=refuse)
     unchanged = [one.name for one in vault.listing()]
-    taken = vault.take(entries, by="ann", allow=refuse)
-    replaced = vault.take([*entries, other], by="ann")
+    taken = vault.import_entries(entries, by="ann", allow=refuse)
+    replaced = vault.import_entries([*entries, other], by="ann")
 
     assert unchanged == ["A", "B"]
     assert (taken, replaced) == (1, 1)
@@ -178,7 +178,7 @@ def test_a_version_comes_never_again_whatever_was_removed_or_imported_and_by_who
     vault.remove("KEY", EVERYBODY, by="ann")
     second = new_vault().set("KEY", EVERYBODY, Secret("sk-2"), by="bob").version
     vault.remove("KEY", EVERYBODY, by="ann")
-    new_vault().take([Entry(name="KEY", scope=EVERYBODY, value=Secret("sk-3"))], by="ann")
+    new_vault().import_entries([Entry(name="KEY", scope=EVERYBODY, value=Secret("sk-3"))], by="ann")
     (imported,) = vault.listing()
     vault.remove("KEY", EVERYBODY, by="ann")
     vault.rekey(by="ann")

@@ -237,7 +237,7 @@ def test_the_reason_says_what_to_do() -> None:
         said.append(str(refused.value))
 
     assert said == [
-        "That address is not on the public web: it is of this machine, a private network, or reserved.",
+        "That address is not on the public web: it belongs to this machine or a private network, or is reserved.",
         "An address with a user or a password in it is not fetched.",
         "Only the ports 80, 443, 8080 and 8443 are reached.",
         "Only addresses that begin with http:// or https:// are fetched.",
