@@ -70,7 +70,7 @@ async def open_websocket(url: str, token: str) -> "WebSocketClientConnection":
     from tornado.websocket import websocket_connect
 
     request = HTTPRequest(
-        f"ws{url.removeprefix('http')}ozzie/api/ws",
+        f"ws{url.removeprefix('http')}ozzie/api/ws",  # http → ws, https → wss
         headers={"Authorization": f"token {token}"},
         connect_timeout=CONNECT_TIMEOUT_S,
         # A loopback address that came with the token from a private file.

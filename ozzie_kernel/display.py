@@ -110,7 +110,7 @@ class WidgetDisplay:
 
     def note(self, text: Paragraph) -> None:
         self._end(page_bundle([text]), {})
-        self._display_id += "-"  # later output goes below it
+        self._display_id += "-after"  # a new display below the note, which is not updated any more
         self._not_before = 0.0
 
     def show(self, view: TurnView, now: "datetime") -> None:

@@ -1,4 +1,4 @@
-"""The Jupyter interface: execute, complete, inspect, interrupt. The runner does the work of cells.
+"""Receives from Jupyter what the user runs, completes or inspects, and hands cells to the runner.
 
 This module delays the kernel's readiness, so it imports nothing that only a cell needs: the runner is loaded after the
 first answer.

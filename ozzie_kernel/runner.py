@@ -1,4 +1,4 @@
-"""The work of the kernel's cells: running turns and commands, and help while typing."""
+"""Runs a cell's message, skill or magics, and helps while typing."""
 
 import asyncio
 import os

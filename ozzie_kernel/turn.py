@@ -148,7 +148,7 @@ class CellTurn:
         try:
             while not self.view.is_final:
                 frames = await _next_frames(queue)
-                for frame in frames:
+                for frame in frames:  # recorded events and live text, in one order
                     self._take(frame)
                 if not self.view.is_final and not self._left:  # the final form replaces this one
                     self._display.show(self.view, datetime.now(UTC))

@@ -1,4 +1,4 @@
-"""The model calls of a turn: budgeted, streamed, recorded, and repeated along the chain of models."""
+"""Makes a turn's model calls within budgets and rate limits, streams and records them, and falls back if one fails."""
 
 import asyncio
 import json

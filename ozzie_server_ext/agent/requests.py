@@ -137,6 +137,10 @@ class TurnToolbox:
         self._position: int | None = None
         self._tools: tuple[Tool, ...] = ()
 
+    def expect_pinned(self) -> None:
+        """Raise InputError if a pinned tool does not exist."""
+        _ = self.tools
+
     @property
     def tools(self) -> tuple[Tool, ...]:
         """The tools to offer in the next request."""

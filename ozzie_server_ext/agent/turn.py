@@ -1,7 +1,7 @@
-"""THE loop: call the model and carry out its tool calls until it answers.
+"""The loop: call the model and carry out its tool calls until it answers.
 
-All of the loop's state is in the conversation, which is folded from the log. So the same code starts a turn and resumes
-it after a crash.
+All of the loop's state is in the conversation (`agent/conversation.py`), which is folded from the log; a `Round`
+(`agent/rounds.py`) is one answer with its calls. So the same code starts a turn and resumes it after a crash.
 """
 
 import asyncio
@@ -43,7 +43,7 @@ _MOST_CHECKS = 3
 
 
 class Turn:
-    """One run of one turn."""
+    """Carries one turn on, from wherever the log ends, until it has an answer or waits for a person."""
 
     def __init__(
         self,
@@ -55,7 +55,9 @@ class Turn:
     ) -> None:
         """Raises InputError if a pinned tool does not exist."""
         toolbox = TurnToolbox(parts.index, plan.offers, conversation, recorder.task_id)
-        read, _ = recorder.read, toolbox.tools
+        toolbox.expect_pinned()
+        read = recorder.read
+        # Events also bear what the descriptions of the offered tools were made from.
         recorder = msgspec.structs.replace(recorder, read=lambda: read() | toolbox.content)
         self._parts = parts
         self._plan = plan
@@ -246,7 +248,11 @@ class Turn:
 
     async def _hold(self, asking: list[tuple[EventBody, ...]]) -> None:
         """If calls need a person, record the first requests and raise TurnHeld: all approvals together, then the
-        model's own questions one by one. The others are not recorded yet."""
+        model's own questions one by one. The others are not recorded yet.
+
+        This `Turn` ends here. `tasks.approvals` queues the task again with the last answer; a new `Turn` then makes
+        the calls again, and a yes counts if the plan is the same.
+        """
         if asking:
             await self._recorder.append(*self._first_requests(asking))
             raise TurnHeld

@@ -1,4 +1,4 @@
-"""Operations of the WebSocket only, because a kernel or a terminal needs another answer than a program (SPEC.md)."""
+"""The operations that only the WebSocket has, such as `message.send`."""
 
 from dataclasses import dataclass
 from typing import Annotated, Literal
@@ -225,6 +225,6 @@ async def inspect(call: Call, request: Typed) -> JsonObject:
     return {} if card is None else {"card": encode(card)}
 
 
-def from_s0_event(event: str, payload: JsonObject) -> tuple[str, JsonObject] | None:
-    """Return the method for a client's event frame; the S0 protocol lets clients send `user.message` that way."""
+def request_of_event(event: str, payload: JsonObject) -> tuple[str, JsonObject] | None:
+    """Return the method and parameters that a client's event frame stands for: `user.message` is `message.send`."""
     return ("message.send", dict(payload)) if event == "user.message" else None

@@ -1,4 +1,4 @@
-"""The live feed: all events after a position, then what happens next, without gaps or duplicates."""
+"""Sends subscribers all events after a position, then live ones, without gaps or duplicates."""
 
 import asyncio
 import weakref

@@ -212,7 +212,9 @@ class EventLog(Protocol):
         ...
 
     def on_commit(self, listener: Listener) -> None:
-        """Call `listener` on the event loop with each batch of new events, in order of position, after its commit."""
+        """Call `listener` on the event loop with each batch of new events, in order of position, after its commit and
+        before `append` returns: whatever a listener folds (the feed, the driver's queue, a conversation) is up to date
+        for the caller of `append`."""
         ...
 
     async def close(self) -> None:

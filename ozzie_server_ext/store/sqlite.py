@@ -1,4 +1,4 @@
-"""The event log in SQLite: one file, one writing thread, and separate readers."""
+"""The event log in SQLite: one file, one writing thread, separate readers, and listeners told of each commit."""
 
 import asyncio
 import logging

@@ -48,8 +48,11 @@ from ozzie_server_ext.tasks.rows import find_task, with_delegated
 log = logger(__name__)
 T = TypeVar("T")
 
-RunTurn = Callable[[Row, Recorder], Awaitable[int]]
-"""Runs a task, recording through the recorder; returns its number of rounds."""
+RunTask = Callable[[Row, Recorder], Awaitable[int]]
+"""Runs a task, recording through the recorder; returns its number of rounds.
+
+`app.py` gives `SkillRuns.run`, which passes turns on to `TurnRunner.run`, which makes the `agent.turn.Turn`.
+"""
 
 Thread: TypeAlias = SessionId | TaskId
 """Tasks with the same thread run one after another: a session's turns. A delegated task is its own thread."""
@@ -76,7 +79,7 @@ class TaskDriver:
         self,
         log_: EventLog,
         ids: IdSource,
-        run_turn: RunTurn,
+        run_task: RunTask,
         on_wait: Callable[[Recorder, str], None] = lambda recorder, step: None,
         on_position: Callable[[SessionId, TaskId, int], None] = lambda session_id, task_id, ahead: None,
         reconciler: Reconciler = NO_RECONCILER,
@@ -86,7 +89,7 @@ class TaskDriver:
         """`on_wait` receives what a task waits for, `on_position` the number of tasks ahead of a queued one. `slot`
         limits the number of running tasks; `is_idle`: whether a running task only waits for others."""
         self._log = log_
-        self._run_turn = run_turn
+        self._run_task = run_task
         self._on_wait = on_wait
         self._on_position = on_position
         self._reconciler = reconciler
@@ -223,7 +226,7 @@ class TaskDriver:
     async def _run(self, row: Row, recorder: Recorder) -> TaskSucceeded | TaskFailed:
         """Return the end of the task. Raises OwnerLost or ClaimLost if others have it now, TurnHeld if it waits."""
         try:
-            return TaskSucceeded(rounds=await self._run_turn(row, recorder))
+            return TaskSucceeded(rounds=await self._run_task(row, recorder))
         except (OwnerLost, ClaimLost, TurnHeld):
             raise
         except OzzieError as error:

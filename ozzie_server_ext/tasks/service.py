@@ -1,4 +1,4 @@
-"""Tasks for clients: submit, cancel, get and list them. The driver follows what this appends to the log."""
+"""Submits, cancels, finds and lists tasks for clients, and hands new ones to the driver."""
 
 import asyncio
 import contextlib

@@ -457,7 +457,7 @@ class SkillRuns:
         return self._delegates(row, recorder, room)
 
     async def run(self, row: Row, recorder: Recorder) -> int:
-        """See `tasks.driver.RunTurn`."""
+        """See `tasks.driver.RunTask`."""
         if row["mode"] != "GRAPH":
             return await self._run_turn(row, recorder)
         assert self.graphs is not None, _CONNECTED

@@ -106,7 +106,7 @@ async def test_what_comes_between_the_last_look_and_the_end_is_read_too(runs: Up
             await runs.update(recorder.task_id, "And more.")
         return rounds
 
-    driver._run_turn = told_late
+    driver._run_task = told_late
     task_id = await runs.turn("Tell me.")
     assert await runs.ends(task_id) == "task.succeeded"
     assert runs.conversation(0)[-1] == ("user", "And more.")

@@ -9,7 +9,7 @@ import pytest
 from ozzie_server_ext.domain.errors import InputError
 from ozzie_server_ext.domain.events import Draft, Event, SessionRenamed, Transient
 from ozzie_server_ext.domain.ids import SessionId, TaskId
-from ozzie_server_ext.gateway.ws import ENOUGH_CHARACTERS, MAX_READY, Followed, FrameCache, Outbox
+from ozzie_server_ext.gateway.outbox import ENOUGH_CHARACTERS, MAX_READY, Followed, FrameCache, Outbox
 from ozzie_server_ext.observability.clock import FakeClock, UlidSource
 from ozzie_server_ext.protocol.frames import Response, decode_frames, encode_frame
 from ozzie_server_ext.store.feed import BUFFER_BYTES, Feed, Item
