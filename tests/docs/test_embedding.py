@@ -80,7 +80,7 @@ async def failing(gate: Gate) -> dict[str, Outcome]:
 
 
 async def test_every_code_of_what_fails_is_told_and_no_other(tmp_path: Path) -> None:
-    told = re.findall(r"^\| `([a-z]+(?:\.[a-z_]+)?)`", PAGE.split("| `code` of what failed")[1].split("\n\n")[0], re.M)
+    told = re.findall(r"^\| `([a-z]+(?:\.[a-z_]+)?)`", PAGE.split("| `code` of a failure")[1].split("\n\n")[0], re.M)
 
     async with open_gate(project=tmp_path) as gate:
         found = await failing(gate)

@@ -37,13 +37,13 @@ def test_its_numbers_are_those_of_the_code() -> None:
     rows = (
         f"| a page, unpacked | {limits.body >> 20} MiB, {port.MAX_TAGS:,} tags |",
         f"| its text | {port.MAX_TEXT:,} characters |",
-        f"| what it unpacks to | {web_download.MAX_RATIO} times its size |",
+        f"| its unpacked size | {web_download.MAX_RATIO} times its packed size |",
         f"| the whole request, with redirects | {limits.wall_s:g} s |",
         f"| a connection | {limits.connect_s:g} s |",
         f"| reading the page | {web.MAX_CPU_S} s of CPU, {web.MAX_MEMORY >> 30} GiB, {reach.READING_S:g} s |",
         f"| requests at once | {reach.MAX_PROCESSES} |",
         f"| links of a page that count as given by it | {port.MAX_LINKS}, of {port.MAX_LINK} characters each |",
-        f"| what is searched for | {port.MAX_QUERY} characters, {port.MAX_HITS} results |",
+        f"| a search query | {port.MAX_QUERY} characters, {port.MAX_HITS} results |",
     )
 
     assert [row for row in rows if row not in PAGE] == []
