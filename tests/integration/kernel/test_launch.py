@@ -3,6 +3,7 @@
 import asyncio
 import errno
 import subprocess
+import time
 from pathlib import Path
 
 import psutil
@@ -14,7 +15,7 @@ from ozzie_kernel.connect import reach
 from ozzie_kernel.launch import Launched
 from ozzie_server_ext.domain.errors import Unavailable
 from ozzie_server_ext.protocol.handshake import Handshake
-from tests.rig import GatewayHome, new_home, start_gateway
+from tests.rig import START_S, GatewayHome, new_home, start_gateway
 
 
 @pytest.fixture
@@ -36,6 +37,15 @@ def gateways(home: GatewayHome) -> list[psutil.Process]:
     return [child for child in children if child.environ().get("OZZIE_PATH") == str(home.home)]
 
 
+def started_gateways(home: GatewayHome) -> list[psutil.Process]:
+    """The same, once there is one: a new process has its parent's command line until its program is loaded."""
+    end = time.monotonic() + START_S
+    while not (found := gateways(home)):
+        assert time.monotonic() < end, "none was started"
+        time.sleep(0.01)
+    return found
+
+
 async def test_the_gateway_that_was_started_ahead_is_the_one_that_is_reached(home: GatewayHome) -> None:
     launch_ahead()
     try:
@@ -53,7 +63,7 @@ async def test_the_gateway_that_was_started_ahead_is_the_one_that_is_reached(hom
 def test_another_one_is_started_where_that_one_has_ended_since(home: GatewayHome) -> None:
     launch_ahead()
     try:
-        (first,) = gateways(home)
+        (first,) = started_gateways(home)
         first.kill()
         first.wait(20)
         second = asyncio.run(reach(pid_of))
