@@ -6,152 +6,21 @@ first answer.
 
 import asyncio
 import contextlib
-import inspect
-import os
-import re
-from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import contextmanager
 from importlib.metadata import version
 from logging import Logger
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import zmq
-from ipykernel.ipkernel import IPythonKernel
-from ipykernel.zmqshell import ZMQInteractiveShell
-from IPython.core.history import HistoryManager
 from traitlets import Type
 
 from ozzie_kernel.cells import Python, parse
+from ozzie_kernel.history import OzzieHistory, OzzieShell, history_text
 from ozzie_kernel.interrupt import interruptible
+from ozzie_kernel.reading import ReadingKernel
 
 if TYPE_CHECKING:
-    from ozzie_kernel.runner import Runner
-
-
-FILE_NAME = "ozzie-history.sqlite"
-
-_MODEL = re.compile(r"(\s*%model\s+\S+)\s+(\S.*)")
-_ADDRESS = re.compile(r"https?://[^\s@?#]+\Z")
-
-
-def history_text(code: str) -> str:
-    """Return `code` for the history: after `%model NAME` only an address, because a key may have been typed there; and
-    no lone surrogates, which no file can store."""
-    # The lines are those of `cells.parse`, with any blanks between words.
-    kept = "".join(map(_without_key, code.splitlines(keepends=True)))
-    return kept.encode("utf-8", "replace").decode()
-
-
-def _without_key(line: str) -> str:
-    text = line.splitlines()[0]
-    found = _MODEL.fullmatch(text)
-    if found is None or _ADDRESS.match(found[2].rstrip()):
-        return line
-    return found[1] + line[len(text) :]
-
-
-class OzzieHistory(HistoryManager):
-    """IPython's history with cells as typed: a `%%python` cell runs without its first line."""
-
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        self._typed: str | None = None
-        super().__init__(*args, **kwargs)
-
-    @contextmanager
-    def typed(self, code: str) -> Iterator[None]:
-        """Store `code` for the cell that runs meanwhile."""
-        self._typed = history_text(code)
-        try:
-            yield
-        finally:
-            self._typed = None
-
-    def store_inputs(self, line_num: int, source: str, source_raw: str | None = None) -> None:
-        super().store_inputs(line_num, source, self._typed if self._typed is not None else source_raw)
-
-
-class OzzieShell(ZMQInteractiveShell):
-    """IPython's shell for `%%python` cells."""
-
-    def init_history(self) -> None:
-        manager = self.config.HistoryManager
-        if "hist_file" not in manager and self.profile_dir is not None:
-            manager.hist_file = str(Path(self.profile_dir.location, FILE_NAME))
-            _make_private(manager.hist_file)
-        self.history_manager = OzzieHistory(shell=self, parent=self)
-        configurables: list[Any] = self.configurables
-        configurables.append(self.history_manager)
-
-
-def _make_private(path: str) -> None:
-    """Create the file for the user alone. If that fails, IPython goes on without one."""
-    with contextlib.suppress(OSError):
-        os.close(os.open(path, os.O_CREAT | os.O_WRONLY | os.O_CLOEXEC, 0o600))
-
-
-READ_REQUESTS = frozenset(
-    {
-        "complete_request",
-        "inspect_request",
-        "is_complete_request",
-        "history_request",
-        "comm_info_request",
-        "kernel_info_request",
-    }
-)
-
-
-class ReadingKernel(IPythonKernel):
-    """An IPython kernel that answers these requests while a cell runs, as it answers those of widgets."""
-
-    def __init__(self, **kwargs: Any) -> None:
-        super().__init__(**kwargs)
-        self._cells = 0
-
-    async def execute_request(self, stream: Any, ident: Any, parent: Any) -> None:
-        self._cells += 1
-        try:
-            await super().execute_request(stream, ident, parent)
-        finally:
-            self._cells -= 1
-
-    async def shell_main(self, subshell_id: str | None, msg: Any) -> None:
-        reading = self._reading_request(msg) if subshell_id is None else None
-        if reading is None:
-            await super().shell_main(subshell_id, msg)
-            return
-        idents, request = reading
-        stream = self.shell_stream
-        if self._supports_kernel_subshells:
-            stream = self.shell_channel_thread.manager.get_subshell_to_shell_channel_socket(None)
-        # With the request as the parent, because the kernel's own parent is the running cell.
-        self._publish_status("busy", "shell", parent=request)
-        try:
-            answered = self.shell_handlers[request["header"]["msg_type"]](stream, idents, request)
-            if inspect.isawaitable(answered):
-                await answered
-        except Exception:
-            self.log.exception("a request was not answered")
-        finally:
-            self._publish_status_and_flush("idle", "shell", stream, parent=request)
-            if self._cells:
-                # A page takes the last status for the kernel's state, whatever it was about, and would show an idle
-                # kernel beside a running cell. The cell's own idle is still to come.
-                self._publish_status("busy", "shell")
-
-    def _reading_request(self, msg: Any) -> tuple[list[bytes], dict[str, Any]] | None:
-        """Return identities and message if it is a request that only reads."""
-        session: Any = self.session
-        try:
-            idents, frames = session.feed_identities(msg, copy=False)
-            header = session.deserialize(frames, content=False, copy=False)["header"]
-            if header["msg_type"] not in READ_REQUESTS:
-                return None
-            return idents, session.deserialize(frames, content=True, copy=False)
-        except Exception:  # the base class reports the error
-            return None
+    from ozzie_kernel.runner import CellRunner
 
 
 PREPARE_AFTER_S = 1.0
@@ -186,7 +55,7 @@ class OzzieKernel(ReadingKernel):
 
     def __init__(self, **kwargs: Any) -> None:
         super().__init__(**kwargs)
-        self._loading: Future[Runner] | None = None
+        self._loading: Future[CellRunner] | None = None
         self._prepared = False
 
     # --- the runner ---------------------------------------------------------------------------------------
@@ -210,7 +79,7 @@ class OzzieKernel(ReadingKernel):
             with contextlib.suppress(Exception):  # the first cell reports it
                 await (await self._loaded()).prepare()
 
-    async def _loaded(self) -> "Runner":
+    async def _loaded(self) -> "CellRunner":
         """Return the runner, imported in a thread. Raises whatever the import raises; the next call tries again."""
         loading = self._loading
         if loading is None:
@@ -339,7 +208,7 @@ class OzzieKernel(ReadingKernel):
         return {"status": "complete"}
 
 
-def _new_runner(kernel: OzzieKernel, ident: str, variables: dict[str, Any], log: Logger) -> "Runner":
-    from ozzie_kernel.runner import Runner
+def _new_runner(kernel: OzzieKernel, ident: str, variables: dict[str, Any], log: Logger) -> "CellRunner":
+    from ozzie_kernel.runner import CellRunner
 
-    return Runner(kernel, ident, variables, log)
+    return CellRunner(kernel, ident, variables, log)

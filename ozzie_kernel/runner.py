@@ -82,7 +82,7 @@ class FrontEnd(Publisher, Keyboard, Protocol):
     """The front end that shows a kernel's cells."""
 
 
-class Runner:
+class CellRunner:
     """Runs a kernel's cells. `ident` names the kernel to the gateway; `variables` are those of its Python.
 
     It is the `magic.Host` of its commands.

@@ -117,7 +117,7 @@ class Round:
 
     def open_uses(self) -> tuple[tuple[int, ToolUse], ...]:
         """Return the calls without an outcome, each with its index."""
-        return tuple((index, use) for index, use in enumerate(self.uses) if use.call_id not in self.outcomes)
+        return tuple((index, use) for index, use in enumerate(self.uses) if use.use_id not in self.outcomes)
 
     def messages(self) -> Iterator[ChatMessage]:
         """Yield the answer and the outcomes of its calls as a model reads them."""
@@ -128,8 +128,8 @@ class Round:
         yield ChatMessage(role="assistant", content=self.text, tool_uses=uses)
         for use in uses:
             # Providers refuse a call without a result, so a call that was cut off gets one here.
-            content = self.outcomes.get(use.call_id) or self.in_doubt.get(use.call_id, _STOPPED)
-            yield ChatMessage(role="tool", content=content, tool_call_id=use.call_id, name=use.name)
+            content = self.outcomes.get(use.use_id) or self.in_doubt.get(use.use_id, _STOPPED)
+            yield ChatMessage(role="tool", content=content, tool_call_id=use.use_id, name=use.name)
 
 
 class Outcomes:
@@ -190,7 +190,7 @@ def _doubt(asking: Round, use_id: str, call: CallRecord, content: str) -> None:
             asking.outcomes.pop(use_id, None)
         case _:
             asking.outcomes[use_id] = content
-            asking.unknown[use_id] = next((use.name for use in asking.uses if use.call_id == use_id), "")
+            asking.unknown[use_id] = next((use.name for use in asking.uses if use.use_id == use_id), "")
             asking.earlier.pop(use_id, None)
             asking.begun.pop(use_id, None)
             asking.in_doubt.pop(use_id, None)

@@ -13,10 +13,11 @@ import msgspec
 
 from ozzie_server_ext.agent.checking import CHANGING, CallChecker, Opinion, unattended
 from ozzie_server_ext.agent.conversation import Conversation
-from ozzie_server_ext.agent.model_call import ModelCaller, RoundRunner, check_whole
+from ozzie_server_ext.agent.model_call import ModelCaller
 from ozzie_server_ext.agent.plan import TurnContext, TurnParts, TurnPlan
 from ozzie_server_ext.agent.questions import ask_limit_prompt, time_overrun, uncertain_prompt
 from ozzie_server_ext.agent.requests import TurnToolbox
+from ozzie_server_ext.agent.round_runner import RoundRunner, check_whole
 from ozzie_server_ext.agent.rounds import LimitGuard, OutOfTime, Round
 from ozzie_server_ext.agent.structured_output import MAX_REJECTED, UnfitAnswer, find_misfit, unfit_answer
 from ozzie_server_ext.domain.approvals import MOST_ASKS, AuthStrength, weakest_way
@@ -113,24 +114,25 @@ class Turn:
         before = self._last_round
         if before is not None and before.unknown:  # a retry, but nobody has resolved these calls
             raise uncertain(", ".join(before.unknown.values()))
+        await self._plan.pause()
+        if before is not None and before.is_given:
+            return await self._make_given_call(before)
         while True:
-            await self._plan.pause()
-            last = self._last_round
-            if last is not None and last.is_given:
-                return await self._make_given_call(last)
-            if last is not None:
+            number, step = 1, ""
+            if (last := self._last_round) is not None:
                 check_whole(last, self._rounds.alias)
-                is_last = not last.uses and await self._fits(last)
-                if is_last and not self._conversation.has_new_updates(self._recorder.task_id):
+                is_answer = not last.uses and await self._fits(last)
+                if is_answer and not self._conversation.has_new_updates(self._recorder.task_id):
                     return last.number
-            if last is not None and last.open_uses():
-                guard.check_uses(last.uses)
-                await self._carry_out(last)
-            number = last.number + 1 if last else 1
+                if last.open_uses():
+                    guard.check_uses(last.uses)
+                    await self._carry_out(last)
+                number = last.number + 1
+                step = "its answer did not fit the schema: asking again" if last.problem else ""
             guard.check_round(number)
             await self._plan.pause()
-            is_rejected = last is not None and last.problem
-            await self._rounds.run(number, "its answer did not fit the schema: asking again" if is_rejected else "")
+            await self._rounds.run(number, step)
+            await self._plan.pause()
 
     async def _make_given_call(self, given: Round) -> int:
         """Make the one call that the task was created with. Raises ToolFailed if it failed."""
@@ -199,10 +201,10 @@ class Turn:
                 await self._parts.broker.put_off(use, CallPosition(last.number, index), self._recorder)
 
     async def _call(self, last: Round, index: int, use: ToolUse) -> tuple[EventBody, ...]:
-        position, earlier = CallPosition(last.number, index), last.earlier.get(use.call_id)
+        position, earlier = CallPosition(last.number, index), last.earlier.get(use.use_id)
         begun = None
-        if use.call_id in last.begun:
-            begun = Begun(effect=last.begun[use.call_id], in_doubt=use.call_id in last.in_doubt)
+        if use.use_id in last.begun:
+            begun = Begun(effect=last.begun[use.use_id], in_doubt=use.use_id in last.in_doubt)
         # Parallel calls don't know of each other, so each counts all outbound calls before it as followed links.
         going_out = sum(self._parts.registry.is_outbound(before.name) for before in last.uses[:index])
         tool = self._parts.registry.find(use.name)

@@ -8,7 +8,7 @@ that must handle a new one. `protocol.frames` maps the names to those of the spe
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import ClassVar, Literal, NamedTuple, TypeAlias, get_args
+from typing import ClassVar, Final, Literal, NamedTuple, TypeAlias, get_args
 
 from ozzie_server_ext.domain.approvals import ApprovalScope, AuthStrength, SessionGrant
 from ozzie_server_ext.domain.artifacts import ArtifactKind, ErasedWhy
@@ -32,6 +32,10 @@ from ozzie_server_ext.domain.toolmeta import RiskLevel, SideEffect
 
 Actor: TypeAlias = Literal["user", "kernel", "worker", "tool", "system"]
 """Who acted. `kernel` is the specification's word for the gateway."""
+GATEWAY: Final = "kernel"
+"""The gateway as an actor."""
+HUB: Final = "hub"
+"""The source of events that the gateway records for its clients, as the log format calls it."""
 
 Finish: TypeAlias = Literal["stop", "tool_calls", "length", "content_filter", "cancelled", "failed"]
 """Why a reply ended."""
@@ -229,6 +233,11 @@ class ToolUse:
     call_id: CallId
     name: str
     arguments: str
+
+    @property
+    def use_id(self) -> CallId:
+        """`call_id` under the name that events about the call have for it."""
+        return self.call_id
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

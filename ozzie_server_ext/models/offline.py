@@ -272,7 +272,7 @@ def _turn(messages: Sequence[ChatMessage]) -> tuple[str, list[Seen]]:
     start = max((i for i, message in enumerate(messages) if message.role == "user"), default=None)
     if start is None:
         return "", []
-    names = {str(use.call_id): use.name for message in messages[start:] for use in message.tool_uses}
+    names = {str(use.use_id): use.name for message in messages[start:] for use in message.tool_uses}
     results = [message for message in messages[start:] if message.role == "tool"]
     question = " ".join(messages[start].content[:MAX_QUESTION_CHARS].split())
     return question, [

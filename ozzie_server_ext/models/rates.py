@@ -22,7 +22,7 @@ class RateLimits:
 
 
 @dataclass(slots=True, eq=False)
-class _Call:
+class _RecentCall:
     at: float
     tokens: int
 
@@ -30,7 +30,7 @@ class _Call:
 class RateSlot:
     """A call that was admitted. `settle` sets the tokens that it really used."""
 
-    def __init__(self, gate: "_Gate", call: _Call) -> None:
+    def __init__(self, gate: "_Gate", call: _RecentCall) -> None:
         self._gate = gate
         self._call = call
 
@@ -48,7 +48,7 @@ class _Gate:
     """One provider. Calls are admitted in order: small requests never overtake a large one for ever."""
 
     order: asyncio.Lock = field(default_factory=asyncio.Lock)
-    recent: deque[_Call] = field(default_factory=deque[_Call])
+    recent: deque[_RecentCall] = field(default_factory=deque[_RecentCall])
     running: int = 0
     freed: asyncio.Event = field(default_factory=asyncio.Event)
 
@@ -82,7 +82,7 @@ class Rates:
                     await gate.freed.wait()
                 else:
                     await self._sleep(wait_s)
-            call = _Call(self._clock.monotonic(), tokens)
+            call = _RecentCall(self._clock.monotonic(), tokens)
             gate.recent.append(call)
             gate.running += 1
         try:

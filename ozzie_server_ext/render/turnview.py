@@ -99,14 +99,20 @@ class Delegated:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TurnView:
-    """One turn. `parts` are in the order in which things happened. `cost` is in 1e-9 USD, a lower bound if `cost_known`
-    is false. `closing` is the last line of a turn that a person stopped, `step` what the turn waits for if that has no
-    row; `ahead` the number of turns before it in its session; `instead_of` the provider that another one replaces;
-    `question` the question that it waits for, `asked` the approvals that it waits for, oldest first; `answers` who
-    answered either and when, by the id of the question; `checked` the approvals that a second model gave, each with its
-    call; `budget_share` the used per cent of a budget, once that is worth showing; `pictures` the message's pictures,
-    `absent` those that do not exist; `rejected` the replies that do not match the requested schema, of which the last
-    one stays in `parts` until the next begins. At its end, the figures include what it has `delegated`."""
+    """One turn. At its end, the figures include what it has `delegated`.
+
+    - `parts`: in the order in which things happened
+    - `cost`: in 1e-9 USD, a lower bound if `cost_known` is false
+    - `closing`: the last line of a turn that a person stopped
+    - `step`: what the turn waits for if that has no row; `ahead`: the number of turns before it in its session
+    - `instead_of`: the provider that another one replaces
+    - `question`: the question that it waits for; `asked`: the approvals that it waits for, oldest first
+    - `answers`: who answered either and when, by the id of the question
+    - `checked`: the approvals that a second model gave, each with its call
+    - `budget_share`: the used per cent of a budget, once that is worth showing
+    - `pictures`: the message's pictures; `absent`: those that do not exist
+    - `rejected`: the replies that do not fit the schema; the last one stays in `parts` until the next begins
+    """
 
     task_id: str = ""
     session_id: str = ""

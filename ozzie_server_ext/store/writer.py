@@ -243,7 +243,7 @@ class _Waiting:
 
 
 @dataclass(frozen=True, slots=True)
-class _Call:
+class _WriterTask:
     """Other work to do between commits."""
 
     work: Callable[[Committer], Any]
@@ -255,7 +255,7 @@ class _Stop:
     """Close the database and end."""
 
 
-_Job = list[_Waiting] | _Call | _Stop
+_Job = list[_Waiting] | _WriterTask | _Stop
 
 
 class Writer:
@@ -289,7 +289,7 @@ class Writer:
         """Run `work` between two commits, after all earlier appends."""
         future: Future[T] = Future()
         self._send_off()
-        self._jobs.put(_Call(work, future))
+        self._jobs.put(_WriterTask(work, future))
         return await asyncio.wrap_future(future)
 
     async def stop(self) -> None:
@@ -332,7 +332,7 @@ class Writer:
             if batch:
                 self._commit(batch, committer)
             match other:
-                case _Call(work, future):
+                case _WriterTask(work, future):
                     if future.set_running_or_notify_cancel():  # somebody still waits for it
                         try:
                             future.set_result(work(committer))
@@ -343,7 +343,7 @@ class Writer:
                 case None:
                     pass
 
-    def _take(self) -> tuple[list[_Waiting], _Call | _Stop | None]:
+    def _take(self) -> tuple[list[_Waiting], _WriterTask | _Stop | None]:
         """Return the waiting appends, about `_ENOUGH_APPENDS` at most, and the other work that came after them."""
         job = self._jobs.get()
         batch: list[_Waiting] = []

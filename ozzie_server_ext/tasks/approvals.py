@@ -18,6 +18,7 @@ from ozzie_server_ext.domain.calls import fold_calls
 from ozzie_server_ext.domain.clock import Clock
 from ozzie_server_ext.domain.errors import Conflict, InputError, NotFound, PolicyError, VersionConflict
 from ozzie_server_ext.domain.events import (
+    HUB,
     ApprovalExpired,
     ApprovalGranted,
     ApprovalRefused,
@@ -308,7 +309,7 @@ class Approvals:
         refused = ApprovalRefused(approval_id=_cut(approval_id), answer=act, by=by.name, way=by.way, why=why)
         session_id = found.session_id if found else by.session_id
         task_id = found.task_id if found else None
-        draft = Draft(body=refused, actor="user", source="hub", session_id=session_id, task_id=task_id)
+        draft = Draft(body=refused, actor="user", source=HUB, session_id=session_id, task_id=task_id)
         await self._log.append(APPROVALS_STREAM, [draft])
 
     def _late(self, found: Approval, way: AuthStrength) -> Conflict:

@@ -21,7 +21,7 @@ from ozzie_server_ext.tasks.budgets import balance_of
 from ozzie_server_ext.tasks.pauses import Pauses
 from ozzie_server_ext.tasks.reconciliation import not_again, unfinished
 from ozzie_server_ext.tasks.rows import find_task, limits_of, session_of, task_of, user_recorder
-from ozzie_server_ext.tasks.service import Runner, TaskService
+from ozzie_server_ext.tasks.service import TaskQueue, TaskService
 from ozzie_server_ext.tasks.sessions import Sessions
 from ozzie_server_ext.tasks.signals import SignalIntake, UpdateIntake
 from ozzie_server_ext.tasks.times import TaskTimes
@@ -68,7 +68,7 @@ class Retries:
     blobs: BlobStore
     tasks: TaskService
     sessions: Sessions
-    runner: Runner
+    runner: TaskQueue
     starts: SkillStarts
     times: TaskTimes
 

@@ -115,7 +115,7 @@ class TaskDriver:
         return any(not self._is_idle(running.task_id) for running in self._running.values())
 
     def enqueue(self, task_id: TaskId, session_id: SessionId, *, delegated: bool = False) -> int:
-        """See `tasks.service.Runner`."""
+        """See `tasks.service.TaskQueue`."""
         thread = self._thread(task_id, session_id, delegated)
         queue = self._waiting.setdefault(thread, deque())
         ahead = len(queue) + (thread in self._running or thread in self._held)
@@ -124,11 +124,11 @@ class TaskDriver:
         return ahead
 
     def hold(self, task_id: TaskId, session_id: SessionId, *, delegated: bool = False) -> None:
-        """See `tasks.service.Runner`."""
+        """See `tasks.service.TaskQueue`."""
         self._held[self._thread(task_id, session_id, delegated)] = task_id
 
     def interrupt(self, task_id: TaskId, by: str, reason: str) -> SessionId | None:
-        """See `tasks.service.Runner`. The task records its end itself once it has stopped."""
+        """See `tasks.service.TaskQueue`. The task records its end itself once it has stopped."""
         for running in self._running.values():
             if running.task_id == task_id:
                 if not running.stopped_by:
@@ -236,12 +236,15 @@ class TaskDriver:
             return _broken(error)
 
     async def _end(self, recorder: Recorder, end: TaskSucceeded | TaskFailed | TaskCancelled) -> None:
-        """Record the end of a task and of its open calls. A model call counts with its reservation; a tool is asked
-        whether its call took effect."""
-        actor = "user" if isinstance(end, TaskCancelled) else None
         if isinstance(end, TaskSucceeded):
             await recorder.append(*await with_delegated(self._log, recorder.task_id, [end]))
-            return
+        else:
+            await self._end_early(recorder, end)
+
+    async def _end_early(self, recorder: Recorder, end: TaskFailed | TaskCancelled) -> None:
+        """Record a failure or a stop, and the ends of open calls. A model call counts with its reservation; a tool is
+        asked whether its call took effect."""
+        actor = "user" if isinstance(end, TaskCancelled) else None
         while True:
             events = await self._log.read_stream(task_stream(recorder.task_id))
             left = unfinished(events)

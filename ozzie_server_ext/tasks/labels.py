@@ -6,7 +6,7 @@ from pathlib import Path
 from ozzie_server_ext.agent.conversation import Conversations
 from ozzie_server_ext.domain.content import Content
 from ozzie_server_ext.domain.errors import NotFound
-from ozzie_server_ext.domain.events import Draft, LabelsCleared
+from ozzie_server_ext.domain.events import HUB, Draft, LabelsCleared
 from ozzie_server_ext.domain.ids import SessionId, session_stream
 from ozzie_server_ext.render.text import quoted
 from ozzie_server_ext.store.log import EventLog
@@ -64,4 +64,4 @@ class Labels:
         return marked.content
 
     async def _record(self, stream: str, fact: LabelsCleared, session_id: SessionId | None) -> None:
-        await self._log.append(stream, [Draft(body=fact, actor="user", source="hub", session_id=session_id)])
+        await self._log.append(stream, [Draft(body=fact, actor="user", source=HUB, session_id=session_id)])

@@ -13,6 +13,7 @@ from ozzie_server_ext.domain.calls import CallRecord
 from ozzie_server_ext.domain.clock import IdSource
 from ozzie_server_ext.domain.errors import Conflict, OzzieError
 from ozzie_server_ext.domain.events import (
+    GATEWAY,
     INTERRUPTED,
     Draft,
     EventBody,
@@ -47,7 +48,7 @@ from ozzie_server_ext.tasks.reconciliation import (
     unfinished,
 )
 from ozzie_server_ext.tasks.rows import find_task, open_tasks, with_delegated
-from ozzie_server_ext.tasks.service import Runner
+from ozzie_server_ext.tasks.service import TaskQueue
 from ozzie_server_ext.tasks.times import RECOVERY
 
 log = logger(__name__)
@@ -65,7 +66,7 @@ _CUT_OFF = "Ozzie's gateway ended in the middle of it."
 
 async def recover(
     event_log: EventLog,
-    runner: Runner,
+    runner: TaskQueue,
     *,
     ids: IdSource,
     reconciler: Reconciler = NO_RECONCILER,
@@ -141,7 +142,7 @@ async def _end_orphaned_tasks(event_log: EventLog) -> None:
             events = await event_log.read_stream(task_stream(task.task_id))
             left = unfinished(events)
             ends: list[EventBody] = [cut_off(call, INTERRUPTED, _CUT_OFF) for call in left.models]
-            ends += [*stopped(left.tools), TaskCancelled(by="kernel", reason="The run that it was part of has ended.")]
+            ends += [*stopped(left.tools), TaskCancelled(by=GATEWAY, reason="The run that it was part of has ended.")]
             facts = await with_delegated(event_log, task.task_id, ends)
             await recorder.made_from(content_of(events)).append(*facts)
 

@@ -6,6 +6,7 @@ from typing import cast
 
 from ozzie_server_ext.domain.budget import Usage
 from ozzie_server_ext.domain.events import (
+    HUB,
     DelegatedUse,
     EventBody,
     Limits,
@@ -52,7 +53,7 @@ async def open_tasks(log: EventLog, **where: Json) -> list[Row]:
 
 def user_recorder(log: EventLog, session_id: SessionId, task_id: TaskId) -> Recorder:
     """Return a recorder for what a user does to a task."""
-    return Recorder(log=log, session_id=session_id, task_id=task_id, actor="user", source="hub")
+    return Recorder(log=log, session_id=session_id, task_id=task_id, actor="user", source=HUB)
 
 
 async def above(log: EventLog, rows: Sequence[Row]) -> dict[str, list[Row]]:

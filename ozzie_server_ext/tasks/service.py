@@ -11,6 +11,8 @@ from ozzie_server_ext.domain.clock import IdSource
 from ozzie_server_ext.domain.content import CLEAN, Content
 from ozzie_server_ext.domain.errors import Conflict, InputError, NotFound, VersionConflict
 from ozzie_server_ext.domain.events import (
+    GATEWAY,
+    HUB,
     Actor,
     Draft,
     EventBody,
@@ -89,7 +91,7 @@ class Submitted:
     ahead: int
 
 
-class Runner(Protocol):
+class TaskQueue(Protocol):
     """Carries tasks out (`tasks.driver`)."""
 
     def enqueue(self, task_id: TaskId, session_id: SessionId, *, delegated: bool = False) -> int:
@@ -112,7 +114,7 @@ class TaskService:
         self,
         log: EventLog,
         ids: IdSource,
-        runner: Runner,
+        runner: TaskQueue,
         pictures: Callable[[str], Awaitable[MentionedPictures]] | None = None,
     ) -> None:
         """`pictures` stores those that a message mentions; it raises InputError if one can't be shown."""
@@ -184,11 +186,11 @@ class TaskService:
             answer_schema=turn.answer_schema if started is None else None,
         )
 
-        def draft(body: EventBody, content: Content = turn.content, actor: Actor = "kernel") -> Draft:
+        def draft(body: EventBody, content: Content = turn.content, actor: Actor = GATEWAY) -> Draft:
             return Draft(
                 body=body,
                 actor=actor,
-                source="hub",
+                source=HUB,
                 session_id=turn.session_id,
                 task_id=task_id,
                 labels=content.labels,
@@ -241,7 +243,7 @@ class TaskService:
         """Cancel the open tasks that were delegated by a task which was not running, so that nobody else does it."""
         for row in await open_tasks(self._log, parent_id=task_id):
             with contextlib.suppress(Conflict):
-                await self.cancel(task_of(row), by="kernel", reason="The run that it was part of has ended.")
+                await self.cancel(task_of(row), by=GATEWAY, reason="The run that it was part of has ended.")
 
     async def get(self, task_id: TaskId) -> Row:
         """Return the task's row. Raises NotFound."""

@@ -11,6 +11,7 @@ from ozzie_server_ext.domain.calls import fold_calls
 from ozzie_server_ext.domain.clock import IdSource
 from ozzie_server_ext.domain.errors import Conflict, InputError, NotFound
 from ozzie_server_ext.domain.events import (
+    HUB,
     Draft,
     EventBody,
     MessageReceived,
@@ -208,7 +209,7 @@ class Sessions:
         return SessionId(f"sess_{self._ids.new()}")
 
     async def _append(self, session_id: SessionId, *bodies: EventBody) -> None:
-        drafts = [Draft(body=body, actor="user", source="hub", session_id=session_id) for body in bodies]
+        drafts = [Draft(body=body, actor="user", source=HUB, session_id=session_id) for body in bodies]
         await self._log.append(session_stream(session_id), drafts)
 
 

@@ -11,6 +11,7 @@ from ozzie_server_ext.domain.clock import Clock
 from ozzie_server_ext.domain.content import Content
 from ozzie_server_ext.domain.errors import Conflict, InputError, VersionConflict
 from ozzie_server_ext.domain.events import (
+    HUB,
     Draft,
     Event,
     SkillStarted,
@@ -148,7 +149,7 @@ class SignalIntake:
             draft = Draft(
                 body=TaskSignalled(event=event, by=by, data=data),
                 actor="user",
-                source="hub",
+                source=HUB,
                 session_id=session_of(row),
                 task_id=task_id,
                 idempotency_key=key or None,
@@ -290,7 +291,7 @@ class UpdateIntake:
         draft = Draft(
             body=fact,
             actor="user",
-            source="hub",
+            source=HUB,
             session_id=session_id,
             task_id=task_id,
             idempotency_key=f"updated:{key}" if key else None,

@@ -1,4 +1,4 @@
-"""The only path by which a tool runs. `_Call.carry_out` is that path, from the request to the recorded outcome."""
+"""The only path by which a tool runs. `_ToolCall.carry_out` is that path, from the request to the recorded outcome."""
 
 import asyncio
 from collections.abc import Callable, Sequence
@@ -191,7 +191,7 @@ class ToolBroker:
         Raises ToolUncertain if the effect is unknown; that is recorded first. This includes an interrupted call with a
         key that is refused or fails when repeated: its first attempt may have succeeded.
         """
-        return await _Call(self, use, place, context, recorder, earlier, begun).carry_out()
+        return await _ToolCall(self, use, place, context, recorder, earlier, begun).carry_out()
 
     async def happened(self, tool_id: str, effect: JsonObject, context: ToolContext) -> bool | None:
         """Return whether an interrupted run with this effect was done; None if that can't be known."""
@@ -222,7 +222,7 @@ def _requested(
 ) -> ToolCallRequested:
     return ToolCallRequested(
         call_id=call_id,
-        use_id=use.call_id,
+        use_id=use.use_id,
         tool_id=tool.meta.tool_id if tool else "",
         name=tool.meta.name if tool else use.name[:64],
         version=tool.meta.version if tool else "",
@@ -279,7 +279,7 @@ async def run_tool(tool: Tool, plan: Plan, context: ToolContext) -> ToolResult |
         return NoResult(error_of(tool.meta, error), is_known=foreseen or tool.meta.may_be_repeated)
 
 
-class _Call:
+class _ToolCall:
     """One call: validate, decide, plan, approve, record the intent, run, compact, record the outcome. Every end goes
     through `_record_outcome`, so that the outcome bears the labels of all that the call read."""
 

@@ -5,6 +5,8 @@ from typing import Literal
 
 from ozzie_server_ext.domain.content import CLEAN, Content
 from ozzie_server_ext.domain.events import (
+    GATEWAY,
+    HUB,
     Brief,
     Draft,
     Event,
@@ -23,7 +25,7 @@ from ozzie_server_ext.domain.messages import DELEGATED
 from ozzie_server_ext.store.log import EventLog
 from ozzie_server_ext.store.recorder import Recorder
 from ozzie_server_ext.store.shielded import uncut
-from ozzie_server_ext.tasks.service import Runner
+from ozzie_server_ext.tasks.service import TaskQueue
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,7 +56,7 @@ class Delegated:
 class Delegation:
     """Creates delegated tasks, which run beside the other tasks of their session."""
 
-    def __init__(self, log: EventLog, runner: Runner) -> None:
+    def __init__(self, log: EventLog, runner: TaskQueue) -> None:
         self._log = log
         self._runner = runner
 
@@ -92,7 +94,7 @@ class Delegation:
         drafts = [
             Draft(
                 body=body,
-                actor="kernel",
+                actor=GATEWAY,
                 source="delegation",
                 session_id=wanted.session_id,
                 task_id=wanted.task_id,
@@ -118,7 +120,7 @@ def forwarded(event: Event, task_id: TaskId) -> Draft:
     return Draft(
         body=event.body,
         actor="user",
-        source="hub",
+        source=HUB,
         session_id=event.session_id,
         task_id=task_id,
         causation_id=event.event_id,

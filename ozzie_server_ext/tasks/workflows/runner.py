@@ -15,6 +15,7 @@ from ozzie_server_ext.domain.budget import Account, Budget
 from ozzie_server_ext.domain.content import Content
 from ozzie_server_ext.domain.errors import Conflict, NotFound, OzzieError
 from ozzie_server_ext.domain.events import (
+    GATEWAY,
     CheckpointSaved,
     EventBody,
     MessageCompleted,
@@ -443,7 +444,7 @@ class SkillRuns:
 
         async def stop(task_id: TaskId) -> None:
             with contextlib.suppress(Conflict, NotFound):  # it has ended, or had not begun
-                await tasks.cancel(task_id, by="kernel", reason="The run that it was part of has ended.")
+                await tasks.cancel(task_id, by=GATEWAY, reason="The run that it was part of has ended.")
 
         def delegates(row: Row, recorder: Recorder, room: Room) -> SkillDelegates:
             return SkillDelegates(parts, row, recorder, room, stop, leaving=lambda: driver.stopping)

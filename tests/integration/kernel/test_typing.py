@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from ozzie_kernel.kernel import FILE_NAME
+from ozzie_kernel.history import FILE_NAME
 from ozzie_kernel.runner import TYPING_WAIT_S
 from tests.fakes.openai_server import FakeOpenAI
 from tests.rig import Gateway, Kernel, new_home, start_gateway, start_kernel

@@ -2,7 +2,7 @@
 
 import pytest
 
-from ozzie_kernel.kernel import history_text
+from ozzie_kernel.history import history_text
 
 
 @pytest.mark.parametrize(
