@@ -10,6 +10,11 @@ ROOT = Path(__file__).resolve().parents[2]
 README = (ROOT / "README.md").read_text()
 PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
 MAX_LINES = 600
+SOURCES = {
+    f"/{path.relative_to(ROOT)}"
+    for folder in ("ozzie_kernel", "ozzie_server_ext", "labextension/src", "tests", "bench")
+    for path in (ROOT / folder).rglob("*.*")
+} | {"/labextension/build.py"}
 
 
 def targets() -> set[str]:
@@ -51,6 +56,8 @@ def test_every_file_that_a_page_names_in_code_exists(page: Path) -> None:
     paths = re.findall(r"`((?:ozzie_server_ext|ozzie_kernel|tests|docs|notebooks|\.ci|\.lock)/[\w./-]+)`", text)
 
     assert [path for path in paths if not (ROOT / path).exists()] == []
+    from_within = re.findall(r"`((?:[\w.-]+/)+[\w-]+\.(?:py|tsx?))`", text)
+    assert [name for name in from_within if not any(file.endswith(f"/{name}") for file in SOURCES)] == []
 
 
 def test_the_pictures_are_there() -> None:
