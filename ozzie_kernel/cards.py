@@ -11,7 +11,7 @@ from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
 from ozzie_server_ext.domain.json import Json, JsonObject
-from ozzie_server_ext.render.questions import Asked, QuestionView
+from ozzie_server_ext.render.questions import PendingApproval, QuestionView
 from ozzie_server_ext.render.turnview import TurnView
 
 if TYPE_CHECKING:
@@ -134,7 +134,7 @@ class Cards:
             self._is_here = True
 
 
-def _approval_buttons(asked: Asked, answer: Answer) -> Buttons:
+def _approval_buttons(asked: PendingApproval, answer: Answer) -> Buttons:
     seen: JsonObject = {"approval_id": asked.approval_id, "binds": asked.binds}
     buttons: list[tuple[str, JsonObject]] = [("Approve once", {**seen, "answer": "approve", "extent": "once"})]
     if asked.cover:

@@ -12,7 +12,7 @@ from ozzie_server_ext.domain.approvals import SKIP
 from ozzie_server_ext.domain.errors import OzzieError
 from ozzie_server_ext.domain.json import JsonObject
 from ozzie_server_ext.render.console import approval_lines, detail_lines, question_lines
-from ozzie_server_ext.render.questions import Asked, Choice, QuestionView
+from ozzie_server_ext.render.questions import Choice, PendingApproval, QuestionView
 from ozzie_server_ext.render.text import wrapped
 from ozzie_server_ext.render.turnview import TurnView
 
@@ -112,7 +112,7 @@ def _visible(line: str) -> str:
     return line.strip() if is_seen else ""
 
 
-def _approval_prompt(asked: Asked, now: datetime) -> Prompt:
+def _approval_prompt(asked: PendingApproval, now: datetime) -> Prompt:
     session = "[s] this session  " if asked.cover else ""
     return Prompt(
         key=asked.approval_id,
@@ -128,7 +128,7 @@ def _lines(lines: list[str]) -> str:
     return "".join(f"{line}\n" for line in lines)
 
 
-def _read_approval(asked: Asked, line: str) -> JsonObject | None:
+def _read_approval(asked: PendingApproval, line: str) -> JsonObject | None:
     """Only an exact `y` or `s` approves; text after `n` is the comment."""
     seen: JsonObject = {"approval_id": asked.approval_id, "binds": asked.binds}
     if line == "y":

@@ -77,7 +77,7 @@ from ozzie_server_ext.tools.base import ToolContext
 from ozzie_server_ext.tools.broker import ToolBroker
 from ozzie_server_ext.tools.builtin import builtin_tools
 from ozzie_server_ext.tools.index import ToolIndex
-from ozzie_server_ext.tools.outcome import Telling
+from ozzie_server_ext.tools.outcome import OutcomeWriter
 from ozzie_server_ext.tools.permissions import Permissions
 from ozzie_server_ext.tools.registry import ToolRegistry
 from ozzie_server_ext.vault.scope import ProjectReader
@@ -340,9 +340,9 @@ class Ozzie:
         await self._closing.aclose()
 
     def _gate(self, rulings: Rulings) -> ToolBroker:
-        telling = Telling(self.artifacts, self._known_secrets.values)
+        outcomes = OutcomeWriter(self.artifacts, self._known_secrets.values)
         return ToolBroker(
-            self.tools, rulings, self._permissions, telling, self.artifacts, self.clock, self.ids, self.feed.publish
+            self.tools, rulings, self._permissions, outcomes, self.artifacts, self.clock, self.ids, self.feed.publish
         )
 
     def _step_parts(self, starts: SkillStarts) -> StepParts:

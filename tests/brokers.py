@@ -8,7 +8,7 @@ from ozzie_server_ext.domain.clock import Clock, IdSource
 from ozzie_server_ext.domain.events import Transient
 from ozzie_server_ext.policy.engine import Rulings
 from ozzie_server_ext.tools.broker import ToolBroker
-from ozzie_server_ext.tools.outcome import Telling
+from ozzie_server_ext.tools.outcome import OutcomeWriter
 from ozzie_server_ext.tools.permissions import Grants, Permissions
 from ozzie_server_ext.tools.registry import ToolRegistry
 
@@ -26,5 +26,5 @@ def broker_of(
     publish: Callable[[Transient], None] = lambda transient: None,
 ) -> ToolBroker:
     permissions = Permissions(artifacts, clock, ids, grants, expires_s, known_secrets)
-    telling = Telling(artifacts, known_secrets)
-    return ToolBroker(registry, rulings, permissions, telling, artifacts, clock, ids, publish)
+    outcome_writer = OutcomeWriter(artifacts, known_secrets)
+    return ToolBroker(registry, rulings, permissions, outcome_writer, artifacts, clock, ids, publish)

@@ -154,7 +154,7 @@ class CallChecker:
         )
         self._turn.publish("task.progress", {"step": f"a second model looks at {approval.name}"})
         answer = await self._caller.make(request, replace(started, purpose="check"), allowance)
-        return replace(self._read(answer), by=f"{choice.said} (model)")
+        return replace(self._read(answer), by=f"{choice.label} (model)")
 
     def _request(self, choice: ModelChoice, approval: ApprovalRequested) -> ModelRequest:
         message = repair_text(self._turn.conversation.message(self._turn.task_id))

@@ -27,7 +27,7 @@ from ozzie_server_ext.models.failures import model_error
 from ozzie_server_ext.models.ledger import Reserved
 from ozzie_server_ext.models.rates import RateSlot
 from ozzie_server_ext.protocol.jsontext import canonical_bytes
-from ozzie_server_ext.store.shielded import uncut
+from ozzie_server_ext.store.shielded import shielded
 
 MAX_ANSWER_CHARS = 1_000_000
 
@@ -137,7 +137,7 @@ class ModelCaller:
             self._turn.publish("task.progress", {"step": "other turns hold the rest of the budget: waiting for them"})
 
         def on_rate_wait() -> None:
-            step = f'"{choice.said}" takes no more at once: waiting for a place'
+            step = f'"{choice.label}" takes no more at once: waiting for a place'
             self._turn.publish("task.progress", {"step": step})
 
         rates = self._turn.plan.rates_of(choice)
@@ -179,12 +179,12 @@ class ModelCaller:
     async def _begin(self, started: ModelCallStarted, before: Iterable[EventBody]) -> None:
         """Record the start of a call. If the turn is cancelled meanwhile, record that it was not sent."""
         try:
-            await uncut(self._recorder.append(*before, started))
+            await shielded(self._recorder.append(*before, started))
         except asyncio.CancelledError:
             who, code = ("Ozzie's gateway", INTERRUPTED) if self._parts.leaving() else ("The turn", "cancelled")
             why = f"{who} was stopped before it was sent."
             not_sent = ModelCallFailed(call_id=started.call_id, code=code, message=why, latency_ms=0.0, settled_cost=0)
-            await uncut(self._recorder.append(not_sent))
+            await shielded(self._recorder.append(not_sent))
             raise
 
     async def _call(self, call: "_CallInProgress") -> Finished:
@@ -194,17 +194,17 @@ class ModelCaller:
         except asyncio.CancelledError:
             if self._parts.leaving():
                 message = "Ozzie's gateway stopped in the middle of it."
-                await uncut(self._record_failure(call, INTERRUPTED, message, finish=None))
+                await shielded(self._record_failure(call, INTERRUPTED, message, finish=None))
             else:
                 stopped = "The turn was stopped." if call.is_shown else "It took too long, or the turn was stopped."
-                await uncut(self._record_failure(call, "cancelled", stopped, finish="cancelled"))
+                await shielded(self._record_failure(call, "cancelled", stopped, finish="cancelled"))
             raise
         except OzzieError as error:
             is_billed = call.reply.has_begun or may_be_billed(error)
-            await uncut(self._record_failure(call, error.code, str(error), finish="failed", is_billed=is_billed))
+            await shielded(self._record_failure(call, error.code, str(error), finish="failed", is_billed=is_billed))
             raise
         call.slot.settle(answer.usage.input_tokens + answer.usage.output_tokens)
-        await uncut(self._complete(call, answer))  # it is paid for, even if the turn is cancelled now
+        await shielded(self._complete(call, answer))  # it is paid for, even if the turn is cancelled now
         return answer
 
     async def _record_failure(
@@ -243,7 +243,7 @@ class ModelCaller:
 
     async def _read(self, call: "_CallInProgress") -> Finished:
         """Stream the answer to its end, adding its text to the reply."""
-        name, reply = call.request.choice.said, call.reply
+        name, reply = call.request.choice.label, call.reply
         answer: Finished | None = None
         async with aclosing(self._parts.models.generate(call.request)) as stream:
             async for event in stream:

@@ -94,7 +94,7 @@ class RoundRunner:
                 attempt = attempts.first()
             except OzzieError as error:
                 if _is_refused(error) and self._requests.drop_schema(self._choice):
-                    attempt = attempts.anew(f'"{self._choice.said}" takes no such schema: asking without')
+                    attempt = attempts.again(f'"{self._choice.label}" takes no such schema: asking without')
                     continue
                 attempt = attempts.after(error)
                 if attempt is None:
@@ -103,7 +103,7 @@ class RoundRunner:
                 attempts.answered()
                 last = self._turn.conversation.last_round(self._turn.task_id)
                 is_empty = last is not None and not last.text and not last.uses and last.finish == "stop"
-                attempt = attempts.after(empty_answer(attempt.choice.said)) if is_empty else None
+                attempt = attempts.after(empty_answer(attempt.choice.label)) if is_empty else None
 
     async def _follow_watchdog(self) -> None:
         """Change to the cheaper chain, if there is one, after the watchdog found that the turn makes no progress."""
@@ -126,7 +126,7 @@ class RoundRunner:
         choice = self._choice
         cheaper = await self._cheaper(breach, choice)
         alias = cheaper.first.alias if cheaper else ""
-        prompt = budget_prompt(breach, PromptId(self._turn.parts.ids.new()), said=choice.said, cheaper=alias)
+        prompt = budget_prompt(breach, PromptId(self._turn.parts.ids.new()), said=choice.label, cheaper=alias)
         await self._turn.recorder.append(budget_exceeded(breach, "ask"), *prompt)
         raise TurnHeld
 

@@ -24,12 +24,12 @@ from ozzie_server_ext.skills.library import (
     Library,
     SkillError,
     SkillFile,
+    describe,
     kind_of,
     of_models,
     of_skills,
     of_tools,
     read,
-    told,
 )
 from ozzie_server_ext.skills.parameters import called, parameters_of
 from ozzie_server_ext.skills.spec import FsmSkill, SimpleSkill, Skill, Step, Work
@@ -43,7 +43,7 @@ def list_skills(options: argparse.Namespace) -> int:
     """Print all skills. Raises ConfigError, JsoncError."""
     found = _library(options).shelf().found
     if options.json:
-        print_json([told(each) for each in found])
+        print_json([describe(each) for each in found])
         return 0
     if not found:
         print(f"There are no skills. Put your own into {visible_label(str(find_home(os.environ).root / 'skills'))}.")

@@ -64,7 +64,7 @@ from ozzie_server_ext.tasks.approvals import Answerer, Approval, Approvals
 from ozzie_server_ext.tools.base import FunctionTool, Tool, ToolContext, ToolUncertain
 from ozzie_server_ext.tools.broker import CallPosition, ToolBroker
 from ozzie_server_ext.tools.cards import Card, changed, draw
-from ozzie_server_ext.tools.outcome import Telling
+from ozzie_server_ext.tools.outcome import OutcomeWriter
 from ozzie_server_ext.tools.permissions import Earlier, Grant, Permissions
 from ozzie_server_ext.tools.registry import ToolRegistry
 from ozzie_server_ext.web.port import Web
@@ -228,8 +228,8 @@ class Gate:
         self._ids = ids
         self._rules = _Rules()
         permissions = Permissions(self.artifacts, clock, ids, self.approvals, lambda: expires_s, known_secrets)
-        telling = Telling(self.artifacts, known_secrets)
-        self._broker = ToolBroker(self.registry, self._rules, permissions, telling, self.artifacts, clock, ids)
+        outcome_writer = OutcomeWriter(self.artifacts, known_secrets)
+        self._broker = ToolBroker(self.registry, self._rules, permissions, outcome_writer, self.artifacts, clock, ids)
         self._context = ToolContext(
             project,
             clock,
@@ -387,7 +387,7 @@ class Gate:
             assert record.approval is not None, "an approval led here"
             newest = await self.approvals.get(record.approval.approval_id)
             if newest.status == "pending":
-                return _asked(record)
+                return _pending(record)
             return await self._make(task_id, name, args, content, _earlier(newest))
         finally:
             self._busy.discard(task_id)
@@ -406,7 +406,7 @@ class Gate:
                 case _ if asking:
                     await recorder.append(*asking)
         record = await self._record(task_id)
-        return _outcome(record.outcome) if record.outcome else _asked(record)
+        return _outcome(record.outcome) if record.outcome else _pending(record)
 
     async def _cut_off(self, task_id: TaskId, record: CallRecord) -> Outcome:
         """Record that a call is uncertain, because the program that started it has ended."""
@@ -461,7 +461,7 @@ def _nobody_answers(record: CallRecord) -> ToolCallFailed:
     return ToolCallFailed(call_id=record.call_id, code="policy.unattended", message=words, duration_ms=0.0)
 
 
-def _asked(record: CallRecord) -> Outcome:
+def _pending(record: CallRecord) -> Outcome:
     return Outcome(call_id=record.call_id, status="asked", asked=record.approval)
 
 

@@ -241,18 +241,18 @@ class Caller(JupyterHandler):
         return "Transfer-Encoding" in headers or headers.get("Content-Length", "0") != "0"
 
     @property
-    def _told_length(self) -> int:
+    def _announced_length(self) -> int:
         """The announced length of the body in bytes; 0 if unknown."""
         told = self.request.headers.get("Content-Length", "")
         return int(told[:20]) if told.isascii() and told.isdecimal() else 0
 
     @authorized
     async def _expect_body(self) -> None:
-        if self._told_length > self.max_body_bytes:
+        if self._announced_length > self.max_body_bytes:
             raise self._too_large()
 
     def _too_large(self) -> Refusal:
-        has = f"{self._told_length:,}" if self._told_length else "too many"
+        has = f"{self._announced_length:,}" if self._announced_length else "too many"
         return Refusal(
             413,
             f"The body has {has} bytes; at most {self.max_body_bytes:,} are taken.",

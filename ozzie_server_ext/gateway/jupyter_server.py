@@ -163,7 +163,7 @@ def follow_contents(serverapp: Any, state: GatewayState) -> None:
 
 async def _moved(state: GatewayState, source: str, path: str | None) -> None:
     """Notify Ozzie, here or at the owner: `path` is the new path, None if deleted. Raises OzzieError."""
-    if state.relay is not None and await _told_to_owner(state.relay, source, path):
+    if state.relay is not None and await _relay_move(state.relay, source, path):
         return
     if state.ozzie is None:
         return
@@ -173,14 +173,14 @@ async def _moved(state: GatewayState, source: str, path: str | None) -> None:
         await state.ozzie.notebooks.moved(source, path, by=BY)
 
 
-async def _told_to_owner(relay: Relay, source: str, path: str | None) -> bool:
+async def _relay_move(relay: Relay, source: str, path: str | None) -> bool:
     body = dumps({"source": source} | ({} if path is None else {"path": path}))
     forwarded = Forwarded(method="POST", path="ozzie/api/notebooks/move", user=BY, body=body.encode())
     collected = Collected()
-    told = await relay.exchange(forwarded, collected, asyncio.Event())
-    if told and collected.status != 200:
+    was_relayed = await relay.exchange(forwarded, collected, asyncio.Event())
+    if was_relayed and collected.status != 200:
         log.error("the owner did not take the move of a notebook: %s", collected.object())
-    return told
+    return was_relayed
 
 
 def jupyter_around(serverapp: Any, state: GatewayState, home: Home) -> Jupyter:

@@ -22,7 +22,7 @@ from ozzie_server_ext.jupyter.kernels import (
     NoSuchKernel,
     Ran,
     expression,
-    told,
+    inspection_of,
 )
 from ozzie_server_ext.jupyter.outputs import Outputs, count_of
 from ozzie_server_ext.observability.logs import logger
@@ -394,7 +394,7 @@ class LiveKernels:
     ) -> Ran:
         with KernelLine(kernel) as line:
             if (await self._greeted(line, info, kernel)).process != process:
-                raise KernelChanged(f"{_begun(info.said)} was restarted meanwhile. Nothing was run in it.")
+                raise KernelChanged(f"{_begun(info.phrase)} was restarted meanwhile. Nothing was run in it.")
             running = KernelRun(
                 line,
                 process,
@@ -405,26 +405,26 @@ class LiveKernels:
             try:
                 return await running.to_its_end(code, timeout_s)
             except TimeoutError:
-                raise KernelChanged(f"{_begun(info.said)} ended meanwhile. Nothing was run in it.") from None
+                raise KernelChanged(f"{_begun(info.phrase)} ended meanwhile. Nothing was run in it.") from None
 
     async def inspect(self, kernel_id: str, name: str = "") -> JsonObject:
         async with self._looking[kernel_id]:
             info, kernel = await self._usable(kernel_id)
             if info.language.lower() != "python":
-                raise KernelUnfit(f"{_begun(info.said)} is no Python kernel: its variables can't be looked at.")
+                raise KernelUnfit(f"{_begun(info.phrase)} is no Python kernel: its variables can't be looked at.")
             with KernelLine(kernel) as line:
                 greeting = await self._greeted(line, info, kernel)
                 if greeting.content.get("implementation") != _IPYTHON:
-                    raise KernelUnfit(f"{_begun(info.said)} is not IPython's: its variables can't be looked at.")
-                return told(await self._asked(line, info, name), name)
+                    raise KernelUnfit(f"{_begun(info.phrase)} is not IPython's: its variables can't be looked at.")
+                return inspection_of(await self._evaluate(line, info, name), name)
 
-    async def _asked(self, line: KernelLine, info: KernelInfo, name: str) -> Any:
+    async def _evaluate(self, line: KernelLine, info: KernelInfo, name: str) -> Any:
         """Evaluate one expression of ours by a silent request without code, and return the kernel's answer."""
         content = {
             "code": "",
             "silent": True,
             "store_history": False,
-            "user_expressions": {"told": expression(name)},
+            "user_expressions": {"inspection_of": expression(name)},
             "allow_stdin": False,
             "stop_on_error": False,
         }
@@ -433,11 +433,11 @@ class LiveKernels:
         try:
             request = await line.send("execute_request", content, INSPECT_S)
         except TimeoutError:
-            raise KernelChanged(f"{_begun(info.said)} ended meanwhile.") from None
+            raise KernelChanged(f"{_begun(info.phrase)} ended meanwhile.") from None
         while (left := end - loop.time()) > 0:
             for message in await line.read(left):
                 if message.is_reply and message.parent == request:
-                    return (message.content.get("user_expressions") or {}).get("told")
+                    return (message.content.get("user_expressions") or {}).get("inspection_of")
         raise self._busy(info)
 
     async def _usable(self, kernel_id: str) -> tuple[KernelInfo, Any]:
@@ -449,7 +449,7 @@ class LiveKernels:
             raise _our_own(info)
         kernel = self._kernels.get_kernel(kernel_id)
         if not await kernel.is_alive():
-            raise NoSuchKernel(f"{_begun(info.said)} has died. Restart it in Jupyter to go on.")
+            raise NoSuchKernel(f"{_begun(info.phrase)} has died. Restart it in Jupyter to go on.")
         if kernel_id in self._running:
             raise self._busy(info)
         return info, kernel
@@ -507,12 +507,12 @@ class LiveKernels:
 
     @staticmethod
     def _busy(info: KernelInfo) -> KernelBusy:
-        return KernelBusy(f"{_begun(info.said)} is busy with a cell; try again when it is done.")
+        return KernelBusy(f"{_begun(info.phrase)} is busy with a cell; try again when it is done.")
 
 
 def _our_own(info: KernelInfo) -> KernelUnfit:
     return KernelUnfit(
-        f"{_begun(info.said)} is Ozzie's own: its cells are turns of an agent, and a call from a turn would "
+        f"{_begun(info.phrase)} is Ozzie's own: its cells are turns of an agent, and a call from a turn would "
         "wait for the cell that waits for it."
     )
 
@@ -526,6 +526,6 @@ def _pid(kernel: Any) -> Any:
     return getattr(kernel.provisioner, "pid", None)
 
 
-def _begun(said: str) -> str:
+def _begun(text: str) -> str:
     """Return the text with a capital, for the beginning of a sentence."""
-    return said[:1].upper() + said[1:]
+    return text[:1].upper() + text[1:]

@@ -17,7 +17,7 @@ from ozzie_server_ext.gateway.rest.approval_shapes import ApprovalId, Binds, Com
 from ozzie_server_ext.gateway.rest.shapes import MAX_CONTENT, Limit, SessionId, SessionName, Title, Words
 from ozzie_server_ext.protocol.codec import encode
 from ozzie_server_ext.protocol.made_from import content_of
-from ozzie_server_ext.skills.library import told
+from ozzie_server_ext.skills.library import describe
 from ozzie_server_ext.tasks.budgets import Spent, costs_of
 from ozzie_server_ext.tasks.completion import Completions
 from ozzie_server_ext.tasks.service import NewTurn, SkillRequest, Submitted
@@ -184,7 +184,7 @@ class SkillsQuery:
 async def list_skills(call: Call, request: SkillsQuery) -> JsonObject:
     """List every skill: what it does, how to call it, and if unusable, why."""
     shelf = await call.ozzie.skills.look()
-    return {"skills": [told(found) for found in shelf.found]}
+    return {"skills": [describe(found) for found in shelf.found]}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

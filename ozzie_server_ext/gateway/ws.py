@@ -138,7 +138,7 @@ class WsHandler(Caller, WebSocketHandler):
         except OzzieError as error:
             await self._outbox.put(encode_frame(_failed("", error)))
             return
-        request = _asked(frame)
+        request = _request_of(frame)
         if request is None:
             return
         if self._requests >= MAX_REQUESTS:
@@ -243,7 +243,7 @@ class WsHandler(Caller, WebSocketHandler):
         await self.write_message(text)
 
 
-def _asked(frame: Request | EventFrame) -> Request | None:
+def _request_of(frame: Request | EventFrame) -> Request | None:
     """Return the request in a client's frame, with an empty id if it wants no answer; None for an unknown event."""
     if isinstance(frame, Request):
         return frame

@@ -59,7 +59,7 @@ class KernelInfo:
         return self.notebook or self.name
 
     @property
-    def said(self) -> str:
+    def phrase(self) -> str:
         """The kernel within a sentence: "the kernel of `analysis.ipynb`"."""
         return f"the kernel of {quoted(self.notebook)}" if self.notebook else f"the kernel {self.called}"
 
@@ -173,7 +173,7 @@ def is_plain_name(name: str) -> bool:
     return len(name) <= LONGEST_NAME and name.isidentifier() and not keyword.iskeyword(name)
 
 
-def told(answer: Any, name: str = "") -> JsonObject:
+def inspection_of(answer: Any, name: str = "") -> JsonObject:
     """Return the variables in the kernel's answer to `expression`. Raise NotFound, and KernelUnfit for any other
     answer: code in a kernel can answer whatever it likes."""
     data = answer.get("data") if isinstance(answer, dict) else None

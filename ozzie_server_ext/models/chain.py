@@ -223,7 +223,7 @@ class Attempts:
         choice = self._left.pop(0)
         busy_s = self._health.busy_s(choice.provider) * (1 + JITTER * self._luck())
         if 0 < busy_s <= MAX_WAIT_S:
-            return self._ask(choice, wait_s=busy_s, why=f'"{choice.said}" is busy: waiting {_seconds(busy_s)}')
+            return self._ask(choice, wait_s=busy_s, why=f'"{choice.label}" is busy: waiting {_seconds(busy_s)}')
         return self._ask(choice)
 
     def answered(self) -> None:
@@ -256,9 +256,9 @@ class Attempts:
         if not self._left:
             return None
         following = self._left.pop(0)
-        return self._ask(following, why=f'asking "{following.said}": {error}')
+        return self._ask(following, why=f'asking "{following.label}": {error}')
 
-    def anew(self, why: str) -> Attempt:
+    def again(self, why: str) -> Attempt:
         """Return an attempt that calls the latest provider again at once, with a changed request."""
         return self._ask(self._now.choice, why=why)
 
@@ -271,13 +271,13 @@ class Attempts:
         (_, first), *rest = sorted(others.values(), key=lambda each: each[0].provider != self._wanted)
         # A failure of Ozzie's own worker is reported once.
         also = [
-            f'"{choice.said}", asked in its place: {failed}' for choice, failed in rest if str(failed) != str(first)
+            f'"{choice.label}", asked in its place: {failed}' for choice, failed in rest if str(failed) != str(first)
         ]
         message = " ".join([str(first), *also])
         if not isinstance(first, ModelError):
             return Unavailable(message, hint=first.hint, code=first.code)
         detail = "\n".join(
-            f"{choice.said}: {failed.detail}"
+            f"{choice.label}: {failed.detail}"
             for choice, failed in others.values()
             if isinstance(failed, ModelError) and failed.detail
         )

@@ -72,7 +72,7 @@ class ModelChoice:
         return min((limit for limit in (self.max_tokens, self.max_output) if limit is not None), default=None)
 
     @property
-    def said(self) -> str:
+    def label(self) -> str:
         """Its name within a sentence: the provider's if the alias stands for several."""
         return self.provider if self.in_chain else self.alias
 

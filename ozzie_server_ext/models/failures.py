@@ -178,7 +178,7 @@ def model_error(
     message, hint = _words(code, choice, place, streamed=streamed)
     quoted = visible_label(detail)[:MAX_QUOTED_CHARS]
     values = {
-        "alias": choice.said,
+        "alias": choice.label,
         "model": choice.model,
         "key": (key := _key_in_words(place)),
         "check": f"it with ozzie secrets set {place.key_name}" if place.key_place == "vault" else key,

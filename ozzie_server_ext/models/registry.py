@@ -180,7 +180,7 @@ class ModelRegistry:
                     hint="Choose another model with %model. Your message is kept.",
                 )
             return self._direct(choice)
-        found = self._credentials.of(choice.said, configured.auth)
+        found = self._credentials.of(choice.label, configured.auth)
         is_worker = configured.driver == WORKER
         return ProviderAccess(
             driver=configured.driver,

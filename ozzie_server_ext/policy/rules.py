@@ -80,7 +80,7 @@ class SourcePattern:
                 return self.place.matches(place) if place else not sure
 
 
-def told(content: Content) -> str:
+def origin_text(content: Content) -> str:
     """Return the origin of content, for people: "web content (example.org, example.net, a.example and 2 more)"."""
     kinds = ", ".join(_LABEL_NAMES.get(label, label) for label in content.labels)
     places = [source.partition(":")[2] for source in content.sources if source.partition(":")[2]]

@@ -14,7 +14,7 @@ VARIABLE = "OZZIE_MADE_FROM"
 _UNKNOWN = Content.of(Label.OUTPUT)
 
 
-def told_to(environment: Mapping[str, str], content: Content) -> dict[str, str]:
+def with_sources(environment: Mapping[str, str], content: Content) -> dict[str, str]:
     """Return the environment for a program that a call made from `content` runs in this one."""
     sources = (content | content_in(environment)).sources
     return {**environment, VARIABLE: json.dumps(sources)}

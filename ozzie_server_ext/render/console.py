@@ -4,7 +4,14 @@ import re
 from collections.abc import Iterable
 from datetime import datetime
 
-from ozzie_server_ext.render.questions import Asked, QuestionView, made_from, way_to_answer, ways_to_answer, why_asked
+from ozzie_server_ext.render.questions import (
+    PendingApproval,
+    QuestionView,
+    made_from,
+    way_to_answer,
+    ways_to_answer,
+    why_asked,
+)
 from ozzie_server_ext.render.text import (
     LINE_WIDTH,
     cut_columns,
@@ -181,7 +188,7 @@ def _question(view: TurnView) -> list[str]:
     return [*question_lines(view.question), *ways]
 
 
-def approval_lines(asked: Asked, now: datetime | None = None) -> list[str]:
+def approval_lines(asked: PendingApproval, now: datetime | None = None) -> list[str]:
     """Return what a person is to approve, with all that would happen, in at most 80 columns."""
     lines = ["", f"Approval needed{_left(asked, now)}"]
     facts = ", ".join(f"{name.lower()} {fact[:1].lower()}{fact[1:].removesuffix('.')}" for name, fact in asked.facts)
@@ -200,7 +207,7 @@ def quoted_lines(lines: Iterable[str]) -> list[str]:
     return [f"{_QUOTE}{piece}".rstrip() for line in lines for piece in folded(line.expandtabs(_TAB), room)]
 
 
-def detail_lines(asked: Asked) -> list[str]:
+def detail_lines(asked: PendingApproval) -> list[str]:
     """Return all other details of an approval."""
     details = {
         "Tool": asked.name,
@@ -213,11 +220,11 @@ def detail_lines(asked: Asked) -> list[str]:
     return facts + (["  Arguments", *quoted_lines(asked.arguments)] if asked.arguments else [])
 
 
-def _ways(asked: Asked) -> list[str]:
+def _ways(asked: PendingApproval) -> list[str]:
     return [f"  {name}: {way}" for name, way in ways_to_answer(asked)]
 
 
-def _left(asked: Asked, now: datetime | None) -> str:
+def _left(asked: PendingApproval, now: datetime | None) -> str:
     if asked.expired:
         return " (expired; nothing was done)"
     if asked.expires_at is None or now is None:

@@ -9,7 +9,14 @@ from importlib.resources import files
 from ozzie_server_ext.render.icons import icon
 from ozzie_server_ext.render.markdown import MAX_SHOWN, StreamingMarkdown
 from ozzie_server_ext.render.markdown_source import inert_html
-from ozzie_server_ext.render.questions import NO_SESSION, Asked, made_from, way_to_answer, ways_to_answer, why_asked
+from ozzie_server_ext.render.questions import (
+    NO_SESSION,
+    PendingApproval,
+    made_from,
+    way_to_answer,
+    ways_to_answer,
+    why_asked,
+)
 from ozzie_server_ext.render.text import duration, elapsed, spoken_duration, step_count, visible_label, visible_prose
 from ozzie_server_ext.render.toolrows import ToolRow
 from ozzie_server_ext.render.turnview import (
@@ -200,7 +207,7 @@ def _question(view: TurnView) -> str:
     )
 
 
-def _approval(asked: Asked, now: datetime | None) -> str:
+def _approval(asked: PendingApproval, now: datetime | None) -> str:
     """Return a call that a person is to approve, and how to answer."""
     ways = "".join(f"<li>{escape(name)}: <code>{escape(way)}</code></li>" for name, way in ways_to_answer(asked))
     facts = " · ".join(f"{escape(name)}: {escape(said)}" for name, said in asked.facts)
@@ -220,7 +227,7 @@ def _approval(asked: Asked, now: datetime | None) -> str:
     )
 
 
-def _proof(asked: Asked) -> str:
+def _proof(asked: PendingApproval) -> str:
     if not asked.proof:
         return ""
     lines = "".join(_proof_line(line, is_diff=asked.is_diff) for line in asked.shown)
@@ -232,7 +239,7 @@ def _proof_line(line: str, *, is_diff: bool) -> str:
     return f'<span class="oz-line{kind}">{escape(line)}\n</span>'
 
 
-def _left(asked: Asked, now: datetime | None) -> str:
+def _left(asked: PendingApproval, now: datetime | None) -> str:
     if asked.expires_at is None:
         return ""
     at = f"{asked.expires_at.astimezone():%H:%M}"

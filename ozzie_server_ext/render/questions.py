@@ -99,7 +99,7 @@ IN_PAGE = "A yes has to come from the page: from Ozzie's card or sidebar in Jupy
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Asked:
+class PendingApproval:
     """A call that a person is to approve. All texts are visible ones. `sentence` has its arguments in backticks;
     `cover` says what an approval for the session would cover, empty if none is offered; `by_kernel`: the kernel may
     pass on an approval, `in_page`: only a page may; `checked`: why a second model did not approve, empty if none was
@@ -157,7 +157,7 @@ class Asked:
         return f"{left:,} more lines: ozzie approvals show {self.approval_id}" if left else ""
 
 
-def asked_of(payload: Mapping[str, Any]) -> Asked:
+def pending_approval_of(payload: Mapping[str, Any]) -> PendingApproval:
     """Return the approval of an `approval.requested`."""
 
     def text(name: str) -> str:
@@ -166,7 +166,7 @@ def asked_of(payload: Mapping[str, Any]) -> Asked:
     cover = payload.get("cover")
     effect, risk = text("side_effect"), text("risk_level")
     proof = visible_proof(str(payload.get("proof") or "")).rstrip("\n")
-    return Asked(
+    return PendingApproval(
         approval_id=text("approval_id"),
         call_id=text("call_id"),
         name=text("name"),
@@ -208,16 +208,16 @@ def second_model(by: str) -> str:
     return f"a second model ({by.removesuffix(' (model)')})"
 
 
-def why_asked(asked: Asked) -> str:
+def why_asked(asked: PendingApproval) -> str:
     return f"Ozzie asks because {inside(asked.reason)}."
 
 
-def made_from(asked: Asked) -> str:
+def made_from(asked: PendingApproval) -> str:
     """Return a sentence about the outside content behind the call; "" if there is none."""
     return f"Made from {asked.made_from}." if asked.made_from else ""
 
 
-def ways_to_answer(asked: Asked) -> tuple[tuple[str, str], ...]:
+def ways_to_answer(asked: PendingApproval) -> tuple[tuple[str, str], ...]:
     """Return the possible answers in a terminal, each with the command that gives it."""
     if asked.expired:
         return (("Ask again", f"ozzie approvals renew {asked.approval_id}"),)

@@ -6,7 +6,7 @@ from datetime import datetime
 from typing import Any, TypeAlias
 
 from ozzie_server_ext.render import toolrows
-from ozzie_server_ext.render.questions import answered, asked_of, question_of
+from ozzie_server_ext.render.questions import answered, pending_approval_of, question_of
 from ozzie_server_ext.render.text import visible_label
 from ozzie_server_ext.render.toolrows import ToolRow
 from ozzie_server_ext.render.turnview import (
@@ -269,7 +269,7 @@ def _with_answer(view: TurnView, named: str, did: str, payload: Mapping[str, Any
 
 
 def _approval_asked(view: TurnView, payload: Mapping[str, Any], ts: datetime | None) -> TurnView:
-    asked = asked_of(payload)
+    asked = pending_approval_of(payload)
     if payload.get("needs") == "model":  # the answer follows at once, and nobody else can give it
         return replace(view, checked=(*view.checked, (asked.approval_id, asked.call_id)))
     if view.is_final or any(each.approval_id == asked.approval_id for each in view.asked):

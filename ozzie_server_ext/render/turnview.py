@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Literal, TypeAlias
 
-from ozzie_server_ext.render.questions import Asked, QuestionView
+from ozzie_server_ext.render.questions import PendingApproval, QuestionView
 from ozzie_server_ext.render.text import cut_end, duration, money, token_count
 from ozzie_server_ext.render.toolrows import RESULT_WIDTH, ToolRow
 
@@ -139,7 +139,7 @@ class TurnView:
     closing: str = ""
     step: str = ""
     question: QuestionView | None = None
-    asked: tuple[Asked, ...] = ()
+    asked: tuple[PendingApproval, ...] = ()
     answers: tuple[tuple[str, str], ...] = ()
     checked: tuple[tuple[str, str], ...] = ()
     rejected: frozenset[str] = field(default_factory=frozenset[str])

@@ -366,7 +366,7 @@ def kind_of(skill: Skill) -> str:
             return f"a state machine of {len(states):,} state{'' if len(states) == 1 else 's'}"
 
 
-def told(found: Found) -> JsonObject:
+def describe(found: Found) -> JsonObject:
     """Describe a skill file: what it does, or why it is not used."""
     skill = found.file.skill if found.file else None
     return {

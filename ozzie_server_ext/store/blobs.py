@@ -19,7 +19,7 @@ from ozzie_server_ext.domain.disk import hint_for
 from ozzie_server_ext.domain.errors import InputError, NotFound, Unavailable
 from ozzie_server_ext.domain.ids import BlobRef
 from ozzie_server_ext.store.log import DamagedStore
-from ozzie_server_ext.store.shielded import uncut
+from ozzie_server_ext.store.shielded import shielded
 from ozzie_server_ext.store.troubles import Troubles
 
 
@@ -167,7 +167,7 @@ class FileBlobs:
             if not may_remove or await is_needed():
                 return False
             # A thread can't be stopped midway, so wait for it even if nobody waits for us.
-            await uncut(asyncio.to_thread(self._remove, path))
+            await shielded(asyncio.to_thread(self._remove, path))
             return True
 
     async def get(self, ref: BlobRef) -> bytes:

@@ -15,7 +15,7 @@ class Ended(Generic[T]):
     value: T
 
 
-def eager(work: Coroutine[Any, Any, T]) -> "Ended[T] | asyncio.Task[T]":
+def eager_task(work: Coroutine[Any, Any, T]) -> "Ended[T] | asyncio.Task[T]":
     """Start `work`; return its result, or the task in which it continues. Raise what it raises before it waits."""
     try:
         waits_for = work.send(None)
@@ -50,10 +50,10 @@ class _Rest(Coroutine[Any, Any, T]):
         raise TypeError("It is for a task.")
 
 
-async def uncut(work: Coroutine[Any, Any, T]) -> T:
+async def shielded(work: Coroutine[Any, Any, T]) -> T:
     """Return the result of `work`, which runs to its end however often the caller is cancelled; the cancellation is
     raised afterwards, unless `work` raises."""
-    task = eager(work)
+    task = eager_task(work)
     if isinstance(task, Ended):
         return task.value
     cancelled: asyncio.CancelledError | None = None

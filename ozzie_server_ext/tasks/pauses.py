@@ -23,7 +23,7 @@ from ozzie_server_ext.domain.json import Json
 from ozzie_server_ext.domain.tasks import FINAL, TaskStatus, TurnHeld
 from ozzie_server_ext.store.log import EventLog
 from ozzie_server_ext.store.recorder import Recorder
-from ozzie_server_ext.store.shielded import uncut
+from ozzie_server_ext.store.shielded import shielded
 from ozzie_server_ext.store.tables import Row
 from ozzie_server_ext.tasks.rows import open_tasks, session_of, task_of, user_recorder
 from ozzie_server_ext.tasks.service import TaskService
@@ -97,7 +97,7 @@ class PausePoints:
             if paused is None:
                 return
             try:
-                await uncut(recorder.append(paused, actor="user", expected_version=events[-1].version))
+                await shielded(recorder.append(paused, actor="user", expected_version=events[-1].version))
             except VersionConflict:  # the task has changed meanwhile: check again
                 continue
             except asyncio.CancelledError:

@@ -39,7 +39,7 @@ from ozzie_server_ext.protocol.jsontext import loads_object
 from ozzie_server_ext.render.text import cut_end, visible_label, visible_prose
 from ozzie_server_ext.render.toolrows import called
 from ozzie_server_ext.store.recorder import Recorder
-from ozzie_server_ext.store.shielded import uncut
+from ozzie_server_ext.store.shielded import shielded
 from ozzie_server_ext.tools.base import (
     ArtifactReader,
     InvalidArguments,
@@ -53,7 +53,7 @@ from ozzie_server_ext.tools.base import (
 )
 from ozzie_server_ext.tools.live import Kind, LiveCall
 from ozzie_server_ext.tools.notebook.outputs import holds_outputs
-from ozzie_server_ext.tools.outcome import Telling, error_of
+from ozzie_server_ext.tools.outcome import OutcomeWriter, error_of
 from ozzie_server_ext.tools.permissions import (
     Earlier,
     Permission,
@@ -164,7 +164,7 @@ class ToolBroker:
     registry: ToolRegistry
     rulings: Rulings
     permissions: Permissions
-    telling: Telling
+    outcome_writer: OutcomeWriter
     artifacts: ArtifactStore
     clock: Clock
     ids: IdSource
@@ -204,7 +204,7 @@ class ToolBroker:
         requested = _requested(use, place, CallId(self.ids.new()), tool, {})
         words = "Not done: one change at a time. Look at what came of it, then ask again."
         why = PolicyError(words, code="tool.put_off")
-        await recorder.append(requested, self.telling.failure(requested.call_id, why, 0.0))
+        await recorder.append(requested, self.outcome_writer.failure(requested.call_id, why, 0.0))
 
 
 async def _happened(tool: Tool, effect: JsonObject, context: ToolContext) -> bool | None:
@@ -326,7 +326,7 @@ class _ToolCall:
         if plan.question is not None:
             return (*self._before, prompt_of(plan.question, PromptId(self._broker.ids.new()), self._call_id))
         if plan.nothing is not None:
-            await uncut(self._record_result(tool.meta, plan.nothing))
+            await shielded(self._record_result(tool.meta, plan.nothing))
             return ()
         try:
             permission = await self._approve(tool, plan, ruling)
@@ -436,9 +436,9 @@ class _ToolCall:
         )
         facts, self._before = (*self._before, started), ()
         try:
-            await uncut(self._broker.artifacts.record_all(self._recorder, [replaced] if replaced else [], *facts))
+            await shielded(self._broker.artifacts.record_all(self._recorder, [replaced] if replaced else [], *facts))
         except asyncio.CancelledError:
-            await uncut(self._record_outcome(self._cancelled("The turn was stopped before it was begun.")))
+            await shielded(self._record_outcome(self._cancelled("The turn was stopped before it was begun.")))
             raise
 
     # --- running --------------------------------------------------------------------------------------------------
@@ -451,12 +451,12 @@ class _ToolCall:
             if isinstance(ended, NoResult):
                 ended = await self._outcome_without_result(ended)
         except asyncio.CancelledError:
-            await uncut(self._record_outcome(self._cut_off(tool.meta)))
+            await shielded(self._record_outcome(self._cut_off(tool.meta)))
             raise
         # From here on the outcome is known; it is recorded even if the turn is stopped meanwhile.
         if isinstance(ended, ToolResult):
-            return await uncut(self._record_result(tool.meta, ended))
-        return await uncut(self._record_outcome(ended))
+            return await shielded(self._record_result(tool.meta, ended))
+        return await shielded(self._record_outcome(ended))
 
     async def _run(self, tool: Tool, plan: Plan) -> ToolResult | NoResult:
         def show(kind: Kind, payload: JsonObject) -> None:
@@ -465,7 +465,7 @@ class _ToolCall:
                 Transient(type=kind, session_id=recorder.session_id, task_id=recorder.task_id, payload=payload)
             )
 
-        live = LiveCall(self._call_id, show, self._broker.telling.shown)
+        live = LiveCall(self._call_id, show, self._broker.outcome_writer.shown)
         context = msgspec.structs.replace(self._context, live=live, forbids=partial(self._forbids, tool.meta))
         try:
             return await run_tool(tool, plan, context)
@@ -474,7 +474,7 @@ class _ToolCall:
 
     async def _outcome_without_result(self, ended: NoResult) -> ToolCallFailed | ToolCallUncertain:
         if not ended.is_known:
-            return self._broker.telling.unknown(self._call_id, ended.error)
+            return self._broker.outcome_writer.unknown(self._call_id, ended.error)
         failed = self._failed(ended.error)
         if await self._may_be_done():
             return ToolCallUncertain(call_id=self._call_id, reason=failed.message)
@@ -496,7 +496,7 @@ class _ToolCall:
     async def _expect_not_done(self, why: OzzieError) -> None:
         """Record and raise ToolUncertain if an interrupted attempt may have succeeded and can't be repeated."""
         if await self._may_be_done():
-            unknown = self._broker.telling.unknown(self._call_id, why)
+            unknown = self._broker.outcome_writer.unknown(self._call_id, why)
             await self._record_outcome(unknown)
             name = self._tool.meta.name if self._tool else self._use.name[:64]
             raise uncertain(called(name, arguments_of(self._use)), unknown.reason)
@@ -514,7 +514,7 @@ class _ToolCall:
 
     async def _record_result(self, meta: ToolMeta, result: ToolResult) -> Outcome:
         """Compact a result and record it with what the call made."""
-        outcome, kept = await self._broker.telling.compact(self._call_id, meta, self._args, result, self._since)
+        outcome, kept = await self._broker.outcome_writer.compact(self._call_id, meta, self._args, result, self._since)
         return await self._record_outcome(outcome, own=result.content, kept=kept)
 
     async def _record_outcome(self, outcome: Outcome, *, own: Content = CLEAN, kept: Sequence[Kept] = ()) -> Outcome:
@@ -538,7 +538,7 @@ class _ToolCall:
         return found | self._provenance.content
 
     def _failed(self, error: OzzieError) -> ToolCallFailed:
-        return self._broker.telling.failure(self._call_id, error, self._since())
+        return self._broker.outcome_writer.failure(self._call_id, error, self._since())
 
     def _cancelled(self, reason: str) -> ToolCallCancelled:
         return ToolCallCancelled(call_id=self._call_id, reason=reason)

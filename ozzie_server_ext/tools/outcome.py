@@ -218,7 +218,7 @@ LONGEST_LINK = 500
 """Characters."""
 
 
-class Telling:
+class OutcomeWriter:
     """Turns outcomes into events. `known_secrets` are removed in addition to whatever looks like a secret."""
 
     def __init__(self, artifacts: ArtifactStore, known_secrets: Callable[[], Sequence[str]] = tuple) -> None:

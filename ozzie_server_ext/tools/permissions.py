@@ -22,7 +22,7 @@ from ozzie_server_ext.domain.toolmeta import ToolMeta
 from ozzie_server_ext.policy.approvals import binding, cover_of, covers
 from ozzie_server_ext.policy.decision import Action, Caller, Decision, Verdict
 from ozzie_server_ext.policy.engine import Ruling
-from ozzie_server_ext.policy.rules import told
+from ozzie_server_ext.policy.rules import origin_text
 from ozzie_server_ext.store.codec import time_text
 from ozzie_server_ext.store.recorder import Recorder
 from ozzie_server_ext.tools.base import InvalidArguments, Plan, Preview, Tool, ToolContext
@@ -111,7 +111,7 @@ class Permissions:
         expires_s: Callable[[], float] = lambda: EXPIRES_S,
         known_secrets: Callable[[], Sequence[str]] = tuple,
     ) -> None:
-        """`expires_s` returns how long a question stays open. `known_secrets`: see `Telling`."""
+        """`expires_s` returns how long a question stays open. `known_secrets`: see `OutcomeWriter`."""
         self._artifacts = artifacts
         self._clock = clock
         self._ids = ids
@@ -180,7 +180,7 @@ class Permissions:
             needs=needs,
             cover=cover_of(action, rule),
             checked=_UNCHECKED if is_checked and is_redacted else "",
-            made_from=told(content),
+            made_from=origin_text(content),
             key=context.key,
             card=real.digest if is_redacted else "",
             brought=quoted.sources,

@@ -28,7 +28,7 @@ from ozzie_server_ext.skills.parameters import fitted
 from ozzie_server_ext.skills.spec import SimpleSkill
 from ozzie_server_ext.skills.templates import Values, as_text
 from ozzie_server_ext.store.recorder import Recorder
-from ozzie_server_ext.store.shielded import uncut
+from ozzie_server_ext.store.shielded import shielded
 from ozzie_server_ext.store.tables import Row
 from ozzie_server_ext.tasks.workflows.delegation import Delegated
 from ozzie_server_ext.tasks.workflows.step_runner import StepParts, Stop
@@ -75,7 +75,7 @@ class SkillDelegates:
             row = await self._end_of(task_id)
         except asyncio.CancelledError:
             if not self._leaving():
-                await uncut(self._stop(task_id))
+                await shielded(self._stop(task_id))
             raise
         finally:
             parts.progress.forget(task_id)

@@ -24,7 +24,7 @@ from ozzie_server_ext.domain.json import JsonObject
 from ozzie_server_ext.domain.messages import DELEGATED
 from ozzie_server_ext.store.log import EventLog
 from ozzie_server_ext.store.recorder import Recorder
-from ozzie_server_ext.store.shielded import uncut
+from ozzie_server_ext.store.shielded import shielded
 from ozzie_server_ext.tasks.service import TaskQueue
 
 
@@ -111,7 +111,7 @@ class Delegation:
             self._runner.enqueue(wanted.task_id, wanted.session_id, delegated=True)
 
         # The delegating task may be paused at this moment, but a task in the log must be queued.
-        await uncut(created_and_queued())
+        await shielded(created_and_queued())
         return True
 
 

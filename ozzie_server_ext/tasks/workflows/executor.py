@@ -15,7 +15,7 @@ from ozzie_server_ext.domain.events import FailureKind, MadeCall
 from ozzie_server_ext.domain.json import Json
 from ozzie_server_ext.domain.steps import StepRecord
 from ozzie_server_ext.skills.spec import Work
-from ozzie_server_ext.store.shielded import Ended, eager
+from ozzie_server_ext.store.shielded import Ended, eager_task
 
 SLICE_S = 0.002
 """How long all runs together may work before other tasks of the event loop get a turn."""
@@ -141,7 +141,7 @@ class InProcess:
         while self._at_once:
             await self._pace.keep()
             attempt = self._at_once.popleft()
-            begun = eager(self._carry_out(attempt))
+            begun = eager_task(self._carry_out(attempt))
             if isinstance(begun, Ended):
                 made.append((attempt, begun.value))
             else:

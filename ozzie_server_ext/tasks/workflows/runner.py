@@ -36,7 +36,7 @@ from ozzie_server_ext.skills.spec import RetryPolicy, Work
 from ozzie_server_ext.skills.templates import Output, as_text
 from ozzie_server_ext.store.log import EventLog
 from ozzie_server_ext.store.recorder import Recorder
-from ozzie_server_ext.store.shielded import uncut
+from ozzie_server_ext.store.shielded import shielded
 from ozzie_server_ext.store.tables import Row
 from ozzie_server_ext.tasks.driver import TaskDriver
 from ozzie_server_ext.tasks.failures import SkillFailedError, failed_steps
@@ -88,7 +88,7 @@ class Journal:
     async def flushed(self) -> None:
         """Wait until all queued facts are durable. Raises what an append raised."""
         if self._writing is not None:
-            await uncut(_end_of(self._writing))
+            await shielded(_end_of(self._writing))
 
     @property
     def _has_failed(self) -> bool:
@@ -181,7 +181,7 @@ class GraphRunner:
             if not self._leaving():
                 for step_id in loaded.run.running:
                     if task := loaded.run.records[step_id].task:
-                        await uncut(self._stop(task))
+                        await shielded(self._stop(task))
             raise
         finally:
             await driving.settle()

@@ -35,7 +35,7 @@ from ozzie_server_ext.execution.runner import JobState
 from ozzie_server_ext.planes.child import host_environment
 from ozzie_server_ext.policy.decision import MAX_WORD_CHARACTERS, MAX_WORDS
 from ozzie_server_ext.protocol.codec import encode
-from ozzie_server_ext.protocol.made_from import content_in, told_to
+from ozzie_server_ext.protocol.made_from import content_in, with_sources
 from ozzie_server_ext.render.text import elapsed, quoted, spelled
 from ozzie_server_ext.tools.base import EffectTool, Plan, Preview, ToolContext, ToolFailed
 from ozzie_server_ext.tools.builtin.commands import SHOWN, Printed, how_it_ended, output_of
@@ -153,7 +153,7 @@ def _environment(ours: Mapping[str, str], resolved: _Resolved, read: Content) ->
     """The command's environment. It labels messages sent by `ozzie ask` or a kernel: they are not a person's."""
     seen = {**host_environment(ours), "PWD": "/".join(filter(None, [resolved.root, resolved.folder]))}
     own = content_in(ours) | Content.of(Label.OUTPUT, [resolved.program.file.real])
-    return told_to(seen, read | own)
+    return with_sources(seen, read | own)
 
 
 def _changed(resolved: _Resolved, now: _Resolved) -> str:

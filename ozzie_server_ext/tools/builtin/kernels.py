@@ -216,7 +216,7 @@ def code_preview(kernel: KernelInfo, code: str, what: str = "") -> Preview:
     """The card for running code; `what` it is within the sentence, by default its number of lines."""
     what = what or f"{line_count(count_lines(code))} of code"
     return Preview(
-        sentence=f"Run {what} in {kernel.said}? It can do all that you can: change your variables and files, "
+        sentence=f"Run {what} in {kernel.phrase}? It can do all that you can: change your variables and files, "
         "use the network, read your keys. No sandbox holds it.",
         proof=code,
         shown="text",
@@ -226,7 +226,7 @@ def code_preview(kernel: KernelInfo, code: str, what: str = "") -> Preview:
 
 def result_of(kernel: KernelInfo, ran: Ran, timeout_s: int) -> ToolResult:
     """Return what the model reads of a run. Raises ToolFailed if it did not run, and Unsettled if that is unknown."""
-    place = kernel.said[:1].upper() + kernel.said[1:]
+    place = kernel.phrase[:1].upper() + kernel.phrase[1:]
     match ran.ended:
         case Ended.NOT_BEGUN:
             raise ToolFailed(f"{place} returned the code because a cell before it failed. It was not run.")

@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from ozzie_server_ext.domain.content import Content, Label
-from ozzie_server_ext.protocol.made_from import told_to
+from ozzie_server_ext.protocol.made_from import with_sources
 from tests.integration.gateway.asked import WRITE
 from tests.integration.gateway.test_rest import get
 from tests.rig import Gateway, GatewayHome, ozzie, start_kernel
@@ -31,7 +31,7 @@ def allowing(gateway: Gateway) -> Gateway:
 
 def run_for_a_call(home: GatewayHome) -> GatewayHome:
     """The same home, as a program has it that a call runs which was made from a page."""
-    return replace(home, env=told_to(home.env, READ))
+    return replace(home, env=with_sources(home.env, READ))
 
 
 def labels(gateway: Gateway) -> list[tuple[list[str], list[str]]]:

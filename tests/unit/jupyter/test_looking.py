@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 
 from ozzie_server_ext.domain.errors import InputError
-from ozzie_server_ext.jupyter.kernels import MIME, expression, told
+from ozzie_server_ext.jupyter.kernels import MIME, expression, inspection_of
 from ozzie_server_ext.jupyter.looking import describe
 
 asked: list[str] = []
@@ -176,7 +176,7 @@ def test_what_is_not_asked_is_told_by_its_type_as_the_interpreter_has_it() -> No
     assert describe({"x": hostile()}, "x")["variable"] == {
         "name": "x",
         "type": "Hostile",
-        "note": "Only its type is told: to look further would run code of its own.",
+        "note": "Only its type is inspection_of: to look further would run code of its own.",
     }
 
 
@@ -284,7 +284,7 @@ def test_an_array_is_told_with_its_smallest_and_largest() -> None:
 def test_the_expression_finds_the_users_names_and_leaves_none() -> None:
     own: dict[str, Any] = {"x": 1, "__builtins__": __builtins__}
     given = eval(expression("x"), own, own)
-    assert told({"status": "ok", "data": given._repr_mimebundle_()}, "x") == {
+    assert inspection_of({"status": "ok", "data": given._repr_mimebundle_()}, "x") == {
         "variable": {"name": "x", "type": "int", "value": "1"}
     }
     assert sorted(own) == ["__builtins__", "x"]
@@ -302,4 +302,4 @@ def test_an_expression_holds_a_plain_name_or_is_not_made(name: str) -> None:
 )
 def test_what_a_kernel_gives_instead_is_not_taken(answer: object) -> None:
     with pytest.raises(InputError if answer == {"data": {MIME: {"a": float("nan")}}} else Exception):
-        told(answer)
+        inspection_of(answer)

@@ -26,7 +26,7 @@ ALONE = a_model("alone", in_chain=False)
 def failing(
     choice: ModelChoice, code: ModelErrorCode, *, after_s: float | None = None, streamed: bool = False
 ) -> ModelError:
-    detail = f"what {choice.said} says"
+    detail = f"what {choice.label} says"
     return model_error(code, choice, after_s=after_s, streamed=streamed, detail=detail)
 
 

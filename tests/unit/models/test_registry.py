@@ -78,8 +78,8 @@ def test_an_alias_stands_for_one_provider_or_for_several_in_order() -> None:
 def test_a_sentence_names_a_model_of_several_by_its_own_name() -> None:
     models = chains(aliases={"one": "a", "many": ["b", "a"]})
 
-    assert models.chain("one").first.said == "one"
-    assert [choice.said for choice in models.chain("many").choices] == ["b", "a"]
+    assert models.chain("one").first.label == "one"
+    assert [choice.label for choice in models.chain("many").choices] == ["b", "a"]
 
 
 def test_the_alias_fallback_ends_each_alias_and_the_default_and_no_provider_that_is_asked_for() -> None:

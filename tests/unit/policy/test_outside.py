@@ -21,7 +21,7 @@ from ozzie_server_ext.policy.decision import (
     plain_address,
 )
 from ozzie_server_ext.policy.engine import decide, explain
-from ozzie_server_ext.policy.rules import SourcePattern, told
+from ozzie_server_ext.policy.rules import SourcePattern, origin_text
 from tests.unit.policy.rig import COMMAND, FETCH, JOB, KERNEL, NOTE, READ, SEND, WRITE, meta, projects_rule, rule
 
 ALLOW, ASK, DENY = Decision.ALLOW, Decision.ASK, Decision.DENY
@@ -176,11 +176,11 @@ def test_an_example_of_a_rule_says_where_its_content_is_from() -> None:
 
 
 def test_where_it_came_from_is_told_shortly_and_visibly() -> None:
-    assert told(CLEAN) == ""
-    assert told(Content(labels=("mcp",))) == "what a server of tools said"
-    assert told(WEB) == "web content (docs.example.org)"
+    assert origin_text(CLEAN) == ""
+    assert origin_text(Content(labels=("mcp",))) == "what a server of tools said"
+    assert origin_text(WEB) == "web content (docs.example.org)"
     many = Content.of(Label.WEB, [f"{letter}.example" for letter in "abcdef"]) | Content.of(Label.FILE, ["/x\u202e"])
-    assert told(many) == "a file outside the project, web content (/x\\u202e, a.example, b.example and 4 more)"
+    assert origin_text(many) == "a file outside the project, web content (/x\\u202e, a.example, b.example and 4 more)"
 
 
 # --- addresses -----------------------------------------------------------------------------------------------

@@ -6,15 +6,15 @@ import pytest
 
 from ozzie_server_ext.domain.content import CLEAN, MOST_SOURCES, Content, Label
 from ozzie_server_ext.domain.errors import InputError
-from ozzie_server_ext.protocol.made_from import VARIABLE, content_in, content_of, told_to
+from ozzie_server_ext.protocol.made_from import VARIABLE, content_in, content_of, with_sources
 
 WEB = Content.of(Label.WEB, ["example.org"])
 OUTPUT = Content.of(Label.OUTPUT, ["/usr/bin/git"])
 
 
 def test_a_program_reads_what_it_was_told_and_hands_on_more() -> None:
-    first = told_to({"HOME": "/home/ana"}, WEB)
-    second = told_to(first, OUTPUT)
+    first = with_sources({"HOME": "/home/ana"}, WEB)
+    second = with_sources(first, OUTPUT)
 
     assert first["HOME"] == "/home/ana"
     assert content_in(first) == WEB
@@ -25,7 +25,7 @@ def test_a_program_reads_what_it_was_told_and_hands_on_more() -> None:
 def test_as_many_sources_as_there_can_be_are_taken_in() -> None:
     full = Content.of(Label.WEB, [f"{number}.example" for number in range(2 * MOST_SOURCES)]) | OUTPUT
 
-    assert content_in(told_to({}, full)) == full
+    assert content_in(with_sources({}, full)) == full
 
 
 @pytest.mark.parametrize("told", ["", "{", "[]", "{}", "7", "null", '["nonesuch:x"]', "[1]"])

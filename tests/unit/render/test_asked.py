@@ -3,7 +3,7 @@
 import pytest
 
 from ozzie_server_ext.render.console import ConsoleWriter, approval_lines, detail_lines, plain_text
-from ozzie_server_ext.render.questions import SHOWN_LINES, asked_of, ways_to_answer, why_asked
+from ozzie_server_ext.render.questions import SHOWN_LINES, pending_approval_of, ways_to_answer, why_asked
 from ozzie_server_ext.render.static import turn_json, turn_markdown
 from ozzie_server_ext.render.text import LINE_WIDTH, columns
 from ozzie_server_ext.render.turnview import unresolved
@@ -123,8 +123,8 @@ def test_a_turn_that_ended_asks_for_nothing(end: str) -> None:
 
 def test_what_cannot_be_undone_is_shown_whole_and_not_offered_for_the_session() -> None:
     proof = "\n".join(f"+line {number}" for number in range(SHOWN_LINES + 8))
-    usual = asked_of(approval(proof=proof))
-    grave = asked_of(approval(proof=proof, side_effect="irreversible", cover=None, needs="cli"))
+    usual = pending_approval_of(approval(proof=proof))
+    grave = pending_approval_of(approval(proof=proof, side_effect="irreversible", cover=None, needs="cli"))
 
     assert len(usual.shown) == SHOWN_LINES
     assert usual.hidden == "8 more lines: ozzie approvals show 01APPROVAL"
@@ -135,7 +135,7 @@ def test_what_cannot_be_undone_is_shown_whole_and_not_offered_for_the_session() 
 
 
 def test_nothing_in_a_request_hides_or_reorders_what_is_asked() -> None:
-    asked = asked_of(
+    asked = pending_approval_of(
         approval(sentence="Change `a\u202egnp.exe`?", proof="+ok\u202e\x1b[2Jb\u200bad", reason="It\x1b[1m is.")
     )
 
@@ -148,13 +148,13 @@ def test_nothing_in_a_request_hides_or_reorders_what_is_asked() -> None:
 
 
 def test_a_missing_fact_is_said_to_be_missing() -> None:
-    asked = asked_of(approval(undo="", risk_level="odd", side_effect=""))
+    asked = pending_approval_of(approval(undo="", risk_level="odd", side_effect=""))
 
     assert asked.facts == (("Risk", "Not known"), ("Side effect", "Not known"), ("Undo", "Not known"))
 
 
 def test_a_console_shows_all_of_what_would_happen_within_its_width() -> None:
-    asked = asked_of(approval(proof="+" + "x" * 200 + " the end"))
+    asked = pending_approval_of(approval(proof="+" + "x" * 200 + " the end"))
 
     lines = approval_lines(asked, START)
 
@@ -180,14 +180,14 @@ def test_a_console_prints_a_request_once_and_the_row_when_it_is_done() -> None:
 
 
 def test_every_answer_has_its_command() -> None:
-    names = [name for name, _ in ways_to_answer(asked_of(approval()))]
+    names = [name for name, _ in ways_to_answer(pending_approval_of(approval()))]
 
     assert names == ["Approve once", "Approve for this session", "Reject"]
-    assert [name for name, _ in ways_to_answer(asked_of(approval(cover=None)))] == ["Approve once", "Reject"]
+    assert [name for name, _ in ways_to_answer(pending_approval_of(approval(cover=None)))] == ["Approve once", "Reject"]
 
 
 def test_where_a_yes_has_to_come_from_the_page_no_command_is_offered_that_would_be_refused() -> None:
-    asked = asked_of(approval(needs="browser"))
+    asked = pending_approval_of(approval(needs="browser"))
     html, text = live_html(folded(waiting(needs="browser")), START), plain_text(folded(waiting(needs="browser")))
 
     assert [name for name, _ in ways_to_answer(asked)] == ["Reject"]

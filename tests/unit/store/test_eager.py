@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from ozzie_server_ext.store.shielded import Ended, eager, uncut
+from ozzie_server_ext.store.shielded import Ended, eager_task, shielded
 
 WHO: contextvars.ContextVar[str] = contextvars.ContextVar("who", default="nobody")
 
@@ -19,7 +19,7 @@ async def test_what_waits_for_nothing_is_done_before_the_loop_turns() -> None:
     async def work() -> int:
         return 7
 
-    assert eager(work()) == Ended(7)
+    assert eager_task(work()) == Ended(7)
     assert turned == []
 
 
@@ -28,7 +28,7 @@ async def test_what_it_raises_before_it_waits_is_raised_at_once() -> None:
         raise LookupError("nothing there")
 
     with pytest.raises(LookupError, match="nothing there"):
-        eager(work())
+        eager_task(work())
 
 
 async def test_what_has_to_wait_goes_on_in_a_task_of_its_own() -> None:
@@ -42,7 +42,7 @@ async def test_what_has_to_wait_goes_on_in_a_task_of_its_own() -> None:
         await asyncio.sleep(0)
         return f"{said} {WHO.get()}"
 
-    task = eager(work())
+    task = eager_task(work())
 
     assert seen == ["begun"]
     assert isinstance(task, asyncio.Task)
@@ -56,7 +56,7 @@ async def test_what_had_come_before_the_task_was_driven_is_not_missed() -> None:
     async def work() -> str:
         return await told
 
-    task = eager(work())
+    task = eager_task(work())
     told.set_result("early")
 
     assert isinstance(task, asyncio.Task)
@@ -72,7 +72,7 @@ async def test_a_failure_of_what_it_waits_for_reaches_it() -> None:
         except LookupError:
             return "caught"
 
-    task = eager(work())
+    task = eager_task(work())
     told.set_exception(LookupError())
 
     assert isinstance(task, asyncio.Task)
@@ -89,7 +89,7 @@ async def test_it_hears_of_its_cancellation_however_early_that_comes(turns: int)
         finally:
             cleaned.append("cleaned")
 
-    task = eager(work())
+    task = eager_task(work())
     assert isinstance(task, asyncio.Task)
     for _ in range(turns):
         await asyncio.sleep(0)
@@ -108,7 +108,7 @@ async def test_it_may_refuse_to_be_cancelled() -> None:
             await asyncio.sleep(0)
         return "done all the same"
 
-    task = eager(work())
+    task = eager_task(work())
     assert isinstance(task, asyncio.Task)
     task.cancel()
 
@@ -125,7 +125,7 @@ def test_what_nobody_drives_any_more_is_closed_in_silence(recwarn: pytest.Warnin
             closed.append("closed")
 
     async def begin() -> Any:
-        return eager(work())
+        return eager_task(work())
 
     asyncio.run(begin())
     gc.collect()
@@ -145,7 +145,7 @@ async def test_what_is_uncut_and_waits_for_nothing_is_done_though_its_caller_is_
         current = asyncio.current_task()
         assert current is not None
         current.cancel()
-        done.append(await uncut(work()))
+        done.append(await shielded(work()))
         await asyncio.sleep(0)
         done.append("never")
 
@@ -162,7 +162,7 @@ async def test_what_is_uncut_comes_to_its_end_however_often_its_caller_is_cancel
         await go_on.wait()
         done.append("work")
 
-    caller = asyncio.create_task(uncut(work()))
+    caller = asyncio.create_task(shielded(work()))
     for _ in range(3):
         await asyncio.sleep(0)
         caller.cancel()
@@ -182,7 +182,7 @@ async def test_what_uncut_work_raises_goes_before_a_cancellation() -> None:
         await go_on.wait()
         raise LookupError
 
-    caller = asyncio.create_task(uncut(work()))
+    caller = asyncio.create_task(shielded(work()))
     await asyncio.sleep(0)
     caller.cancel()
     await asyncio.sleep(0)
