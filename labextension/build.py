@@ -1,7 +1,7 @@
-"""Builds the extension with the Node.js that comes as a Python package: no other Node is needed (docs/adr/0013).
+"""Builds the extension with Node.js from a Python package: no other Node is needed (docs/adr/0013).
 
-Called by hatch-jupyter-builder within a build of the Python package, and by the Makefile: `python labextension/build.py
-SCRIPT`. What is built already is not built again.
+Called by hatch-jupyter-builder when the Python package is built, and by the Makefile: `python labextension/build.py
+SCRIPT`. Skips a build that is up to date.
 """
 
 import hashlib
@@ -22,19 +22,19 @@ SCRIPTS = ("build", "lint", "fix", "test", "types")
 
 
 def build(target_name: str = "", version: str = "") -> None:
-    """Make `dist`, unless it was made from these very sources: an archive of the sources has it in it, and needs no
-    Node. The parameters are hatch-jupyter-builder's."""
+    """Make `dist`, unless it is up to date: a source archive includes it and needs no Node. The parameters are
+    hatch-jupyter-builder's."""
     made_from = _digest(SOURCES)
     if BUILT.is_file() and BUILT.read_text() == made_from:
         return
-    for made in ("lib", "dist"):  # nothing of an earlier build is left in a later one
+    for made in ("lib", "dist"):  # leave nothing of an earlier build
         shutil.rmtree(HERE / made, ignore_errors=True)
     run("build")
     BUILT.write_text(made_from)
 
 
 def run(script: str, *arguments: str) -> None:
-    """Run one of the scripts in package.json, or else in that of the tools. Raises CalledProcessError."""
+    """Run a script of package.json or of the tools. Raises CalledProcessError."""
     environment = _environment()
     is_build = script == "build"
     _fetch(environment, with_tools=not is_build)
@@ -43,13 +43,13 @@ def run(script: str, *arguments: str) -> None:
 
 
 def _fetch(environment: dict[str, str], *, with_tools: bool) -> None:
-    """Who only builds, as for a first look at Ozzie, does not wait for the tools: they are a third of it."""
+    """Install the dependencies. A mere build skips the tools, which are a third of them."""
     digest = _digest((*PACKAGE, "tools/package.json"))
     everything, for_building = f"{digest} with tools", digest
     fetched = INSTALLED.read_text() if INSTALLED.is_file() else ""
     if fetched == everything or (fetched == for_building and not with_tools):
         return
-    print("Fetching what the JupyterLab extension is built with …", flush=True)
+    print("Fetching the build dependencies of the JupyterLab extension …", flush=True)
     what = ("install", "--immutable") if with_tools else ("workspaces", "focus", "@ozzie/labextension")
     _yarn(*what, environment=environment, quiet=True)
     INSTALLED.write_text(everything if with_tools else for_building)
@@ -73,8 +73,7 @@ def _yarn(*arguments: str, environment: dict[str, str], quiet: bool) -> None:
 
 
 def _environment() -> dict[str, str]:
-    """Node and the tools of this Python first in PATH, and the registry that npm is set up for: Yarn's own may not be
-    within reach."""
+    """Put Node and this Python's tools first in PATH, and use npm's registry: Yarn's own may be out of reach."""
     scripts = sysconfig.get_path("scripts")
     environment = {**os.environ, "PATH": os.pathsep.join([str(Path(_node()).parent), scripts, os.environ["PATH"]])}
     environment.setdefault("YARN_NPM_REGISTRY_SERVER", _npm_setting("registry", environment))
@@ -86,7 +85,7 @@ def _environment() -> dict[str, str]:
 
 def _npm_setting(name: str, environment: dict[str, str]) -> str:
     npm = Path(_node()).parents[1] / "lib" / "node_modules" / "npm" / "bin" / "npm-cli.js"
-    asked = subprocess.run(
+    done = subprocess.run(
         [_node(), str(npm), "config", "get", name],
         env=environment,
         cwd=HERE,
@@ -94,7 +93,7 @@ def _npm_setting(name: str, environment: dict[str, str]) -> str:
         text=True,
         check=True,
     )
-    return asked.stdout.strip()
+    return done.stdout.strip()
 
 
 def _node() -> str:
@@ -117,7 +116,7 @@ def _digest(names: tuple[str, ...]) -> str:
 def main() -> None:
     script, *arguments = sys.argv[1:] or ["build"]
     if script not in SCRIPTS:
-        sys.exit(f"There are: {', '.join(SCRIPTS)}.")
+        sys.exit(f"Scripts: {', '.join(SCRIPTS)}.")
     try:
         if script == "build":
             build()

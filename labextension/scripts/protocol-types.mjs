@@ -1,4 +1,4 @@
-// Writes src/api/protocol.gen.ts from protocol.schema.json; with --check, only says whether it is up to date.
+// Writes src/api/protocol.gen.ts from protocol.schema.json; with --check, only checks that it is up to date.
 import { readFileSync, writeFileSync } from 'node:fs';
 import { compile } from 'json-schema-to-typescript';
 
@@ -12,7 +12,7 @@ const types = await compile(schema, 'Protocol', {
   style: { singleQuote: true, trailingComma: 'none', printWidth: 120 },
   unreachableDefinitions: true
 });
-// The name of the whole is of no use; what it stands for is its definitions.
+// Only the definitions matter, not the interface of the whole.
 const text = types
   .replace(/export interface Protocol \{\}\n/, '')
   .replace(/\/\*\*\n \* This interface was referenced by[^/]*?\*\/\n/g, '')

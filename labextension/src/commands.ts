@@ -1,4 +1,4 @@
-/** The ids of the commands; which plugin registers one is its own affair. */
+/** The ids of the commands. */
 
 export const CommandIDs = {
   showTasks: 'ozzie:show-tasks',
@@ -14,5 +14,4 @@ export const CommandIDs = {
   firstNotebook: 'ozzie:open-first-notebook'
 } as const;
 
-/** Their place in the palette. */
 export const CATEGORY = 'Ozzie';

@@ -1,4 +1,4 @@
-/** The list of plugins, nothing else. */
+/** The list of plugins. */
 
 import { cellsPlugin } from './plugins/cells';
 import { clientPlugin } from './plugins/client';

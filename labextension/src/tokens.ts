@@ -1,4 +1,4 @@
-/** What the plugins of this extension, and others, may use of one another. */
+/** The tokens of this extension's plugins. */
 
 import { Token } from '@lumino/coreutils';
 
@@ -16,10 +16,10 @@ export interface IOzzie {
 
 export const IOzzie = new Token<IOzzie>(
   '@ozzie/labextension:IOzzie',
-  'The tasks and approvals of the Ozzie in this server, kept up to date, and what it and a page can ask of each other.'
+  'The tasks and approvals of the Ozzie in this server, kept up to date, and its requests about open notebooks.'
 );
 
-/** Tells the sidebar to come to the front, with a task's details where one is named. */
+/** Brings the sidebar to the front, with a task's details if one is given. */
 export interface ISidebar {
   show(taskId?: string): void;
 }

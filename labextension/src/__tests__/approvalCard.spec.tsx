@@ -3,7 +3,7 @@ import * as React from 'react';
 import { createRoot, type Root } from 'react-dom/client';
 
 import type { Approval } from '../api/approval';
-import { AskError } from '../api/requests';
+import { RequestError } from '../api/requests';
 import type { Answer } from '../model/approvals';
 import { becauseText, endText, expiryText, sessionText, spans, spokenExpiry } from '../model/approvalWording';
 import { clockMinute } from '../model/wording';
@@ -63,8 +63,8 @@ const status = (): string => find('[role=status]').textContent ?? '';
 
 /** A server that has neither artifacts nor cards. */
 const NOTHING: IApprovalCardProps['api'] = {
-  artifactText: () => Promise.reject(new AskError(404, 'not_found', 'It is not there.', '')),
-  approvalCard: () => Promise.reject(new AskError(404, 'not_found', 'It is not there.', ''))
+  artifactText: () => Promise.reject(new RequestError(404, 'not_found', 'It is not there.', '')),
+  approvalCard: () => Promise.reject(new RequestError(404, 'not_found', 'It is not there.', ''))
 };
 
 function show(given: Partial<Approval> = {}, props: Partial<IApprovalCardProps> = {}): void {
@@ -306,14 +306,15 @@ test('while an answer is on its way no other can be given, and the focus stays',
   expect(book.answers).toHaveLength(1);
   expect(document.activeElement).toBe(button('Sending…'));
 
-  refuse(new AskError(0, 'page.unreachable', 'The server does not answer.', ''));
+  refuse(new RequestError(0, 'page.unreachable', 'The server does not answer.', ''));
   await heard();
   expect(status()).toBe('No connection. Your answer was not sent.');
   expect(labels()[0]).toBe('Approve once');
 });
 
 test('what the gateway refuses is said in its words', async () => {
-  book.take = () => Promise.reject(new AskError(403, 'policy.way', 'A yes has to come from elsewhere.', 'Go there.'));
+  book.take = () =>
+    Promise.reject(new RequestError(403, 'policy.way', 'A yes has to come from elsewhere.', 'Go there.'));
   await armed();
   await click('Approve once');
   expect(status()).toBe('A yes has to come from elsewhere. Go there.');
@@ -454,7 +455,7 @@ describe('of a question that something was taken out of', () => {
   });
 
   test('nobody says yes where it can not be read, and it is tried again', async () => {
-    const answers = [() => Promise.reject(new AskError(0, '', '', '')), () => Promise.resolve(WHOLE)];
+    const answers = [() => Promise.reject(new RequestError(0, '', '', '')), () => Promise.resolve(WHOLE)];
     const approvalCard = (): Promise<typeof WHOLE> => answers.shift()!();
     await armed(HIDDEN, { api: { ...NOTHING, approvalCard } });
     expect(find('[role=alert]').textContent).toContain('No connection.');
@@ -465,7 +466,12 @@ describe('of a question that something was taken out of', () => {
   });
 
   test('what would be something else by now is asked again', async () => {
-    const changed = new AskError(409, 'approval.changed', 'It would do something else by now.', 'Have it asked again.');
+    const changed = new RequestError(
+      409,
+      'approval.changed',
+      'It would do something else by now.',
+      'Have it asked again.'
+    );
     await armed(HIDDEN, { api: { ...NOTHING, approvalCard: () => Promise.reject(changed) } });
     expect(button('Approve once').getAttribute('aria-disabled')).toBe('true');
     await click('Ask again');

@@ -1,5 +1,5 @@
 import type { Approval } from '../api/approval';
-import { AskError } from '../api/requests';
+import { RequestError } from '../api/requests';
 import { FeedSocket } from '../api/socket';
 import { ApprovalBook, STAYS_MS } from '../model/approvals';
 import { TaskBoard } from '../model/board';
@@ -7,8 +7,8 @@ import {
   anApproval,
   anEvent,
   asking,
-  aTask,
   at,
+  aTask,
   FakePage,
   FakeServer,
   FakeSocket,
@@ -72,7 +72,7 @@ test('what waits at the start is there, the oldest first', async () => {
 test('what is asked later comes by the feed, whole', async () => {
   await begin();
   const heard: string[] = [];
-  book.asked.connect((_, row) => heard.push(row.sentence));
+  book.requested.connect((_, row) => heard.push(row.sentence));
   hear(asking(11));
   const { in_force_until, notebook, run_id, step, ...told } = anApproval({ requested_at: at(11) });
   expect([in_force_until, notebook, run_id, step]).toEqual([null, 'notes.ipynb', '', '']);
@@ -83,7 +83,7 @@ test('what is asked later comes by the feed, whole', async () => {
 test('what was asked and answered while the page was cut off, nobody is asked any more', async () => {
   await begin();
   const heard: string[] = [];
-  book.asked.connect((_, row) => heard.push(row.sentence));
+  book.requested.connect((_, row) => heard.push(row.sentence));
   hear(asking(11), anEvent('approval.granted', 12, GRANTED));
   expect(heard).toEqual([]);
   expect(book.get(ID)?.status).toBe('granted');
@@ -92,7 +92,7 @@ test('what was asked and answered while the page was cut off, nobody is asked an
 test('what a second model is asked nobody else is', async () => {
   await begin();
   const heard: string[] = [];
-  book.asked.connect((_, row) => heard.push(row.sentence));
+  book.requested.connect((_, row) => heard.push(row.sentence));
   hear(asking(11, { needs: 'model' }));
   hear(anEvent('approval.granted', 12, { ...GRANTED, by: 'cheap (model)', way: 'model' }));
   expect([heard, book.get(ID), book.shown]).toEqual([[], undefined, []]);
@@ -244,6 +244,6 @@ test('an answer that nobody takes is given up after five seconds, so that it can
   await jest.advanceTimersByTimeAsync(4_900);
   expect(error).toBeUndefined();
   await jest.advanceTimersByTimeAsync(200);
-  expect(error).toBeInstanceOf(AskError);
-  expect((error as AskError).status).toBe(0);
+  expect(error).toBeInstanceOf(RequestError);
+  expect((error as RequestError).status).toBe(0);
 });

@@ -1,5 +1,5 @@
 import { FeedSocket } from '../api/socket';
-import { MOST_KEPT, MOST_OPEN, TaskBoard } from '../model/board';
+import { MAX_KEPT, MAX_OPEN, TaskBoard } from '../model/board';
 import { aTask, anEvent, asked, at, FakePage, FakeServer, FakeSocket, FakeWebSocket, frame, HEALTH } from './rig';
 
 let server: FakeServer;
@@ -65,10 +65,10 @@ test('all tasks that are open are there, however many', async () => {
 
 test('of more open tasks than a page can show, it knows that there are others', async () => {
   await begin();
-  serveMany(MOST_OPEN + 450, { status: 'QUEUED' });
+  serveMany(MAX_OPEN + 450, { status: 'QUEUED' });
   await board.load();
 
-  expect(board.rows).toHaveLength(MOST_OPEN);
+  expect(board.rows).toHaveLength(MAX_OPEN);
   expect([board.isWhole, board.hasAllOpen]).toEqual([false, false]);
 });
 
@@ -159,7 +159,7 @@ test('an event of a shape that the page does not know is asked about, and the ot
 test('a page that is open for weeks keeps the newest tasks, and all that are open', async () => {
   await begin({});
   FakeSocket.last.accept();
-  for (let number = 0; number < 3 * MOST_KEPT; number += 1) {
+  for (let number = 0; number < 3 * MAX_KEPT; number += 1) {
     const taskId = idOf(number);
     FakeSocket.last.say(
       frame(anEvent('task.created', 11 + 2 * number, { title: taskId }, { taskId })),
@@ -167,8 +167,8 @@ test('a page that is open for weeks keeps the newest tasks, and all that are ope
     );
   }
 
-  expect(board.rows.length).toBeLessThanOrEqual(MOST_KEPT * 1.1);
-  expect(board.row(idOf(3 * MOST_KEPT - 1))?.status).toBe('SUCCEEDED');
+  expect(board.rows.length).toBeLessThanOrEqual(MAX_KEPT * 1.1);
+  expect(board.row(idOf(3 * MAX_KEPT - 1))?.status).toBe('SUCCEEDED');
   expect(board.row(idOf(0))).toBeUndefined();
   expect(board.isWhole).toBe(false);
   expect(board.row(aTask().task_id)?.status).toBe('RUNNING');

@@ -1,7 +1,7 @@
 import type { Edit } from '../api/notebookFrames';
 import { makeEdit, smallestChange } from '../model/cellEdits';
 import type { NotDone } from '../model/notDone';
-import { MOST_OUTPUTS, toldOutputs } from '../model/toldCells';
+import { boundedOutputs, MAX_OUTPUTS } from '../model/serializeCells';
 import { aCell, FakeNotebook, printed } from './notebookRig';
 
 let notebook: FakeNotebook;
@@ -58,7 +58,7 @@ test.each([
 test('a source is changed where it differs, and the outputs stay', () => {
   makeEdit(replace({ cell_id: 'two', was: 'print(x)', source: 'print(x, y)' }), notebook);
 
-  expect(notebook.whole(1)).toEqual(
+  expect(notebook.cellAt(1)).toEqual(
     aCell('two', 'print(x, y)', { outputs: [printed('1\n')], execution_count: 3, metadata: {} })
   );
   expect(notebook.changes).toEqual([{ start: 7, end: 7, text: ', y' }]);
@@ -70,7 +70,7 @@ test('what a source was made from is noted beside what was noted before', () => 
   });
   makeEdit(replace({ made_from: ['web:a.example', 'web:b.example'] }), notebook);
 
-  expect(notebook.whole(0).metadata).toEqual({
+  expect(notebook.cellAt(0).metadata).toEqual({
     tags: ['a'],
     ozzie: { made_from: ['web:a.example', 'web:b.example'], x: 1 }
   });
@@ -97,9 +97,9 @@ test('a cell is deleted that looks as it did', () => {
 });
 
 test('a cell is deleted whose outputs were too large to be told', () => {
-  const huge = [printed('a'.repeat(MOST_OUTPUTS))];
+  const huge = [printed('a'.repeat(MAX_OUTPUTS))];
   notebook.written[1] = aCell('two', 'print(x)', { outputs: huge });
-  makeEdit(remove({ was_outputs: [...toldOutputs(huge)] }), notebook);
+  makeEdit(remove({ was_outputs: [...boundedOutputs(huge)] }), notebook);
 
   expect(notebook.ids).toEqual(['one', 'three']);
 });
@@ -107,7 +107,7 @@ test('a cell is deleted whose outputs were too large to be told', () => {
 test('outputs are shown with the number of the run', () => {
   makeEdit(show(), notebook);
 
-  expect(notebook.whole(1)).toMatchObject({ outputs: [printed('2\n')], execution_count: 4 });
+  expect(notebook.cellAt(1)).toMatchObject({ outputs: [printed('2\n')], execution_count: 4 });
 });
 
 test.each<[string, () => Edit, string]>([
@@ -155,7 +155,7 @@ test('nothing is taken from where somebody writes, and what they write can be ch
 
   notebook.edited = 'one';
   makeEdit(replace(), notebook);
-  expect(notebook.whole(0).source).toBe('x = 2');
+  expect(notebook.cellAt(0).source).toBe('x = 2');
 });
 
 test('a character that is half typed is waited for', () => {
@@ -186,7 +186,7 @@ test('nothing that acts comes in with a cell, and no trust', () => {
   const metadata = { trusted: true, tags: ['a'] };
   makeEdit(insert({ cell: aCell('new', 'y', { metadata, outputs }) }), notebook);
 
-  expect(notebook.whole(1)).toEqual(
+  expect(notebook.cellAt(1)).toEqual(
     aCell('new', 'y', {
       metadata: { tags: ['a'] },
       outputs: [{ output_type: 'display_data', data: { 'text/plain': 'ab' }, metadata: {} }]
@@ -211,7 +211,7 @@ test('nothing that acts is shown below a cell', () => {
     notebook
   );
 
-  expect(notebook.whole(1).outputs).toEqual([
+  expect(notebook.cellAt(1).outputs).toEqual([
     {
       output_type: 'execute_result',
       data: { 'image/png': 'aGk=' },
@@ -228,7 +228,7 @@ test('pictures beside a text are kept, and nothing else that could stand there',
   const cell = aCell('new', '![](attachment:a.png)', { cell_type: 'markdown', attachments });
   makeEdit(insert({ cell }), notebook);
 
-  expect(notebook.whole(1).attachments).toEqual({ 'a.png': { 'image/png': 'aGk=' } });
+  expect(notebook.cellAt(1).attachments).toEqual({ 'a.png': { 'image/png': 'aGk=' } });
 });
 
 test('the smallest change makes the one text of the other, and splits no character', () => {

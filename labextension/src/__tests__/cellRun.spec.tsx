@@ -5,15 +5,15 @@ import type { Task } from '../api/protocol.gen';
 import { FeedSocket } from '../api/socket';
 import { ApprovalBook } from '../model/approvals';
 import { TaskBoard } from '../model/board';
-import { asksInCell, drawAsks } from '../widgets/cellAsks';
+import { drawPrompts, hasPrompts } from '../widgets/cellPrompts';
 import { drawRuns, hasRuns, type IRunParts, STAYS_MS } from '../widgets/cellRun';
 import { aDetail, aGraph, ENDED, RUN, RUNS } from './graphRig';
 import {
   anEvent,
   asking,
-  aTask,
   AT,
   at,
+  aTask,
   FakePage,
   FakeServer,
   FakeSocket,
@@ -292,7 +292,7 @@ test('what an agent asks that the turn has handed over to stands below the runs,
   hear({ ...asking(12, { task_id: scout.task_id }), taskId: scout.task_id });
   const drawTurn = (): void => {
     const turn = board.row(TURN)!;
-    act(() => drawAsks(notebook, asksInCell(turn, board) ? turn : undefined, parts));
+    act(() => drawPrompts(notebook, hasPrompts(turn, board) ? turn : undefined, parts));
   };
   drawTurn();
   await pass(300);
@@ -310,11 +310,11 @@ test('what waits in a run is not asked once more by the turn, nor by the cell of
   const step = aTask({ task_id: STEP, title: 'review: read', parent_id: RUN, status: 'WAITING_APPROVAL' });
   server.answers.set('tasks?', { items: [aTask({ mode: 'GRAPH' }), step], next: null });
   await act(() => board.load());
-  expect(asksInCell(board.row(RUN)!, board)).toBe(false);
+  expect(hasPrompts(board.row(RUN)!, board)).toBe(false);
 
   await handOver(step);
   expect(board.row(TURN)?.waiting).toHaveLength(1);
-  expect(asksInCell(board.row(TURN)!, board)).toBe(false);
+  expect(hasPrompts(board.row(TURN)!, board)).toBe(false);
 });
 
 test('one that has ended stays for a moment, and goes without the others', async () => {

@@ -1,8 +1,8 @@
-import type { Recorded } from '../api/frames';
-import { fold, isOpen, mayHaveEffect, merged, microseconds, rowOf, type TaskRow } from '../model/fold';
+import type { RecordedEvent } from '../api/frames';
+import { fold, isOpen, mayHaveEffect, mergeTask, microseconds, rowOf, type TaskRow } from '../model/fold';
 import { aTask, anEvent, at } from './rig';
 
-const folded = (...events: Recorded[]): TaskRow => events.reduce<TaskRow | undefined>(fold, undefined)!;
+const folded = (...events: RecordedEvent[]): TaskRow => events.reduce<TaskRow | undefined>(fold, undefined)!;
 
 const BEGINNING = [
   anEvent(
@@ -46,19 +46,19 @@ test('what ends has an end, no running call, and figures that only the server kn
 test('what was asked to stop says so until it has', () => {
   const row = folded(...BEGINNING, anEvent('task.started', 4), anEvent('task.stopping', 5));
   expect(row).toMatchObject({ status: 'RUNNING', isStopping: true });
-  expect(merged(row, aTask({ updated_at: at(4), stopping: false })).isStopping).toBe(true); // it answered before that
-  expect(merged(row, aTask({ updated_at: at(5), stopping: true })).isStopping).toBe(true);
-  expect(merged(undefined, aTask({ stopping: true })).isStopping).toBe(true); // a page that was loaded meanwhile
+  expect(mergeTask(row, aTask({ updated_at: at(4), stopping: false })).isStopping).toBe(true); // it answered before that
+  expect(mergeTask(row, aTask({ updated_at: at(5), stopping: true })).isStopping).toBe(true);
+  expect(mergeTask(undefined, aTask({ stopping: true })).isStopping).toBe(true); // a page that was loaded meanwhile
   expect(fold(row, anEvent('task.cancelled', 6, { reason: '' }))).toMatchObject({ isStopping: false });
 });
 
 test('what is to pause says so until it does, is let go on, or the wish is taken back', () => {
   const row = folded(...BEGINNING, anEvent('task.started', 4), anEvent('task.pausing', 5, { wanted: true }));
   expect(row).toMatchObject({ status: 'RUNNING', isPausing: true });
-  expect(merged(row, aTask({ updated_at: at(4), pausing: false })).isPausing).toBe(true); // it answered before that
-  expect(merged(row, aTask({ updated_at: at(5), pausing: true })).isPausing).toBe(true);
-  expect(merged(row, aTask({ updated_at: at(6), status: 'PAUSED' })).isPausing).toBe(false);
-  expect(merged(undefined, aTask({ pausing: true })).isPausing).toBe(true); // a page that was loaded meanwhile
+  expect(mergeTask(row, aTask({ updated_at: at(4), pausing: false })).isPausing).toBe(true); // it answered before that
+  expect(mergeTask(row, aTask({ updated_at: at(5), pausing: true })).isPausing).toBe(true);
+  expect(mergeTask(row, aTask({ updated_at: at(6), status: 'PAUSED' })).isPausing).toBe(false);
+  expect(mergeTask(undefined, aTask({ pausing: true })).isPausing).toBe(true); // a page that was loaded meanwhile
   expect(fold(row, anEvent('task.pausing', 6, { wanted: false }))).toMatchObject({ isPausing: false });
   expect(fold(row, anEvent('task.paused', 6, { reason: 'by you' }))).toMatchObject({
     status: 'PAUSED',
@@ -104,8 +104,8 @@ test('of an old task that is not known, only the server knows the beginning', ()
 
 test('a late answer of REST gives figures, and takes no state back', () => {
   const row = folded(...BEGINNING, anEvent('task.started', 4), anEvent('task.succeeded', 5));
-  const late = merged(row, aTask({ status: 'RUNNING', updated_at: at(4), cost: 5 }));
-  const newest = merged(row, aTask({ status: 'SUCCEEDED', updated_at: at(5), finished_at: at(5), cost: 7 }));
+  const late = mergeTask(row, aTask({ status: 'RUNNING', updated_at: at(4), cost: 5 }));
+  const newest = mergeTask(row, aTask({ status: 'SUCCEEDED', updated_at: at(5), finished_at: at(5), cost: 7 }));
 
   expect(late).toMatchObject({ status: 'SUCCEEDED', cost: 5 });
   expect(newest).toMatchObject({ status: 'SUCCEEDED', cost: 7, position: 5, stale: false });

@@ -1,5 +1,5 @@
-import { moved, movedInList } from '../model/graphKeys';
-import { followed, type IPick, known, pickOf } from '../model/graphPick';
+import { pickByKey, pickByKeyInList } from '../model/graphKeys';
+import { currentPick, defaultPick, type IPick, pickOf } from '../model/graphPick';
 import { aGraph, aNode, aStep, dotGraph, ENDED, RUNS } from './graphRig';
 import { at } from './rig';
 
@@ -15,7 +15,7 @@ test.each([
   ['merge', 'Home', 'plan'],
   ['plan', 'End', 'merge']
 ])('from %s, %s leads to %s', (from, key, to) => {
-  expect(moved(aGraph(), on(from), key)).toEqual(on(to));
+  expect(pickByKey(aGraph(), on(from), key)).toEqual(on(to));
 });
 
 test.each([
@@ -25,15 +25,15 @@ test.each([
   ['plan', 'f'],
   ['plan', 'w']
 ])('from %s, %s leads nowhere', (from, key) => {
-  expect(moved(aGraph(), on(from), key)).toBeNull();
+  expect(pickByKey(aGraph(), on(from), key)).toBeNull();
 });
 
 test('F goes from one that failed to the next and round, W to one that waits for a person', () => {
   const graph = aGraph({ plan: { state: 'Failed' }, search: { state: 'Failed' }, read: { state: 'Waiting for you' } });
 
-  expect(moved(graph, on('plan'), 'f')).toEqual(on('search'));
-  expect(moved(graph, on('search'), 'F')).toEqual(on('plan'));
-  expect(moved(graph, on('plan'), 'w')).toEqual(on('read'));
+  expect(pickByKey(graph, on('plan'), 'f')).toEqual(on('search'));
+  expect(pickByKey(graph, on('search'), 'F')).toEqual(on('plan'));
+  expect(pickByKey(graph, on('plan'), 'w')).toEqual(on('read'));
 });
 
 test('what flows from top to bottom is walked by the other arrows', () => {
@@ -41,44 +41,44 @@ test('what flows from top to bottom is walked by the other arrows', () => {
   const graph = aGraph();
   const down = { ...graph, layout: { ...graph.layout, nodes: [a!, b!, c!] } };
 
-  expect(moved(down, on('plan'), 'ArrowDown')).toEqual(on('read'));
-  expect(moved(down, on('merge'), 'ArrowUp')).toEqual(on('read'));
-  expect(moved(down, on('plan'), 'ArrowRight')).toBeNull();
+  expect(pickByKey(down, on('plan'), 'ArrowDown')).toEqual(on('read'));
+  expect(pickByKey(down, on('merge'), 'ArrowUp')).toEqual(on('read'));
+  expect(pickByKey(down, on('plan'), 'ArrowRight')).toBeNull();
 });
 
 test('among dots, arrows go from dot to dot', () => {
   const graph = dotGraph(25, { s24: { state: 'Failed' } });
   const dot = (step: string): IPick => ({ node: 's0', step });
 
-  expect(moved(graph, dot('s0'), 'ArrowRight')).toEqual(dot('s1'));
-  expect(moved(graph, dot('s1'), 'ArrowDown')).toEqual(dot('s11'));
-  expect(moved(graph, dot('s0'), 'End')).toEqual(dot('s24'));
-  expect(moved(graph, dot('s3'), 'f')).toEqual(dot('s24'));
+  expect(pickByKey(graph, dot('s0'), 'ArrowRight')).toEqual(dot('s1'));
+  expect(pickByKey(graph, dot('s1'), 'ArrowDown')).toEqual(dot('s11'));
+  expect(pickByKey(graph, dot('s0'), 'End')).toEqual(dot('s24'));
+  expect(pickByKey(graph, dot('s3'), 'f')).toEqual(dot('s24'));
 });
 
 test('in a list, arrows go up and down, and letters as in the graph', () => {
   const graph = aGraph({ merge: { state: 'Failed' } });
 
-  expect(movedInList(graph, on('read'), 'ArrowDown')).toEqual(on('search'));
-  expect(movedInList(graph, on('plan'), 'ArrowUp')).toBeNull();
-  expect(movedInList(graph, on('read'), 'ArrowRight')).toBeNull();
-  expect(movedInList(graph, on('plan'), 'f')).toEqual(on('merge'));
+  expect(pickByKeyInList(graph, on('read'), 'ArrowDown')).toEqual(on('search'));
+  expect(pickByKeyInList(graph, on('plan'), 'ArrowUp')).toBeNull();
+  expect(pickByKeyInList(graph, on('read'), 'ArrowRight')).toBeNull();
+  expect(pickByKeyInList(graph, on('plan'), 'f')).toEqual(on('merge'));
 });
 
 test('what is shown follows the newest that runs; then what waits, what failed, what ended last', () => {
   const later = { started_at: at(5) };
 
-  expect(followed(aGraph({ read: RUNS, search: { ...RUNS, ...later } }))).toEqual(on('search'));
-  expect(followed(aGraph({ plan: ENDED, search: { state: 'Waiting for you' } }))).toEqual(on('search'));
-  expect(followed(aGraph({ plan: ENDED, read: { state: 'Failed' } }))).toEqual(on('read'));
-  expect(followed(aGraph({ plan: ENDED, read: { ...ENDED, finished_at: at(3) } }))).toEqual(on('read'));
-  expect(followed(aGraph())).toEqual(on('plan'));
+  expect(defaultPick(aGraph({ read: RUNS, search: { ...RUNS, ...later } }))).toEqual(on('search'));
+  expect(defaultPick(aGraph({ plan: ENDED, search: { state: 'Waiting for you' } }))).toEqual(on('search'));
+  expect(defaultPick(aGraph({ plan: ENDED, read: { state: 'Failed' } }))).toEqual(on('read'));
+  expect(defaultPick(aGraph({ plan: ENDED, read: { ...ENDED, finished_at: at(3) } }))).toEqual(on('read'));
+  expect(defaultPick(aGraph())).toEqual(on('plan'));
 });
 
 test('a pick stays where another width draws its step in another form', () => {
   const graph = dotGraph(25);
 
-  expect(known(graph, on('s7'))).toEqual({ node: 's0', step: 's7' });
-  expect(known(graph, on('gone'))).toBeNull();
+  expect(currentPick(graph, on('s7'))).toEqual({ node: 's0', step: 's7' });
+  expect(currentPick(graph, on('gone'))).toBeNull();
   expect(pickOf(graph, 's9')).toEqual({ node: 's0', step: 's9' });
 });

@@ -1,4 +1,4 @@
-import { madeFromText, marked, sourcesOf, unmarked } from '../model/madeFrom';
+import { madeFromText, sourcesOf, withoutSources, withSources } from '../model/madeFrom';
 import { TRANS } from './rig';
 
 const noted = (made_from: unknown, more: object = {}) => ({ ozzie: { made_from, ...more } });
@@ -14,17 +14,17 @@ test('only sources count that are some', () => {
 });
 
 test('sources are noted sorted, each once, and not without end', () => {
-  expect(marked(noted(['web:b', 'web:a'], { session: 's' }), ['web:c', 'web:a'])).toEqual({
+  expect(withSources(noted(['web:b', 'web:a'], { session: 's' }), ['web:c', 'web:a'])).toEqual({
     session: 's',
     made_from: ['web:a', 'web:b', 'web:c']
   });
   const many = Array.from({ length: 40 }, (_, at) => `web:${at + 10}`);
-  expect(sourcesOf({ ozzie: marked({}, many) })).toEqual(many.slice(0, 32));
+  expect(sourcesOf({ ozzie: withSources({}, many) })).toEqual(many.slice(0, 32));
 });
 
 test('the mark goes without what stands beside it', () => {
-  expect(unmarked(noted(['web:a'], { session: 's' }))).toEqual({ session: 's' });
-  expect(unmarked(noted(['web:a']))).toBeNull();
+  expect(withoutSources(noted(['web:a'], { session: 's' }))).toEqual({ session: 's' });
+  expect(withoutSources(noted(['web:a']))).toBeNull();
 });
 
 test.each([

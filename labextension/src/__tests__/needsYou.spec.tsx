@@ -6,15 +6,15 @@ import type { Approval } from '../api/approval';
 import { FeedSocket } from '../api/socket';
 import { ApprovalBook, STAYS_MS } from '../model/approvals';
 import { TaskBoard } from '../model/board';
-import { Asks } from '../widgets/asks';
+import { ApprovalAnnouncer } from '../widgets/approvalAnnouncer';
 import { NeedsYou } from '../widgets/needsYou';
 import {
   anApproval,
   anEvent,
   asking,
   at,
-  aTask,
   AT,
+  aTask,
   FakePage,
   FakeServer,
   FakeSocket,
@@ -130,7 +130,7 @@ test('while the connection is lost nothing can be answered', async () => {
 });
 
 test('what is asked is said to a screen reader, and once more when a minute is left', async () => {
-  draw(<Asks approvals={book} trans={TRANS} />);
+  draw(<ApprovalAnnouncer approvals={book} trans={TRANS} />);
   hear(ask(11, 'A', { expires_at: at(120) }));
   expect(node.querySelector('[aria-live=assertive]')?.textContent).toBe(
     'Approval needed: Change A.md? Alt Shift A to go there.'

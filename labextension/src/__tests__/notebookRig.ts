@@ -4,7 +4,7 @@ import type { IOutput } from '@jupyterlab/nbformat';
 
 import type { WrittenCell } from '../api/notebookFrames';
 import type { ICellHead, ISourceChange } from '../model/cellEdits';
-import { marked } from '../model/madeFrom';
+import { withSources } from '../model/madeFrom';
 import type { IEditableNotebook } from '../model/openNotebooks';
 
 export function aCell(id: string, source = id, given: Partial<WrittenCell> = {}): WrittenCell {
@@ -46,7 +46,7 @@ export class FakeNotebook implements IEditableNotebook {
     return this.written.map(({ id, cell_type, source }) => ({ id, kind: cell_type, source }));
   }
 
-  whole(index: number): WrittenCell {
+  cellAt(index: number): WrittenCell {
     return this.written[index]!;
   }
 
@@ -54,7 +54,7 @@ export class FakeNotebook implements IEditableNotebook {
     return this.edited === cellId;
   }
 
-  isComposed(cellId: string): boolean {
+  isComposing(cellId: string): boolean {
     return this.composed === cellId;
   }
 
@@ -68,9 +68,10 @@ export class FakeNotebook implements IEditableNotebook {
   }
 
   changeSource(index: number, change: ISourceChange, madeFrom: readonly string[]): void {
-    const cell = this.whole(index);
+    const cell = this.cellAt(index);
     const source = cell.source.slice(0, change.start) + change.text + cell.source.slice(change.end);
-    const metadata = madeFrom.length > 0 ? { ...cell.metadata, ozzie: marked(cell.metadata, madeFrom) } : cell.metadata;
+    const metadata =
+      madeFrom.length > 0 ? { ...cell.metadata, ozzie: withSources(cell.metadata, madeFrom) } : cell.metadata;
     this.written[index] = { ...cell, source, metadata };
     this.changes.push(change);
     this.isDirty = true;
@@ -87,7 +88,7 @@ export class FakeNotebook implements IEditableNotebook {
   }
 
   show(index: number, outputs: readonly IOutput[], executionCount: number | null): void {
-    this.written[index] = { ...this.whole(index), outputs, execution_count: executionCount };
+    this.written[index] = { ...this.cellAt(index), outputs, execution_count: executionCount };
     this.isDirty = true;
   }
 

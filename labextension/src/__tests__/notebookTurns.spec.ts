@@ -4,7 +4,7 @@ import { Signal } from '@lumino/signaling';
 import type { Task } from '../api/protocol.gen';
 import { rowOf, type TaskRow } from '../model/fold';
 import { type INotebook, NotebookTurns } from '../model/notebookTurns';
-import { type IOwnRun, openRuns } from '../model/ownRuns';
+import { type ITopRun, openRuns } from '../model/topRuns';
 import { aTask, AT, at, FakePage, FakeServer } from './rig';
 
 const TASK = aTask().task_id;
@@ -74,7 +74,7 @@ class FakeBoard {
     return this.rows.find(row => row.taskId === taskId);
   }
 
-  get openRuns(): readonly IOwnRun[] {
+  get openRuns(): readonly ITopRun[] {
     return openRuns(new Map([...this.rows, ...this.delegated].map(row => [row.taskId, row])));
   }
 
@@ -135,7 +135,7 @@ afterEach(() => {
 
 test('a turn that ended while nobody looked gets its end, to be saved, with its session', async () => {
   serve(DONE);
-  await turns.look();
+  await turns.refresh();
   await settle();
 
   expect(notebook.cells.get(CELL)).toEqual([end()]);
@@ -146,7 +146,7 @@ test('a turn that ended while nobody looked gets its end, to be saved, with its 
 
 test('a turn that goes on is drawn beside the outputs, calmly, and then gets its end', async () => {
   serve(RUNNING, end('Working'), '<b>1 2 3</b>');
-  await turns.look();
+  await turns.refresh();
   await settle();
   expect(notebook.drawn.get(CELL)).toBe('<b>1 2 3</b>');
   expect(notebook.cells.get(CELL)).toEqual([]);
@@ -169,7 +169,7 @@ test('while nothing is new, the turn is drawn on as it was', async () => {
   const output = `tasks/${TASK}/output`;
   const told = { task_id: TASK, status: 'RUNNING', html: '<b>1</b>', version: 'a', data: {}, metadata: {} };
   server.answers.set(output, (path: string) => (path.endsWith('known=a') ? null : told));
-  await turns.look();
+  await turns.refresh();
   await settle();
   notebook.drawn.clear();
   server.asked.length = 0;
@@ -188,7 +188,7 @@ test('what was said before the turn stays where it goes on, and where it has end
   const said: IOutput = { output_type: 'display_data', data: { 'text/markdown': 'This repeats.' }, metadata: {} };
   notebook.cells.set(CELL, [said, end('Working'), end('Working')]);
   serve(RUNNING, end('Working'), '<b>1</b>');
-  await turns.look();
+  await turns.refresh();
   await settle();
   expect(notebook.staying).toBe(1);
 
@@ -200,7 +200,7 @@ test('what was said before the turn stays where it goes on, and where it has end
 
 test('a page that nobody sees draws nothing, catches up when it is seen, and gets the end all the same', async () => {
   serve(RUNNING, end('Working'), '<b>1</b>');
-  await turns.look();
+  await turns.refresh();
   await settle();
   page.hide(true);
   server.asked.length = 0;
@@ -223,7 +223,7 @@ test('a page that nobody sees draws nothing, catches up when it is seen, and get
 
 test('what this page follows it also ends, although the file was saved just now', async () => {
   serve(RUNNING, end('Working'), '<b>1</b>');
-  await turns.look();
+  await turns.refresh();
   await settle();
   const early = aTask({ ...DONE, finished_at: at(-60), updated_at: at(1) });
   serve(early);
@@ -235,14 +235,14 @@ test('what this page follows it also ends, although the file was saved just now'
 
 test('a cell that runs in this page is left to its kernel', async () => {
   serve(RUNNING, end('Working'), '<b>1</b>');
-  turns.begun(CELL);
-  await turns.look();
+  turns.cellStarted(CELL);
+  await turns.refresh();
   await settle(2000);
   expect(notebook.drawn.get(CELL)).toBeNull();
 
   notebook.cells.set(CELL, [end()]);
   board.tell(DONE);
-  turns.ended(CELL);
+  turns.cellEnded(CELL);
   await settle(10_000);
   expect(notebook.writes).toEqual([]);
   expect(notebook.noted).toBe('sess_1');
@@ -250,7 +250,7 @@ test('a cell that runs in this page is left to its kernel', async () => {
 
 test('a turn whose kernel died is followed to its end', async () => {
   serve(RUNNING, end('Working'), '<b>1</b>');
-  turns.begun(CELL);
+  turns.cellStarted(CELL);
   notebook.cells.set(CELL, [end('Working')]);
   turns.kernelGone();
   await settle(500);
@@ -266,7 +266,7 @@ test('a turn whose kernel died is followed to its end', async () => {
 
 test('a turn of this page is followed where its kernel is not heard from, until the kernel is back', async () => {
   serve(RUNNING, end('Working'), '<b>1</b>');
-  turns.begun(CELL);
+  turns.cellStarted(CELL);
   notebook.hasKernel = false;
   board.renewed.emit();
   await settle(500);
@@ -281,8 +281,8 @@ test('a turn of this page is followed where its kernel is not heard from, until 
 
 test('a kernel whose last word was lost is waited for, and then the end is put there', async () => {
   serve(RUNNING);
-  turns.begun(CELL);
-  await turns.look();
+  turns.cellStarted(CELL);
+  await turns.refresh();
   serve(DONE);
   board.tell(DONE);
   await settle(2900);
@@ -294,7 +294,7 @@ test('a kernel whose last word was lost is waited for, and then the end is put t
 
 test('a cell that was run again meanwhile is not put back', async () => {
   serve(RUNNING);
-  await turns.look();
+  await turns.refresh();
   serve(DONE);
   board.rows = [rowOf(aTask({ task_id: '01M800000000000000000000ZZ' }))];
   board.tell(DONE);
@@ -310,19 +310,19 @@ test.each([
   ['says something that is no turn', [SAID]]
 ])('the end of an earlier turn is not put into a cell that was run again and %s', async (_, outputs) => {
   serve(RUNNING);
-  turns.begun(CELL);
+  turns.cellStarted(CELL);
   board.tell(RUNNING);
   notebook.cells.set(CELL, [end('Working')]);
   serve(DONE);
   board.tell(DONE);
   notebook.cells.set(CELL, [end()]);
-  turns.ended(CELL);
+  turns.cellEnded(CELL);
   await settle(2900);
-  turns.begun(CELL);
+  turns.cellStarted(CELL);
   notebook.cells.set(CELL, outputs);
   board.tell(DONE); // its figures are told after its end
   await settle(10_000);
-  turns.ended(CELL);
+  turns.cellEnded(CELL);
   board.renewed.emit();
   await settle(10_000);
 
@@ -334,7 +334,7 @@ test('a cell that is run again while the end of its earlier turn is asked for ke
   serve(DONE);
   board.tell(DONE);
   await settle(500);
-  turns.begun(CELL); // between the question and its answer
+  turns.cellStarted(CELL); // between the question and its answer
   await settle(10_000);
 
   expect(notebook.writes).toEqual([]);
@@ -371,8 +371,8 @@ test('a copy of the notebook in which much happens is asked about once', async (
 });
 
 test.each([
-  ['a cell is run', () => turns.begun(CELL)],
-  ['a cell has ended', () => turns.ended(CELL)],
+  ['a cell is run', () => turns.cellStarted(CELL)],
+  ['a cell has ended', () => turns.cellEnded(CELL)],
   ['the connection was lost', () => board.renewed.emit()]
 ])('whose a turn is is asked anew when %s', async (_, happens) => {
   server.answers.set('tasks?notebook', { items: [], next: null });
@@ -408,7 +408,7 @@ test('behind a cut everything is looked at again', async () => {
 
 test('a server that does not answer changes nothing', async () => {
   server.status = 0;
-  await turns.look();
+  await turns.refresh();
   await settle(1000);
 
   expect(notebook.writes).toEqual([]);
@@ -417,7 +417,7 @@ test('a server that does not answer changes nothing', async () => {
 test('where another page leads, the end is shown and nothing is to be saved', async () => {
   lead.isHeld = false;
   serve(DONE);
-  await turns.look();
+  await turns.refresh();
   await settle();
 
   expect(notebook.cells.get(CELL)).toEqual([end()]);
@@ -430,7 +430,7 @@ test.each([
 ])('where the page that led %s', async (_, onDisk, expected) => {
   lead.isHeld = false;
   serve(DONE);
-  await turns.look();
+  await turns.refresh();
   await settle();
   notebook.onDisk = onDisk;
   lead.isHeld = true;
@@ -442,7 +442,7 @@ test.each([
 
 test('a closed notebook asks for nothing more', async () => {
   serve(RUNNING, end('Working'), '<b>1</b>');
-  await turns.look();
+  await turns.refresh();
   await settle();
   turns.dispose();
   server.asked.length = 0;
@@ -455,7 +455,7 @@ test('a closed notebook asks for nothing more', async () => {
 test('the turn that can be stopped is one of this notebook', async () => {
   expect(turns.openTask).toBeUndefined();
   serve(RUNNING);
-  await turns.look();
+  await turns.refresh();
   board.tell(RUNNING);
   board.tell(aTask({ task_id: '01M800000000000000000000ZZ', session_id: 'sess_another' }));
 
@@ -466,9 +466,9 @@ const HANDED = aTask({ task_id: '01M80000000000000000000000', mode: 'GRAPH', par
 const NEWER = aTask({ task_id: '01M800000000000000000000ZZ' });
 
 /** A turn of the notebook goes on, and has handed work over to a skill. */
-async function handOver(): Promise<IOwnRun> {
+async function handOver(): Promise<ITopRun> {
   serve(RUNNING);
-  await turns.look();
+  await turns.refresh();
   board.tell(RUNNING);
   board.delegated = [rowOf(HANDED)];
   return turns.openRuns[0]!;
@@ -502,7 +502,7 @@ test('the end of the turn in its cell does not take away what it has handed over
 });
 
 test.each([
-  ['in this page', () => turns.begun(CELL)],
+  ['in this page', () => turns.cellStarted(CELL)],
   ['in another one', () => board.tell(NEWER)]
 ])('a cell that is run again %s has nothing more of what it had handed over', async (_, again) => {
   const run = await handOver();

@@ -151,7 +151,7 @@ test('an edit is made and saved', async () => {
   ask('edit', edit('x = 1', 'x = 2'));
   await settle();
 
-  expect(notebook.whole(0).source).toBe('x = 2');
+  expect(notebook.cellAt(0).source).toBe('x = 2');
   expect(notebook.saves).toBe(1);
   expect(answers()[0]).toMatchObject({ ok: true, answer: { notes: [] } });
 });
@@ -183,7 +183,7 @@ test('an edit that is not saved in time is told as made', async () => {
 
   await jest.advanceTimersByTimeAsync(5_000);
   expect(answers()[0]!.answer).toEqual({
-    notes: ['It is not saved yet: JupyterLab is still at it, or asks something in the page.']
+    notes: ['It is not saved yet: JupyterLab is still saving, or shows a dialog in the page.']
   });
 });
 
@@ -222,14 +222,14 @@ test('what is asked of one notebook is answered in order, and of another meanwhi
   const third = ask('state', {}, 'b.ipynb');
   await settle();
   expect(answers().map(answer => answer.request_id)).toEqual([third]);
-  expect(notebook.whole(0).source).toBe('x = 2');
+  expect(notebook.cellAt(0).source).toBe('x = 2');
 
   saved();
   await settle();
   saved();
   await settle();
   expect(answers().map(answer => answer.request_id)).toEqual([third, first, second]);
-  expect(notebook.whole(0).source).toBe('x = 3');
+  expect(notebook.cellAt(0).source).toBe('x = 3');
 });
 
 test('what was asked over a connection that is gone is not begun any more, and what was done is told', async () => {
@@ -247,26 +247,26 @@ test('what was asked over a connection that is gone is not begun any more, and w
   saved();
   await settle();
 
-  expect(notebook.whole(0).source).toBe('x = 2');
+  expect(notebook.cellAt(0).source).toBe('x = 2');
   expect(answers().map(answer => answer.request_id)).toEqual([done]);
 });
 
 test.each([
   ['a notebook that is not open', 'state', {}, 'elsewhere.ipynb', 'It is not open in this page.'],
-  ['what a newer gateway asks', 'polish', {}, 'a.ipynb', 'This page does not know how to do that: load it anew.'],
+  ['what a newer gateway asks', 'polish', {}, 'a.ipynb', 'This page does not know how to do that: reload it.'],
   [
     'an edit of another shape',
     'edit',
     { edit: { does: 'split', cell_id: 'one', was: 'x = 1' } },
     'a.ipynb',
-    'This page does not know how to do that: load it anew.'
+    'This page does not know how to do that: reload it.'
   ],
   [
     'an edit without its parts',
     'edit',
     { edit: { does: 'move' } },
     'a.ipynb',
-    'This page does not know how to do that: load it anew.'
+    'This page does not know how to do that: reload it.'
   ]
 ])('%s is answered too', async (_, what, more, path, message) => {
   notebooks.opened(notebook);
@@ -289,7 +289,7 @@ test('a notebook that was closed while it was asked about is not changed', async
   saved();
   await settle();
 
-  expect(notebook.whole(0).source).toBe('x = 2');
+  expect(notebook.cellAt(0).source).toBe('x = 2');
   expect(answers().map(answer => answer.ok)).toEqual([true, false]);
 });
 
@@ -298,7 +298,7 @@ test('a refusal goes as it is, and anything else that goes wrong as a failure', 
   connect();
   jest.spyOn(notebook, 'revert').mockRejectedValueOnce(new NotDone('busy', 'Not now.'));
   ask('reload');
-  jest.spyOn(notebook, 'whole').mockImplementation(() => {
+  jest.spyOn(notebook, 'cellAt').mockImplementation(() => {
     throw new TypeError('Nothing there.');
   });
   ask('read', { first: 0 });

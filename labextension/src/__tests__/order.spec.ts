@@ -64,11 +64,11 @@ test.each([
   [
     'is:runing',
     [
-      '"is:runing" is no state. There are: is:open, is:running, is:queued, is:waiting, is:paused, is:done, is:failed, is:stopped.'
+      '"is:runing" is not a state. States: is:open, is:running, is:queued, is:waiting, is:paused, is:done, is:failed, is:stopped.'
     ]
   ],
-  ['cost<1', ['"cost<1" is no cost. Write cost>0.10 for more than 10 cents.']],
-  ['cost>1,5', ['"cost>1,5" is no cost. Write cost>0.10 for more than 10 cents.']],
+  ['cost<1', ['"cost<1" is not a cost. Write cost>0.10 for more than 10 cents.']],
+  ['cost>1,5', ['"cost>1,5" is not a cost. Write cost>0.10 for more than 10 cents.']],
   ['plan state:failed', ['"state:failed" is searched for in titles. Filters are is:, model:, cost> and today.']]
 ])('what is wrong with the filter "%s" is said in words', (typed, said) => {
   expect(readFilter(typed, NOW).mistakes.map(mistake => mistakeText(mistake, TRANS))).toEqual(said);
@@ -126,7 +126,7 @@ test.each([
 
 test("a second model's look is a step that says so", () => {
   const step = { status: 'completed', summary: '', error: null, purpose: 'check' };
-  expect(stepText(step as Step, TRANS)).toBe('looked at a call');
+  expect(stepText(step as Step, TRANS)).toBe('checked a call');
 });
 
 test.each([

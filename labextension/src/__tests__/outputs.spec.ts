@@ -2,7 +2,7 @@ import type { IOutput } from '@jupyterlab/nbformat';
 
 import type { TaskOutput } from '../api/protocol.gen';
 import { rowOf, type TaskRow, type TaskState } from '../model/fold';
-import { finished, isFinished, sessionOf, shownTurn, taskOf, toDo } from '../model/outputs';
+import { isFinished, nextAction, sessionOf, shownTurn, taskOf, withEnd } from '../model/outputs';
 import { aTask, AT } from './rig';
 
 const TASK = aTask().task_id;
@@ -56,7 +56,7 @@ test.each([
 const GRAPH: IOutput = { output_type: 'display_data', data: { 'image/svg+xml': '<svg/>' }, metadata: {} };
 
 test('the picture of a run stands below its end, and is part of it', () => {
-  const ended = finished([NOTE, live()], { ...END, graph: GRAPH.data } as TaskOutput);
+  const ended = withEnd([NOTE, live()], { ...END, graph: GRAPH.data } as TaskOutput);
 
   expect(ended).toEqual([NOTE, turn('Done'), GRAPH]);
   expect(isFinished(ended, TASK)).toBe(true);
@@ -75,13 +75,13 @@ test.each<[string, IOutput[], TaskRow, string]>([
   ['was seen, and then cleared', [], row('SUCCEEDED', { finishedAt: SAVED - 5000 }), 'nothing'],
   ['was seen, and then replaced', [turn('Done', OTHER)], row('SUCCEEDED', { finishedAt: SAVED - 5000 }), 'nothing']
 ])('of a turn that %s', (_, outputs, task, todo) => {
-  expect(toDo(shownTurn(outputs), task, SAVED)).toBe(todo);
+  expect(nextAction(shownTurn(outputs), task, SAVED)).toBe(todo);
 });
 
 test('the end takes the place of what was shown of the turn, and keeps what was said before', () => {
-  expect(finished([NOTE, live(), PROBLEM], END)).toEqual([NOTE, turn('Done')]);
-  expect(finished([NOTE, turn('Working'), turn('Done')], END)).toEqual([NOTE, turn('Done')]);
-  expect(finished([turn('Done', OTHER)], END)).toEqual([turn('Done')]);
+  expect(withEnd([NOTE, live(), PROBLEM], END)).toEqual([NOTE, turn('Done')]);
+  expect(withEnd([NOTE, turn('Working'), turn('Done')], END)).toEqual([NOTE, turn('Done')]);
+  expect(withEnd([turn('Done', OTHER)], END)).toEqual([turn('Done')]);
 });
 
 test('the end is there once, or it is not as it should be', () => {

@@ -4,10 +4,10 @@ import * as React from 'react';
 import { createRoot, type Root } from 'react-dom/client';
 
 import type { AnswerOption, Question, TaskWithSteps } from '../api/protocol.gen';
-import { AskError } from '../api/requests';
+import { RequestError } from '../api/requests';
 import type { ApprovalBook, ApprovalRow } from '../model/approvals';
 import { allowLabel, amountText, readAmount } from '../model/answers';
-import { type Asking, drawAsks, type IAskParts, type ICells } from '../widgets/cellAsks';
+import { drawPrompts, type ICells, type IPromptParts, type PromptingTask } from '../widgets/cellPrompts';
 import { QuestionCard } from '../widgets/questionCard';
 import { anApproval, aTask, TRANS } from './rig';
 
@@ -175,7 +175,7 @@ test('while an answer is on its way no other can be given, and a refusal is said
   expect(labels()[2]).toBe('Sending…');
   expect([...node.querySelectorAll('button')].every(each => each.disabled)).toBe(true);
 
-  refuse(new AskError(409, 'answer.late', 'Already answered. Your answer did nothing.', ''));
+  refuse(new RequestError(409, 'answer.late', 'Already answered. Your answer did nothing.', ''));
   await heard();
   await heard();
   expect(status()).toBe('Already answered. Your answer did nothing.');
@@ -333,7 +333,7 @@ describe('what the model asks', () => {
   });
 
   test('what the gateway has against an answer is said, and what was written stays', async () => {
-    server.take = () => Promise.reject(new AskError(400, 'answer.text', 'The answer is empty.', ''));
+    server.take = () => Promise.reject(new RequestError(400, 'answer.text', 'The answer is empty.', ''));
     await show();
     pass(600);
     act(() => radios()[2]?.click());
@@ -351,7 +351,7 @@ describe('what the model asks', () => {
 describe('below a cell', () => {
   const area = (): HTMLElement => node.querySelector<HTMLElement>('.jp-Cell-outputArea')!;
   let notebook: ICells;
-  const asking = (): Asking => ({
+  const asking = (): PromptingTask => ({
     taskId: ID,
     cellId: 'cell-1',
     mode: 'FREE',
@@ -359,7 +359,7 @@ describe('below a cell', () => {
     status: 'WAITING_INPUT',
     waiting: []
   });
-  const parts = (rows: readonly ApprovalRow[] = []): IAskParts => {
+  const parts = (rows: readonly ApprovalRow[] = []): IPromptParts => {
     const signal = new Signal({});
     return {
       api: {
@@ -369,7 +369,7 @@ describe('below a cell', () => {
         approvalCard: () => Promise.reject(new Error('none is asked for'))
       },
       approvals: { of: () => rows, changed: signal, isChanged: () => false } as unknown as ApprovalBook,
-      board: { state: 'ready', changed: signal } as unknown as IAskParts['board'],
+      board: { state: 'ready', changed: signal } as unknown as IPromptParts['board'],
       trans: TRANS,
       onLeave: () => undefined
     };
@@ -384,7 +384,7 @@ describe('below a cell', () => {
   test('the card stands once, and goes when the task waits no more', async () => {
     const task = asking();
     for (let count = 0; count < 3; count++) {
-      act(() => drawAsks(notebook, task, parts()));
+      act(() => drawPrompts(notebook, task, parts()));
       await heard();
     }
     act(() => jest.runOnlyPendingTimers());
@@ -392,7 +392,7 @@ describe('below a cell', () => {
     expect(area().querySelectorAll('.jp-Ozzie-inCell')).toHaveLength(1);
     expect(area().classList).toContain('jp-Ozzie-mod-asking');
 
-    act(() => drawAsks(notebook, undefined, parts()));
+    act(() => drawPrompts(notebook, undefined, parts()));
     expect(area().querySelectorAll('.jp-Ozzie-inCell')).toHaveLength(0);
     expect(area().classList).not.toContain('jp-Ozzie-mod-asking');
   });
@@ -400,8 +400,8 @@ describe('below a cell', () => {
   test("the kernel's own form stays until the card has something to show, which is asked for until it comes", async () => {
     let refusals = 2;
     const told = server.task;
-    server.task = () => (refusals-- > 0 ? Promise.reject(new AskError(0, '', 'No.', '')) : told());
-    act(() => drawAsks(notebook, asking(), parts()));
+    server.task = () => (refusals-- > 0 ? Promise.reject(new RequestError(0, '', 'No.', '')) : told());
+    act(() => drawPrompts(notebook, asking(), parts()));
     pass(20);
     await heard();
     expect(area().classList).not.toContain('jp-Ozzie-mod-asking');
@@ -414,18 +414,18 @@ describe('below a cell', () => {
   });
 
   test('a task that waits for approvals has a card for each, in the place of its question', async () => {
-    act(() => drawAsks(notebook, asking(), parts()));
+    act(() => drawPrompts(notebook, asking(), parts()));
     await heard();
-    const waits: Asking = { ...asking(), status: 'WAITING_APPROVAL', position: 2 };
-    act(() => drawAsks(notebook, undefined, parts()));
-    act(() => drawAsks(notebook, waits, parts([anApproval(), anApproval({ approval_id: 'second' })])));
+    const waits: PromptingTask = { ...asking(), status: 'WAITING_APPROVAL', position: 2 };
+    act(() => drawPrompts(notebook, undefined, parts()));
+    act(() => drawPrompts(notebook, waits, parts([anApproval(), anApproval({ approval_id: 'second' })])));
     expect(area().querySelectorAll('.jp-Ozzie-approval')).toHaveLength(2);
     expect(area().querySelector('.jp-Ozzie-question')).toBeNull();
     expect(area().classList).toContain('jp-Ozzie-mod-asking');
   });
 
   test('a task of a cell that is gone has no card', () => {
-    act(() => drawAsks(notebook, { ...asking(), cellId: 'elsewhere' }, parts()));
+    act(() => drawPrompts(notebook, { ...asking(), cellId: 'elsewhere' }, parts()));
     expect(node.querySelector('.jp-Ozzie-inCell')).toBeNull();
   });
 });

@@ -1,7 +1,7 @@
 /** What the tests of the page's model need: a WebSocket of their own, a server's answers, tasks and events. */
 
 import type { Approval } from '../api/approval';
-import type { Recorded } from '../api/frames';
+import type { RecordedEvent } from '../api/frames';
 import type { Health, Task } from '../api/protocol.gen';
 import { OzzieApi } from '../api/requests';
 
@@ -128,7 +128,7 @@ export function anApproval(given: Partial<Approval> = {}): Approval {
 }
 
 /** The event by which an approval is asked for. */
-export function asking(position: number, given: Partial<Approval> = {}): Recorded {
+export function asking(position: number, given: Partial<Approval> = {}): RecordedEvent {
   const { approval_id, call_id, tool_id, name, sentence, proof, shown, whole, ...more } = anApproval(given);
   const { reason, rule, place, side_effect, risk_level, undo, binds, needs, session_cover, key, expires_at } = more;
   const { checked, made_from, card, arguments: args } = more;
@@ -166,12 +166,12 @@ export function asking(position: number, given: Partial<Approval> = {}): Recorde
   return anEvent('approval.requested', position, payload, { taskId: more.task_id, sessionId: more.session_id });
 }
 
-export function anEvent<Name extends Recorded['canonical']>(
+export function anEvent<Name extends RecordedEvent['canonical']>(
   canonical: Name,
   position: number,
-  payload: Partial<Extract<Recorded, { canonical: Name }>['payload']> = {},
-  given: Partial<Recorded> = {}
-): Recorded {
+  payload: Partial<Extract<RecordedEvent, { canonical: Name }>['payload']> = {},
+  given: Partial<RecordedEvent> = {}
+): RecordedEvent {
   return {
     canonical,
     payload,
@@ -180,11 +180,11 @@ export function anEvent<Name extends Recorded['canonical']>(
     sessionId: aTask().session_id,
     ts: at(position),
     ...given
-  } as unknown as Recorded;
+  } as unknown as RecordedEvent;
 }
 
 /** The frame in which an event comes. */
-export function frame(event: Recorded): object {
+export function frame(event: RecordedEvent): object {
   const { canonical, payload, position, taskId, sessionId, ts } = event;
   return { type: 'event', event: canonical, canonical, payload, position, task_id: taskId, session_id: sessionId, ts };
 }

@@ -1,6 +1,6 @@
-import type { Recorded } from '../api/frames';
+import type { RecordedEvent } from '../api/frames';
 import { FeedSocket } from '../api/socket';
-import { MOST_KEPT, TaskBoard } from '../model/board';
+import { MAX_KEPT, TaskBoard } from '../model/board';
 import { RunGraph } from '../model/runGraph';
 import { aGraph, ENDED, RUN } from './graphRig';
 import { anEvent, aTask, AT, FakePage, FakeServer, FakeSocket, FakeWebSocket, frame, Refused } from './rig';
@@ -18,10 +18,10 @@ const pass = (milliseconds: number): Promise<void> => jest.advanceTimersByTimeAs
 const asked = (): string[] => server.asked.filter(path => path.includes('/graph'));
 /** What `task_id`, or the run itself, is told to have done. */
 const event = (
-  canonical: Recorded['canonical'],
+  canonical: RecordedEvent['canonical'],
   position: number,
   { task_id = RUN, payload = {} }: { task_id?: string; payload?: object } = {}
-): Recorded => anEvent(canonical, position, payload, { taskId: task_id });
+): RecordedEvent => anEvent(canonical, position, payload, { taskId: task_id });
 const created = event('task.created', 11, {
   task_id: STEP,
   payload: { title: 'review: read', parent: RUN, step: 'read', mode: 'FREE', channel: 'notebook', model: '' }
@@ -187,7 +187,7 @@ test('a run that a turn handed over to waits for what is below it, and is summed
 });
 
 test('of many that have ended, steps are forgotten first', () => {
-  for (let at = 0; at <= MOST_KEPT * 1.1; at += 1) {
+  for (let at = 0; at <= MAX_KEPT * 1.1; at += 1) {
     const task_id = `01M8${String(at).padStart(22, '0')}`;
     hear(
       event('task.created', 100 + 2 * at, { task_id, payload: created.payload }),
@@ -197,5 +197,5 @@ test('of many that have ended, steps are forgotten first', () => {
 
   expect(board.row(RUN)).toBeDefined();
   expect(board.isWhole).toBe(true);
-  expect(board.all.length).toBeLessThanOrEqual(MOST_KEPT * 1.1);
+  expect(board.all.length).toBeLessThanOrEqual(MAX_KEPT * 1.1);
 });

@@ -1,11 +1,11 @@
-import type { Followed } from '../api/frames';
-import { FOLLOWED_TYPES } from '../api/frames';
+import type { FeedEvent } from '../api/frames';
+import { FEED_EVENT_TYPES } from '../api/frames';
 import { type ConnectionState, FeedSocket } from '../api/socket';
 import { anEvent, FakeSocket, FakeWebSocket, frame } from './rig';
 
 let socket: FeedSocket;
 let states: ConnectionState[];
-let received: Followed[];
+let received: FeedEvent[];
 
 beforeEach(() => {
   jest.useFakeTimers();
@@ -29,7 +29,7 @@ test('it follows from the position that it is told, and nothing but what a page 
   FakeSocket.last.accept();
 
   expect(FakeSocket.last.sent).toEqual([
-    { type: 'req', id: 'follow', method: 'feed.subscribe', params: { from_position: 7, types: FOLLOWED_TYPES } }
+    { type: 'req', id: 'follow', method: 'feed.subscribe', params: { from_position: 7, types: FEED_EVENT_TYPES } }
   ]);
   expect(states).toEqual(['connecting', 'connected']);
   expect(FakeSocket.last.url).not.toContain('token');
@@ -163,7 +163,7 @@ test('a request gets its own answer, and none where the connection goes', async 
 
 test('what is asked of a notebook is told, and moves the feed nowhere', () => {
   const asked: unknown[] = [];
-  socket.asked.connect((_, each) => asked.push(each));
+  socket.notebookRequested.connect((_, each) => asked.push(each));
   socket.follow(7);
   FakeSocket.last.accept();
   const event = { type: 'event', event: 'notebook.asked', canonical: 'notebook.asked', position: null };

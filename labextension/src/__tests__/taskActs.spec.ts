@@ -1,6 +1,6 @@
 import { rowOf } from '../model/fold';
 import { actOf } from '../model/taskActs';
-import { heldText } from '../model/wording';
+import { pauseText } from '../model/wording';
 import { aTask, TRANS } from './rig';
 
 test.each([
@@ -22,8 +22,8 @@ test.each([
 test('what is held says by whom, also where a step of it waits for a person', () => {
   const held = { ...rowOf(aTask({ status: 'PAUSED' })), reason: 'by you' };
   const waiting = [rowOf(aTask({ status: 'WAITING_APPROVAL' }))];
-  expect(heldText(held, TRANS)).toBe('by you');
-  expect(heldText({ ...held, waiting }, TRANS)).toBe('paused by you');
-  expect(heldText({ ...held, status: 'RUNNING', isPausing: true }, TRANS)).toBe('pausing');
-  expect(heldText({ ...held, status: 'RUNNING' }, TRANS)).toBe('');
+  expect(pauseText(held, TRANS)).toBe('by you');
+  expect(pauseText({ ...held, waiting }, TRANS)).toBe('paused by you');
+  expect(pauseText({ ...held, status: 'RUNNING', isPausing: true }, TRANS)).toBe('pausing');
+  expect(pauseText({ ...held, status: 'RUNNING' }, TRANS)).toBe('');
 });

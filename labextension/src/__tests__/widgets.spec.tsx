@@ -51,7 +51,7 @@ function list(given: Partial<React.ComponentProps<typeof TaskList>> = {}): React
   return (
     <TaskList
       rows={ROWS}
-      asks={new Map()}
+      approvalCounts={new Map()}
       total={3}
       now={NOW}
       trans={TRANS}
@@ -103,7 +103,7 @@ test('a row says all in words, and its place', () => {
 
 test('a row says for how many approvals its task waits', () => {
   const row: TaskRow = { ...ROWS[0]!, status: 'WAITING_APPROVAL' };
-  show(list({ rows: [row], asks: new Map([[row.taskId, 2]]) }));
+  show(list({ rows: [row], approvalCounts: new Map([[row.taskId, 2]]) }));
   expect(find('[role=treeitem] .jp-Ozzie-sub').textContent).toBe('Waiting for you · 2 approvals · just now');
 });
 
@@ -207,7 +207,7 @@ test.each([
 test.each([
   ['Task', 3, ''],
   ['nothing', 0, 'No task fits this filter.'],
-  ['is:runing', 0, /^"is:runing" is no state\. There are: is:open, .*is:stopped\.$/],
+  ['is:runing', 0, /^"is:runing" is not a state\. States: is:open, .*is:stopped\.$/],
   ['state:done', 0, /^"state:done" is searched for in titles\. Filters are .*\.$/]
 ])('the filter "%s" shows %d tasks and says what is wrong with it', (typed, count, said) => {
   sidebar(Object.assign(new FakeBoard('ready'), { rows: ROWS }));

@@ -1,8 +1,8 @@
-/** Approvals as REST tells them (SPEC.md), by shorter names. */
+/** Shorter names for the approvals of the REST interface. */
 
 import type { Approval, ApprovalGranted, Card } from './protocol.gen';
 
 export type { Approval };
 export type ApprovalCard = Card;
 export type ApprovalStatus = Approval['status'];
-export type Extent = ApprovalGranted['extent'];
+export type ApprovalScope = ApprovalGranted['extent'];

@@ -1,12 +1,12 @@
-/** Messages of the WebSocket, read once and strictly: what is none of our frames is passed over. */
+/** WebSocket messages, read once and strictly: unknown frames are ignored. */
 
-import { NOTEBOOK_ASKED, type NotebookAsked, readAsked } from './notebookFrames';
+import { NOTEBOOK_ASKED, type NotebookRequest, readNotebookRequest } from './notebookFrames';
 import type { EventBodies, EventFrame, Response } from './protocol.gen';
 
 export type Canonical = keyof EventBodies;
 
 /** A recorded event that the page knows. */
-export type Recorded = {
+export type RecordedEvent = {
   [Name in Canonical]: {
     readonly canonical: Name;
     readonly payload: EventBodies[Name];
@@ -17,7 +17,7 @@ export type Recorded = {
   };
 }[Canonical];
 
-/** What a task does at this moment; never in the log. */
+/** A task's current activity; not in the log. */
 export interface Progress {
   readonly canonical: 'task.progress';
   readonly position: null;
@@ -26,16 +26,16 @@ export interface Progress {
   readonly ahead: number | null;
 }
 
-export type Followed = Recorded | Progress;
+export type FeedEvent = RecordedEvent | Progress;
 
 export type Frame =
   | ({ readonly kind: 'response' } & Response)
-  | { readonly kind: 'event'; readonly event: Followed }
-  | { readonly kind: 'asked'; readonly asked: NotebookAsked }
+  | { readonly kind: 'event'; readonly event: FeedEvent }
+  | { readonly kind: 'notebook'; readonly request: NotebookRequest }
   | null;
 
-/** The canonical names of what the page follows; the compiler holds it to the generated types. */
-const FOLLOWED: Record<Followed['canonical'], true> = {
+/** The canonical names that the page follows; the compiler checks them against the generated types. */
+const FEED_EVENTS: Record<FeedEvent['canonical'], true> = {
   'approval.expired': true,
   'approval.granted': true,
   'approval.rejected': true,
@@ -70,41 +70,41 @@ const FOLLOWED: Record<Followed['canonical'], true> = {
   'tool.call.started': true,
   'tool.call.uncertain': true
 };
-export const FOLLOWED_TYPES = Object.keys(FOLLOWED) as Followed['canonical'][];
+export const FEED_EVENT_TYPES = Object.keys(FEED_EVENTS) as FeedEvent['canonical'][];
 
-/** The frames of one message; empty for what is no JSON. */
+/** Return the frames of a message; none if it is no JSON. */
 export function readMessage(data: unknown): Frame[] {
-  let said: unknown;
+  let message: unknown;
   try {
-    said = typeof data === 'string' ? JSON.parse(data) : null;
+    message = typeof data === 'string' ? JSON.parse(data) : null;
   } catch {
     return [];
   }
-  return (Array.isArray(said) ? said : [said]).map(readFrame);
+  return (Array.isArray(message) ? message : [message]).map(readFrame);
 }
 
-function readFrame(said: unknown): Frame {
-  if (typeof said !== 'object' || said === null) {
+function readFrame(message: unknown): Frame {
+  if (typeof message !== 'object' || message === null) {
     return null;
   }
-  const { type, ...rest } = said as { type?: unknown } & Record<string, unknown>;
+  const { type, ...rest } = message as { type?: unknown } & Record<string, unknown>;
   if (type === 'res' && typeof rest.id === 'string') {
     return { kind: 'response', ...(rest as unknown as Response) };
   }
   if (type === 'event' && rest.canonical === NOTEBOOK_ASKED) {
-    const asked = readAsked(rest.payload);
-    return asked && { kind: 'asked', asked };
+    const request = readNotebookRequest(rest.payload);
+    return request && { kind: 'notebook', request };
   }
   const event = type === 'event' ? readEvent(rest as unknown as EventFrame) : null;
   return event && { kind: 'event', event };
 }
 
-function readEvent(frame: EventFrame): Followed | null {
+function readEvent(frame: EventFrame): FeedEvent | null {
   const { canonical, task_id: taskId, position } = frame;
-  if (typeof taskId !== 'string' || !taskId || !canonical || !Object.hasOwn(FOLLOWED, canonical)) {
+  if (typeof taskId !== 'string' || !taskId || !canonical || !Object.hasOwn(FEED_EVENTS, canonical)) {
     return null;
   }
-  // One of another shape than ours still says that something happened: whoever can't fold it asks the server.
+  // An event of an unknown shape still says that something happened: if it can't be folded, the server is asked.
   const payload = typeof frame.payload === 'object' ? (frame.payload ?? {}) : {};
   if (canonical === 'task.progress') {
     const { step, ahead } = payload;
@@ -120,5 +120,5 @@ function readEvent(frame: EventFrame): Followed | null {
     return null;
   }
   const { session_id: sessionId, ts } = frame;
-  return { canonical, payload, position, taskId, sessionId: sessionId ?? '', ts: ts ?? '' } as unknown as Recorded;
+  return { canonical, payload, position, taskId, sessionId: sessionId ?? '', ts: ts ?? '' } as unknown as RecordedEvent;
 }

@@ -1,16 +1,16 @@
 /**
- * What the gateway asks of a page that has a notebook open, and what the page tells it (ADR 36). The edits have the
- * shapes of `ozzie_server_ext/jupyter/cells.py`.
+ * The gateway's requests to a page with an open notebook, and the page's reports (docs/adr/0036). The edits match
+ * `ozzie_server_ext/jupyter/cells.py`.
  */
 
 import type { IOutput } from '@jupyterlab/nbformat';
 
-/** The event by which a page is asked. */
+/** The event that carries a request. */
 export const NOTEBOOK_ASKED = 'notebook.asked';
 
 export type CellKind = 'code' | 'markdown' | 'raw';
 
-/** A cell as nbformat has it. */
+/** A cell in nbformat. */
 export interface WrittenCell {
   readonly id: string;
   readonly cell_type: CellKind;
@@ -21,14 +21,14 @@ export interface WrittenCell {
   readonly attachments?: Readonly<Record<string, unknown>>;
 }
 
-/** A new cell, behind the one called `after`; at the top where that is empty. */
+/** A new cell behind the cell `after`; at the top if that is empty. */
 export interface Insert {
   readonly does: 'insert';
   readonly cell: WrittenCell;
   readonly after: string;
 }
 
-/** Another source for a cell. `made_from`: sources of content from outside, to be noted in it. */
+/** A new source for a cell. `made_from`: sources of outside content to record in it. */
 export interface Replace {
   readonly does: 'replace';
   readonly cell_id: string;
@@ -54,7 +54,7 @@ export interface Delete {
   readonly was_after: string;
 }
 
-/** These outputs below a code cell: it was run. */
+/** Outputs for a code cell that was run. */
 export interface Show {
   readonly does: 'show';
   readonly cell_id: string;
@@ -65,26 +65,20 @@ export interface Show {
 
 export type Edit = Insert | Replace | Move | Delete | Show;
 
-/** `unknown` is what a newer gateway asks, or what makes no sense: it is answered too, else somebody waits. */
-export type Ask =
+/** `unknown`: from a newer gateway, or invalid. It is answered as well, because somebody waits. */
+export type NotebookAction =
   | { readonly ask: 'state' }
   | { readonly ask: 'read'; readonly first: number }
   | { readonly ask: 'edit'; readonly edit: Edit }
   | { readonly ask: 'reload' }
   | { readonly ask: 'unknown' };
 
-export type NotebookAsked = Ask & { readonly requestId: string; readonly path: string };
+export type NotebookRequest = NotebookAction & { readonly requestId: string; readonly path: string };
 
-/** Why something was not done: what was seen is not there any more; somebody is at it; or it can't be. */
+/** Why nothing was done: it changed since it was read; somebody is using it; or it is impossible. */
 export type NotDoneCode = 'changed' | 'busy' | 'failed';
 
-/** The parameters of `notebook.opened` and `notebook.closed`. */
-export interface NotebookPlace extends Record<string, unknown> {
-  readonly path: string;
-  readonly root: string;
-}
-
-/** Those of `notebook.answer`. */
+/** The parameters of `notebook.answer`. */
 export interface NotebookAnswer extends Record<string, unknown> {
   readonly request_id: string;
   readonly ok: boolean;
@@ -92,15 +86,15 @@ export interface NotebookAnswer extends Record<string, unknown> {
   readonly error: { readonly code: NotDoneCode; readonly message: string } | null;
 }
 
-/** Null for what can't be answered, as it does not say who asks. */
-export function readAsked(payload: unknown): NotebookAsked | null {
+/** Return null without a request id or path: then no answer is possible. */
+export function readNotebookRequest(payload: unknown): NotebookRequest | null {
   if (!isObject(payload) || typeof payload.request_id !== 'string' || typeof payload.path !== 'string') {
     return null;
   }
-  return { ...readAsk(payload), requestId: payload.request_id, path: payload.path };
+  return { ...readAction(payload), requestId: payload.request_id, path: payload.path };
 }
 
-function readAsk(payload: Readonly<Record<string, unknown>>): Ask {
+function readAction(payload: Readonly<Record<string, unknown>>): NotebookAction {
   const { ask, first } = payload;
   if (ask === 'state' || ask === 'reload') {
     return { ask };
@@ -143,7 +137,7 @@ function readEdit(edit: Readonly<Record<string, unknown>>): Edit | null {
   }
 }
 
-/** A text of several lines may come as a list of them. */
+/** A multiline text may be a list of lines. */
 function readCell(cell: Readonly<Record<string, unknown>>): WrittenCell | null {
   const { id, cell_type, metadata = {}, execution_count: count, attachments } = cell;
   const source = joined(cell.source);
@@ -158,7 +152,7 @@ function readCell(cell: Readonly<Record<string, unknown>>): WrittenCell | null {
   return isObject(attachments) ? { ...written, attachments } : written;
 }
 
-/** What nbformat calls a multiline string; null for what is none. */
+/** Return nbformat's multiline string as one text; null if it is none. */
 export function joined(text: unknown): string | null {
   return typeof text === 'string' ? text : isTexts(text) ? text.join('') : null;
 }

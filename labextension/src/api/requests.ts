@@ -1,6 +1,6 @@
-/** Everything that this extension asks the server for: the only file that fetches. */
+/** All REST requests of this extension: the only file that fetches. */
 
-import type { Approval, ApprovalCard, Extent } from './approval';
+import type { Approval, ApprovalCard, ApprovalScope } from './approval';
 import { OPERATIONS, type Operations } from './operations.gen';
 import type {
   Error as Refusal,
@@ -15,11 +15,11 @@ import type {
   UsageSum
 } from './protocol.gen';
 
-/** Lab's own way of asking, which knows the user's cookie and XSRF token. */
-export type Ask = (url: string, init: RequestInit) => Promise<Response>;
+/** Lab's fetch, which adds the user's cookie and XSRF token. */
+export type Fetch = (url: string, init: RequestInit) => Promise<Response>;
 
-/** What the server said no with; `status` is 0 where nobody answered at all. */
-export class AskError extends Error {
+/** A refusal by the server; `status` is 0 if nobody answered. */
+export class RequestError extends Error {
   constructor(
     readonly status: number,
     readonly code: string,
@@ -29,7 +29,7 @@ export class AskError extends Error {
     super(message);
   }
 
-  /** Whether there is no Ozzie behind this server, rather than one that refuses. */
+  /** Whether the server has no Ozzie, rather than one that refuses. */
   get isAbsent(): boolean {
     return this.status === 404 && this.code === '';
   }
@@ -41,13 +41,12 @@ export interface ISomeTasks {
   readonly isAll: boolean;
 }
 
-/** A page has no more than that. */
-const MOST_IN_PAGE = 500;
+/** Limit of one page. */
+const MAX_IN_PAGE = 500;
 
 type Name = keyof Operations;
 type Input<N extends Name> = Operations[N]['input'];
 
-/** Which part of a list. */
 interface IPart {
   readonly limit: number;
   readonly cursor?: string;
@@ -64,34 +63,34 @@ interface ISome<T> {
   readonly isAll: boolean;
 }
 
-/** An answer. `amount` takes the place of the one that was offered, `text` goes with an option that takes words. */
-export interface Given {
+/** An answer. `amount` replaces the offered one; `text` goes with an option that takes words. */
+export interface PromptAnswer {
   readonly option: string;
   readonly prompt_id: string;
   readonly amount?: number;
   readonly text?: string;
 }
 
-/** The REST interface (SPEC.md), as far as a page needs it. All is GET but what answers, asks anew or stops. */
+/** The part of the REST interface that a page needs. All are GET except answers, renewals and actions on tasks. */
 export class OzzieApi {
-  /** `baseUrl` is the server's, with a slash at its end. */
+  /** `baseUrl`: the server's, with a final slash. */
   constructor(
     private readonly baseUrl: string,
-    private readonly ask: Ask
+    private readonly fetch: Fetch
   ) {}
 
   health(): Promise<Health> {
     return this.call('get_health', {});
   }
 
-  /** The newest tasks first. `notebook` is a path of the contents API. */
+  /** Return tasks, the newest first. `notebook` is a path of the contents API. */
   async tasks(query: { limit: number; notebook: string }): Promise<readonly Task[]> {
     return (await this.call('list_tasks', query)).items;
   }
 
-  /** The newest tasks first, page by page, but no more than `most` of them; with `all`, the steps of runs as well. */
-  async tasksUpTo(most: number, query: Input<'list_tasks'> = {}): Promise<ISomeTasks> {
-    const { items, isAll } = await this.upTo(most, page => this.call('list_tasks', { ...query, ...page }));
+  /** Return up to `max` tasks, the newest first; with `all`, steps of runs as well. */
+  async tasksUpTo(max: number, query: Input<'list_tasks'> = {}): Promise<ISomeTasks> {
+    const { items, isAll } = await this.upTo(max, page => this.call('list_tasks', { ...query, ...page }));
     return { tasks: items, isAll };
   }
 
@@ -99,38 +98,37 @@ export class OzzieApi {
     return this.call('get_task', { task_id: taskId });
   }
 
-  /** A turn as a cell shows it; null where nothing is new since the answer of the version `known`. */
+  /** Return a turn as a cell shows it; null if nothing is new since version `known`. */
   output(taskId: string, known?: string): Promise<TaskOutput | null> {
     return this.call('get_task_output', { task_id: taskId, known: known ?? null });
   }
 
-  /** A run of a skill, laid out for `width` px; null where it is as the answer of the version `known` told. */
+  /** Return a run's graph, laid out for `width` px; null if it is unchanged since version `known`. */
   graph(taskId: string, width: number, known?: string): Promise<TaskGraph | null> {
     return this.call('get_task_graph', { task_id: taskId, width, known: known ?? null });
   }
 
-  /** One step of a run in full. */
   runStep(taskId: string, stepId: string): Promise<StepDetail> {
     return this.call('get_run_step', { task_id: taskId, step_id: stepId });
   }
 
-  /** The task's newest events first. */
+  /** Return the task's events, the newest first. */
   events(taskId: string, limit: number): Promise<EventRecordPage> {
     return this.call('list_events', { task_id: taskId, newest_first: true, limit });
   }
 
-  /** What was used since midnight where the gateway runs. */
+  /** Return the usage since midnight at the gateway. */
   usageToday(): Promise<UsageSum> {
     return this.call('sum_today', {});
   }
 
-  /** The notebook to begin with and what it reads, by their places in the project folder. */
+  /** Return the first notebook and the files it reads, with their paths in the project folder. */
   async examples(): Promise<readonly Example[]> {
     return (await this.call('list_examples', {})).items;
   }
 
-  /** Answer what a task waits to be told. */
-  async answer(taskId: string, answer: Given): Promise<void> {
+  /** Answer a task's question. */
+  async answer(taskId: string, answer: PromptAnswer): Promise<void> {
     await this.call('answer_task', { task_id: taskId, ...answer });
   }
 
@@ -138,7 +136,6 @@ export class OzzieApi {
     await this.call('cancel_task', { task_id: taskId, reason: '' });
   }
 
-  /** Hold a task, let it go on, or have it tried again. */
   async act(act: 'pause' | 'resume' | 'retry', taskId: string): Promise<void> {
     await this.call(`${act}_task`, { task_id: taskId });
   }
@@ -147,18 +144,22 @@ export class OzzieApi {
     return this.call('get_approval', { approval_id: approvalId });
   }
 
-  /** All that a person has to read before they answer it, with nothing taken out. */
+  /** Return all that a person must read before answering, unredacted. */
   approvalCard(approvalId: string): Promise<ApprovalCard> {
     return this.call('get_approval_card', { approval_id: approvalId });
   }
 
-  /** The newest approvals first, page by page, but no more than `most` of them. */
-  async approvals(most: number, query: Input<'list_approvals'>): Promise<readonly Approval[]> {
-    return (await this.upTo(most, page => this.call('list_approvals', { ...query, ...page }))).items;
+  /** Return up to `max` approvals, the newest first. */
+  async approvals(max: number, query: Input<'list_approvals'>): Promise<readonly Approval[]> {
+    return (await this.upTo(max, page => this.call('list_approvals', { ...query, ...page }))).items;
   }
 
-  /** Say yes. `binds` is what was shown: a request that has changed meanwhile is not answered. */
-  async approve(approvalId: string, answer: { extent: Extent; binds: string }, signal: AbortSignal): Promise<void> {
+  /** Approve. `binds` stands for what was shown: a request that has changed since is not answered. */
+  async approve(
+    approvalId: string,
+    answer: { extent: ApprovalScope; binds: string },
+    signal: AbortSignal
+  ): Promise<void> {
     await this.call('grant_approval', { approval_id: approvalId, ...answer }, signal);
   }
 
@@ -166,18 +167,18 @@ export class OzzieApi {
     await this.call('reject_approval', { approval_id: approvalId, ...answer }, signal);
   }
 
-  /** Ask again for an approval that expired, or whose card is out of date. */
+  /** Renew an approval that expired or whose card is out of date. */
   async renew(approvalId: string, signal: AbortSignal): Promise<void> {
     await this.call('renew_approval', { approval_id: approvalId }, signal);
   }
 
-  /** The content of an artifact that is text. */
+  /** Return the content of a text artifact. */
   async artifactText(artifactId: string): Promise<string> {
     const response = await this.request(`artifacts/${encodeURIComponent(artifactId)}/content`, { method: 'GET' });
     return response.text();
   }
 
-  /** Carry out an operation: what its path does not name goes into the query of a GET, else into the body. */
+  /** Call an operation: input that is not in its path goes into the query of a GET, else into the body. */
   private async call<N extends Name>(name: N, input: Input<N>, signal?: AbortSignal): Promise<Operations[N]['answer']> {
     const [method, route] = OPERATIONS[name].split(' /') as [string, string];
     const rest = new Map<string, unknown>(Object.entries(input));
@@ -197,32 +198,32 @@ export class OzzieApi {
     return (await response.json().catch(() => null)) as Operations[N]['answer'];
   }
 
-  private async upTo<T>(most: number, ask: (page: IPart) => Promise<IPage<T>>): Promise<ISome<T>> {
+  private async upTo<T>(max: number, load: (page: IPart) => Promise<IPage<T>>): Promise<ISome<T>> {
     const items: T[] = [];
     let cursor: string | null = null;
     do {
-      const limit = Math.min(most - items.length, MOST_IN_PAGE);
-      const page: IPage<T> = await ask({ limit, ...(cursor !== null && { cursor }) });
+      const limit = Math.min(max - items.length, MAX_IN_PAGE);
+      const page: IPage<T> = await load({ limit, ...(cursor !== null && { cursor }) });
       items.push(...page.items);
       cursor = page.next;
-    } while (cursor !== null && items.length < most);
+    } while (cursor !== null && items.length < max);
     return { items, isAll: cursor === null };
   }
 
-  /** What was answered, if that was no refusal. Raises AskError. */
+  /** Return the response unless it is a refusal. Raises RequestError. */
   private async request(path: string, init: RequestInit): Promise<Response> {
     let response: Response;
     try {
-      response = await this.ask(`${this.baseUrl}ozzie/api/${path}`, init);
+      response = await this.fetch(`${this.baseUrl}ozzie/api/${path}`, init);
     } catch {
-      throw new AskError(0, 'page.unreachable', 'The server does not answer.', 'Try again in a moment.');
+      throw new RequestError(0, 'page.unreachable', 'The server does not answer.', 'Try again in a moment.');
     }
     if (response.ok) {
       return response;
     }
-    const said: unknown = await response.json().catch(() => null);
-    const refusal: Partial<Refusal> = typeof said === 'object' && said !== null ? said : {};
-    throw new AskError(
+    const body: unknown = await response.json().catch(() => null);
+    const refusal: Partial<Refusal> = typeof body === 'object' && body !== null ? body : {};
+    throw new RequestError(
       response.status,
       refusal.code ?? '',
       refusal.message ?? `The server answered ${response.status}.`,
@@ -231,14 +232,14 @@ export class OzzieApi {
   }
 }
 
-/** A query; what is null is left out, and what is a list stands there several times. */
+/** Return the query string; nulls are left out, lists are repeated parameters. */
 function search(query: ReadonlyMap<string, unknown>): string {
-  const asked = new URLSearchParams();
+  const parameters = new URLSearchParams();
   for (const [name, value] of query) {
     for (const one of Array.isArray(value) ? value : value === null ? [] : [value]) {
-      asked.append(name, String(one));
+      parameters.append(name, String(one));
     }
   }
-  const text = asked.toString();
+  const text = parameters.toString();
   return text && `?${text}`;
 }

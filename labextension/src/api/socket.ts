@@ -1,32 +1,32 @@
 /**
- * One WebSocket to the gateway: it follows the feed from a position on, and comes back by itself when it is cut. Over the
- * same one the gateway asks about notebooks, and is told of them.
+ * One WebSocket to the gateway: it follows the feed from a position on and reconnects by itself. It also carries
+ * requests and reports about notebooks.
  */
 
 import { type ISignal, Signal } from '@lumino/signaling';
 
-import { FOLLOWED_TYPES, type Followed, readMessage } from './frames';
-import type { NotebookAsked } from './notebookFrames';
+import { FEED_EVENT_TYPES, type FeedEvent, readMessage } from './frames';
+import type { NotebookRequest } from './notebookFrames';
 import type { FeedSubscribe, Request, Response } from './protocol.gen';
 
 export type ConnectionState = 'connecting' | 'connected' | 'reconnecting' | 'closed';
 
 const FIRST_WAIT_MS = 500;
-const LONGEST_WAIT_MS = 15_000;
-/** A connection over which nothing came for so long is asked whether it stands: a network that is cut says nothing. */
+const MAX_WAIT_MS = 15_000;
+/** A connection silent for this long is probed: a cut network reports nothing. */
 const QUIET_MS = 20_000;
 const ANSWER_MS = 10_000;
-/** Its answer is empty whatever is true; it only shows that somebody answers. */
+/** A probe without effect: any answer shows that the gateway is there. */
 const STILL_THERE: Pick<Request, 'method' | 'params'> = { method: 'feed.unsubscribe', params: { subscription: '0' } };
 
 export interface IFeedSocketOptions {
   readonly url: string;
   readonly WebSocket: typeof WebSocket;
-  /** Between 0 and 1; spreads the pages that come back at once. */
+  /** Between 0 and 1; spreads pages that reconnect at once. */
   readonly random?: () => number;
 }
 
-/** Events arrive in their order, each once, whatever happens to the connection in between. */
+/** Delivers events in order and once each, across reconnects. */
 export class FeedSocket {
   constructor(private readonly options: IFeedSocketOptions) {}
 
@@ -38,29 +38,29 @@ export class FeedSocket {
     return this._stateChanged;
   }
 
-  /** What came in one message. */
-  get received(): ISignal<this, readonly Followed[]> {
+  /** The events of one message. */
+  get received(): ISignal<this, readonly FeedEvent[]> {
     return this._received;
   }
 
-  /** The gateway asks something of a notebook that is open in this page. */
-  get asked(): ISignal<this, NotebookAsked> {
-    return this._asked;
+  /** A request about a notebook open in this page. */
+  get notebookRequested(): ISignal<this, NotebookRequest> {
+    return this._notebookRequested;
   }
 
-  /** The log behind the server is another one, or ends earlier: what is known here counts no more. */
+  /** The server's log is another one, or ends earlier: all known state is void. */
   get outdated(): ISignal<this, void> {
     return this._outdated;
   }
 
-  /** Follow what happens after `position`. Ends what was followed before. */
+  /** Follow the feed after `position`, instead of what was followed before. */
   follow(position: number): void {
     this._position = position;
     this._failures = 0;
     this.connect();
   }
 
-  /** Try again now: the network is back, or somebody looks at the page again. */
+  /** Reconnect now: the network is back, or the page is visible again. */
   retry(): void {
     if (this._state === 'reconnecting') {
       this._failures = 0;
@@ -68,7 +68,7 @@ export class FeedSocket {
     }
   }
 
-  /** Let go of a connection of which the browser knows that it can't work. */
+  /** Drop a connection that the browser knows to be dead. */
   cut(): void {
     if (this._state === 'connected' || this._state === 'connecting') {
       this.lost();
@@ -80,16 +80,16 @@ export class FeedSocket {
     this.become('closed');
   }
 
-  /** What the gateway answers; null where there is no connection, or none any more. */
+  /** Send a request and return the response; null if there is no connection or it is lost. */
   request(method: string, params: Record<string, unknown>): Promise<Response | null> {
     if (this._state !== 'connected') {
       return Promise.resolve(null);
     }
-    this._asks += 1;
-    const id = `page ${this._asks}`;
+    this._requestCount += 1;
+    const id = `page ${this._requestCount}`;
     return new Promise(resolve => {
       this._waiting.set(id, resolve);
-      this.ask(id, method, params);
+      this.sendRequest(id, method, params);
     });
   }
 
@@ -99,8 +99,8 @@ export class FeedSocket {
     const socket = new this.options.WebSocket(this.options.url);
     this._socket = socket;
     socket.onopen = () => {
-      const params: FeedSubscribe = { from_position: this._position, types: FOLLOWED_TYPES };
-      this.ask('follow', 'feed.subscribe', { ...params });
+      const params: FeedSubscribe = { from_position: this._position, types: FEED_EVENT_TYPES };
+      this.sendRequest('follow', 'feed.subscribe', { ...params });
     };
     socket.onmessage = message => this.take(message.data);
     socket.onclose = () => this.lost();
@@ -108,8 +108,8 @@ export class FeedSocket {
   }
 
   private take(data: unknown): void {
-    const events: Followed[] = [];
-    const asked: NotebookAsked[] = [];
+    const events: FeedEvent[] = [];
+    const requests: NotebookRequest[] = [];
     for (const frame of readMessage(data)) {
       if (frame?.kind === 'event') {
         const { position } = frame.event;
@@ -117,8 +117,8 @@ export class FeedSocket {
           this._position = position ?? this._position;
           events.push(frame.event);
         }
-      } else if (frame?.kind === 'asked') {
-        asked.push(frame.asked);
+      } else if (frame?.kind === 'notebook') {
+        requests.push(frame.request);
       } else if (frame?.kind === 'response' && frame.id === 'follow') {
         if (frame.ok) {
           this._failures = 0;
@@ -137,10 +137,10 @@ export class FeedSocket {
     if (events.length) {
       this._received.emit(events);
     }
-    asked.forEach(each => this._asked.emit(each));
+    requests.forEach(each => this._notebookRequested.emit(each));
   }
 
-  private ask(id: string, method: string, params: Request['params']): void {
+  private sendRequest(id: string, method: string, params: Request['params']): void {
     const request: Request & { type: 'req' } = { type: 'req', id, method, params: params ?? {} };
     this._socket?.send(JSON.stringify(request));
   }
@@ -148,7 +148,7 @@ export class FeedSocket {
   private lost(): void {
     this.drop();
     this.become('reconnecting');
-    const wait = Math.min(FIRST_WAIT_MS * 2 ** this._failures, LONGEST_WAIT_MS);
+    const wait = Math.min(FIRST_WAIT_MS * 2 ** this._failures, MAX_WAIT_MS);
     this._failures += 1;
     const random = (this.options.random ?? Math.random)();
     this._timer = setTimeout(() => this.connect(), wait * (0.5 + random / 2));
@@ -157,7 +157,7 @@ export class FeedSocket {
   private expectSomething(): void {
     clearTimeout(this._timer);
     this._timer = setTimeout(() => {
-      this.ask('still there', STILL_THERE.method, STILL_THERE.params);
+      this.sendRequest('still there', STILL_THERE.method, STILL_THERE.params);
       this.expectAnswer();
     }, QUIET_MS);
   }
@@ -192,10 +192,10 @@ export class FeedSocket {
   private _failures = 0;
   private _socket: WebSocket | null = null;
   private _timer: ReturnType<typeof setTimeout> | undefined;
-  private _asks = 0;
+  private _requestCount = 0;
   private readonly _waiting = new Map<string, (answer: Response | null) => void>();
-  private readonly _asked = new Signal<this, NotebookAsked>(this);
+  private readonly _notebookRequested = new Signal<this, NotebookRequest>(this);
   private readonly _stateChanged = new Signal<this, ConnectionState>(this);
-  private readonly _received = new Signal<this, readonly Followed[]>(this);
+  private readonly _received = new Signal<this, readonly FeedEvent[]>(this);
   private readonly _outdated = new Signal<this, void>(this);
 }

@@ -1,15 +1,15 @@
-/** What a person may answer to a question, and how amounts are written and read; pure. */
+/** Amounts in the answers to a question: how they are written and read; pure. */
 
 import type { AnswerOption } from '../api/protocol.gen';
 import type { ITranslate } from './wording';
 
 type Unit = AnswerOption['unit'];
 
-/** How much of the gateway's unit one of the person's is: USD, tokens, seconds. */
+/** How many of the gateway's units make one of the person's: USD, tokens, seconds. */
 const FACTOR: Readonly<Record<Unit, number>> = { '': 1, cost: 1e9, tokens: 1, time: 1000 };
-const MOST = 1e15;
+const MAX_AMOUNT = 1e15;
 
-/** An amount as it stands in a field: "0.50", "2000", "30". */
+/** Return the amount as it is shown in a field: "0.50", "2000", "30". */
 export function amountText({ amount, unit }: Pick<AnswerOption, 'amount' | 'unit'>): string {
   const counted = amount / FACTOR[unit];
   return unit === 'cost' && Math.abs(counted * 100 - Math.round(counted * 100)) < 1e-9
@@ -18,8 +18,8 @@ export function amountText({ amount, unit }: Pick<AnswerOption, 'amount' | 'unit
 }
 
 /**
- * What was typed, in the gateway's unit; null for what is no amount. A comma may stand between thousands only: "0,500"
- * means fifty cents to some and is not taken.
+ * Return the typed amount in the gateway's unit, or null. A comma may only separate thousands: "0,500" means fifty
+ * cents to some and is rejected.
  */
 export function readAmount(text: string, unit: Unit): number | null {
   const typed = text.trim().replace(/^\$/, '');
@@ -27,10 +27,10 @@ export function readAmount(text: string, unit: Unit): number | null {
     return null;
   }
   const amount = Math.round(Number(typed.replaceAll(',', '')) * FACTOR[unit]);
-  return amount > 0 && amount <= MOST ? amount : null;
+  return amount > 0 && amount <= MAX_AMOUNT ? amount : null;
 }
 
-/** "Allow $0.75 more": what is sent, and not what was typed for it. */
+/** "Allow $0.75 more": the amount that is sent, not the typed text. */
 export function allowLabel(amount: number, unit: Unit, trans: ITranslate): string {
   switch (unit) {
     case 'cost':
@@ -42,7 +42,7 @@ export function allowLabel(amount: number, unit: Unit, trans: ITranslate): strin
   }
 }
 
-/** What stands behind the field. */
+/** Return the word after the field. */
 export function unitWord(unit: Unit, trans: ITranslate): string {
   switch (unit) {
     case 'cost':

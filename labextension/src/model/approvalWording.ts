@@ -1,4 +1,4 @@
-/** What is said of an approval, in words; pure. Nothing invisible is left in any of it. */
+/** Words for approvals, without invisible characters; pure. */
 
 import type { ApprovalRow } from './approvals';
 import { visibleLabel } from './visible';
@@ -6,13 +6,13 @@ import { clockMinute, type ITranslate } from './wording';
 
 const HOUR_MS = 3_600_000;
 
-/** A piece of a sentence; `isCode` where the gateway put it between backticks. */
+/** A piece of a sentence; `isCode` if the gateway put it in backticks. */
 export interface ISpan {
   readonly text: string;
   readonly isCode: boolean;
 }
 
-/** "Change 3 lines of `notes/a.md`?" in its pieces. */
+/** Split "Change 3 lines of `notes/a.md`?" into pieces. */
 export function spans(sentence: string): ISpan[] {
   return visibleLabel(sentence)
     .split('`')
@@ -20,23 +20,22 @@ export function spans(sentence: string): ISpan[] {
     .filter(({ text }) => text !== '');
 }
 
-/** The same without marks, for a title and for a screen reader. */
+/** Return the sentence without backticks, for titles and screen readers. */
 export function plain(sentence: string): string {
   return spans(sentence)
     .map(({ text }) => text)
     .join('');
 }
 
-/** Whether nobody may answer it lightly: it can't be undone, or its risk is high. */
-export function isGrave(row: Pick<ApprovalRow, 'side_effect' | 'risk_level'>): boolean {
+/** Whether answering needs special care: irreversible, or high risk. */
+export function isHighStakes(row: Pick<ApprovalRow, 'side_effect' | 'risk_level'>): boolean {
   return row.side_effect === 'irreversible' || row.risk_level === 'high';
 }
 
-/** Why the card asks. */
 export function becauseText(reason: string, trans: ITranslate): string {
-  const said = visibleLabel(reason).replace(/\.$/, '');
-  // A sentence within another begins small, unless its first word is "I", a name or an abbreviation.
-  const inside = /^(?!I\s)\p{Lu}\p{Ll}*(?=\s|$)/u.test(said) ? said.charAt(0).toLowerCase() + said.slice(1) : said;
+  const text = visibleLabel(reason).replace(/\.$/, '');
+  // Inside a sentence, it begins with a small letter, unless its first word is "I", a name or an abbreviation.
+  const inside = /^(?!I\s)\p{Lu}\p{Ll}*(?=\s|$)/u.test(text) ? text.charAt(0).toLowerCase() + text.slice(1) : text;
   return inside ? trans.__('Ozzie asks because %1.', inside) : '';
 }
 
@@ -70,9 +69,9 @@ export function undoText(row: Pick<ApprovalRow, 'side_effect' | 'undo'>, trans: 
   return visibleLabel(row.undo) || (row.side_effect === 'irreversible' ? trans.__('None') : trans.__('Not known'));
 }
 
-/** What a yes for the session would cover, or why there is none. */
+/** The coverage of a yes for the session, or why none is offered. */
 export function sessionText(row: ApprovalRow, trans: ITranslate): string {
-  if (!isGrave(row) && row.session_cover !== null) {
+  if (!isHighStakes(row) && row.session_cover !== null) {
     return trans.__('For this session: %1', row.session_cover);
   }
   if (row.side_effect === 'irreversible') {
@@ -83,13 +82,13 @@ export function sessionText(row: ApprovalRow, trans: ITranslate): string {
     : trans.__('Approving for the session is not offered for this.');
 }
 
-/** "Expires in 9:41"; for more than an hour "Expires at 16:10". Only the gateway says that time is up. */
+/** "Expires in 9:41"; after more than an hour "Expires at 16:10". Only the gateway decides when time is up. */
 export function expiryText(row: Pick<ApprovalRow, 'expires_at'>, now: number, trans: ITranslate): string {
   const time = shortExpiry(row, now);
   return Date.parse(row.expires_at) - now > HOUR_MS ? trans.__('Expires at %1', time) : trans.__('Expires in %1', time);
 }
 
-/** Its time alone, where there is no room for words: "9:41", "16:10". */
+/** The time alone, for narrow places: "9:41", "16:10". */
 export function shortExpiry(row: Pick<ApprovalRow, 'expires_at'>, now: number): string {
   const at = Date.parse(row.expires_at);
   if (at - now > HOUR_MS) {
@@ -99,18 +98,18 @@ export function shortExpiry(row: Pick<ApprovalRow, 'expires_at'>, now: number): 
   return `${minutes}:${String(seconds).padStart(2, '0')}`;
 }
 
-/** The same as one says it: "Expires in 9 minutes 41 seconds". */
+/** The same for screen readers: "Expires in 9 minutes 41 seconds". */
 export function spokenExpiry(row: Pick<ApprovalRow, 'expires_at'>, now: number, trans: ITranslate): string {
   const at = Date.parse(row.expires_at);
   if (at - now > HOUR_MS) {
     return expiryText(row, now, trans);
   }
   const { minutes, seconds } = left(at, now);
-  const said = [
+  const parts = [
     minutes && trans._n('%1 minute', '%1 minutes', minutes, minutes),
     (seconds || !minutes) && trans._n('%1 second', '%1 seconds', seconds, seconds)
   ];
-  return trans.__('Expires in %1', said.filter(Boolean).join(' '));
+  return trans.__('Expires in %1', parts.filter(Boolean).join(' '));
 }
 
 function left(at: number, now: number): { minutes: number; seconds: number } {
@@ -118,7 +117,7 @@ function left(at: number, now: number): { minutes: number; seconds: number } {
   return { minutes: Math.floor(whole / 60), seconds: whole % 60 };
 }
 
-/** What became of it, in one row. */
+/** Return the outcome, for one row. */
 export function endText(row: ApprovalRow, trans: ITranslate): string {
   const at = row.answered_at === null ? '' : clockMinute(Date.parse(row.answered_at));
   const who = visibleLabel(row.by);
@@ -130,11 +129,11 @@ export function endText(row: ApprovalRow, trans: ITranslate): string {
           .join(' ');
       }
       const where = whereText(row, trans);
-      const said =
+      const text =
         row.extent === 'session'
           ? trans.__('Approved for this session by %1 in %2, %3.', who, where, at)
           : trans.__('Approved once by %1 in %2, %3.', who, where, at);
-      return [said, voidText(row, trans)].filter(Boolean).join(' ');
+      return [text, voidText(row, trans)].filter(Boolean).join(' ');
     }
     case 'rejected': {
       const comment = visibleLabel(row.comment);
@@ -159,7 +158,7 @@ export function endText(row: ApprovalRow, trans: ITranslate): string {
   }
 }
 
-/** Why a yes does not count any more. */
+/** Why a yes no longer counts. */
 function voidText(row: ApprovalRow, trans: ITranslate): string {
   switch (row.why) {
     case 'changed':

@@ -1,34 +1,34 @@
-/** The approvals that a page knows, and what became of each: a first look by REST, then what the feed tells. */
+/** The approvals that a page knows, and their answers: first from REST, then from the feed. */
 
 import { type ISignal, Signal } from '@lumino/signaling';
 
-import type { Approval, Extent } from '../api/approval';
-import type { Followed, Recorded } from '../api/frames';
-import { AskError, type OzzieApi } from '../api/requests';
+import type { Approval, ApprovalScope } from '../api/approval';
+import type { FeedEvent, RecordedEvent } from '../api/frames';
+import { type OzzieApi, RequestError } from '../api/requests';
 import type { FeedSocket } from '../api/socket';
 import type { TaskBoard } from './board';
 import { needsPerson } from './fold';
 
-/** An approval as a page shows it: what its facts tell, whoever told of them. */
+/** An approval as a page shows it, from REST or from events. */
 export type ApprovalRow = Omit<Approval, 'in_force_until' | 'notebook' | 'run_id' | 'step'>;
 
 export type Answer =
-  | { readonly act: 'approve'; readonly extent: Extent; readonly binds: string }
+  | { readonly act: 'approve'; readonly extent: ApprovalScope; readonly binds: string }
   | { readonly act: 'reject'; readonly comment: string }
   | { readonly act: 'renew' };
 
-/** An answer that was not taken after so long counts as not sent. */
+/** An answer not accepted within this time counts as not sent. */
 const NO_ANSWER_MS = 5_000;
-/** So long what was answered is still listed: nothing goes from under the eye at once. */
+/** How long an answered approval stays listed, so that nothing disappears at once. */
 export const STAYS_MS = 10_000;
-const MOST_PENDING = 1_000;
-/** Of one task, when it is looked for what it waits for. */
-const MOST_OF_TASK = 20;
-/** So many that were answered are kept, of all that a page has seen in its weeks. */
-const MOST_ANSWERED = 500;
+const MAX_PENDING = 1_000;
+/** Limit of one task's approvals. */
+const MAX_OF_TASK = 20;
+/** Number of answered approvals kept; a page may be open for weeks. */
+const MAX_ANSWERED = 500;
 
-/** The approval after one of its events, or the end of its task. What became of it stays: the first answer counts. */
-export function foldApproval(row: ApprovalRow, event: Recorded): ApprovalRow {
+/** Return the approval after one of its events, or after the end of its task. The first answer counts. */
+export function foldApproval(row: ApprovalRow, event: RecordedEvent): ApprovalRow {
   const isPending = row.status === 'pending';
   const ended = { answered_at: event.ts };
   switch (event.canonical) {
@@ -56,7 +56,7 @@ export function foldApproval(row: ApprovalRow, event: Recorded): ApprovalRow {
   }
 }
 
-function asked(event: Extract<Recorded, { canonical: 'approval.requested' }>): ApprovalRow {
+function requestedRow(event: Extract<RecordedEvent, { canonical: 'approval.requested' }>): ApprovalRow {
   const { cover, ...request } = event.payload;
   return {
     ...request,
@@ -86,17 +86,17 @@ export class ApprovalBook {
     board.renewed.connect(() => void this.load());
   }
 
-  /** Those that wait for an answer, the oldest first. */
+  /** The approvals that wait for an answer, the oldest first. */
   get pending(): readonly ApprovalRow[] {
     return this.sorted(row => row.status === 'pending');
   }
 
-  /** What a person has to do with: what waits, what can be asked anew, and what was answered a moment ago. */
+  /** The approvals to show: pending, renewable, and answered a moment ago. */
   get shown(): readonly ApprovalRow[] {
     return this.sorted(row => row.status === 'pending' || this._lately.has(row.approval_id) || this.isRenewable(row));
   }
 
-  /** How many things need a person: each approval is one, and each task that waits for anything else. */
+  /** How many things need a person: pending approvals, and tasks that wait for anything else. */
   get needYou(): number {
     const { pending } = this;
     const asking = new Set(pending.map(row => row.task_id));
@@ -107,39 +107,39 @@ export class ApprovalBook {
     return this._rows.get(approvalId);
   }
 
-  /** Those of a task, as in `shown`. */
+  /** The shown approvals of a task. */
   of(taskId: string): readonly ApprovalRow[] {
     return this.shown.filter(row => row.task_id === taskId);
   }
 
-  /** Whether its time was up and its task still waits, for nothing else: then it can be asked anew. */
+  /** Whether it expired and its task still waits, only for it: then it can be requested again. */
   isRenewable(row: ApprovalRow): boolean {
     const isTimeUp = row.status === 'expired' && row.why === 'time';
     return isTimeUp && this.board.row(row.task_id)?.status === 'WAITING_APPROVAL' && !this.isOvertaken(row);
   }
 
-  /** Whether the same call was asked for before, and would have done something else. */
+  /** Whether an earlier request for the same call was for something else. */
   isChanged(row: ApprovalRow): boolean {
     const others = this.sorted(other => other.call_id === row.call_id && other.approval_id < row.approval_id);
     return others.at(-1)?.why === 'changed';
   }
 
-  /** Anything above. */
+  /** Emitted when any of the above changes. */
   get changed(): ISignal<this, void> {
     return this._changed;
   }
 
-  /** A person is asked, now. */
-  get asked(): ISignal<this, ApprovalRow> {
-    return this._asked;
+  /** Emitted for each new request. */
+  get requested(): ISignal<this, ApprovalRow> {
+    return this._requested;
   }
 
-  /** Look at one of which only its id is known. Raises AskError. */
-  async look(approvalId: string): Promise<void> {
+  /** Load an approval by its id. Raises RequestError. */
+  async fetch(approvalId: string): Promise<void> {
     try {
       this.put(await this.api.approval(approvalId));
     } catch (error) {
-      if (error instanceof AskError && error.status === 404) {
+      if (error instanceof RequestError && error.status === 404) {
         this._rows.delete(approvalId);
       } else {
         throw error;
@@ -149,21 +149,21 @@ export class ApprovalBook {
     }
   }
 
-  /** Answer one. What became of it is known afterwards, whoever was first. Raises AskError. */
+  /** Answer an approval, then load its state, whoever was first. Raises RequestError. */
   async answer(approvalId: string, answer: Answer): Promise<void> {
     const late = new AbortController();
     const timer = setTimeout(() => late.abort(), NO_ANSWER_MS);
     try {
       await this.send(approvalId, answer, late.signal);
     } catch (error) {
-      if (error instanceof AskError && error.status === 409) {
-        await this.look(approvalId).catch(() => undefined); // the feed tells it too
+      if (error instanceof RequestError && error.status === 409) {
+        await this.fetch(approvalId).catch(() => undefined); // the feed reports it too
       }
       throw error;
     } finally {
       clearTimeout(timer);
     }
-    await this.look(approvalId).catch(() => undefined);
+    await this.fetch(approvalId).catch(() => undefined);
   }
 
   private async send(approvalId: string, answer: Answer, signal: AbortSignal): Promise<void> {
@@ -177,7 +177,7 @@ export class ApprovalBook {
     }
   }
 
-  /** Whether its task waits for another answer, or the same call was asked for again. */
+  /** Whether its task waits for another answer, or the same call was requested again. */
   private isOvertaken(row: ApprovalRow): boolean {
     const isLater = (other: ApprovalRow): boolean =>
       other.call_id === row.call_id && other.approval_id > row.approval_id;
@@ -186,24 +186,24 @@ export class ApprovalBook {
     );
   }
 
-  /** Look at all that wait. What the feed tells meanwhile may be newer than what is answered. */
+  /** Load all pending approvals. Events that arrive meanwhile may be newer than the response. */
   private async load(): Promise<void> {
     const loading = ++this._loading;
     const before = this.pending;
-    const meanwhile: Recorded[] = [];
+    const meanwhile: RecordedEvent[] = [];
     this._meanwhile = meanwhile;
     try {
-      const told = await this.api.approvals(MOST_PENDING, { status: ['pending'] });
+      const loaded = await this.api.approvals(MAX_PENDING, { status: ['pending'] });
       if (loading !== this._loading) {
         return;
       }
-      told.forEach(row => this.put(row));
+      loaded.forEach(row => this.put(row));
       meanwhile.forEach(event => this.fold(event));
       this._changed.emit();
-      const gone = before.filter(row => told.every(other => other.approval_id !== row.approval_id));
-      await Promise.allSettled([...gone.map(row => this.look(row.approval_id)), ...this.lookForExpired()]);
+      const gone = before.filter(row => loaded.every(other => other.approval_id !== row.approval_id));
+      await Promise.allSettled([...gone.map(row => this.fetch(row.approval_id)), ...this.fetchExpired()]);
     } catch {
-      // Whether there is a connection is the board's to say: with the next one, this is looked at again.
+      // The board reports connection problems; this runs again after a reconnect.
     } finally {
       if (this._meanwhile === meanwhile) {
         this._meanwhile = null;
@@ -211,19 +211,19 @@ export class ApprovalBook {
     }
   }
 
-  /** A task that waits for an approval while none is pending: its time was up before this page was there. */
-  private lookForExpired(): Promise<void>[] {
+  /** Load approvals that expired before this page was opened: their tasks wait and none is pending. */
+  private fetchExpired(): Promise<void>[] {
     const asking = new Set(this.pending.map(row => row.task_id));
     return this.board.all
       .filter(row => row.status === 'WAITING_APPROVAL' && !asking.has(row.taskId))
       .map(async row => {
-        const told = await this.api.approvals(MOST_OF_TASK, { task_id: row.taskId });
-        told.forEach(approval => this.put(approval));
+        const loaded = await this.api.approvals(MAX_OF_TASK, { task_id: row.taskId });
+        loaded.forEach(approval => this.put(approval));
         this._changed.emit();
       });
   }
 
-  private take(events: readonly Followed[]): void {
+  private take(events: readonly FeedEvent[]): void {
     let isChanged = false;
     const known = new Set(this._rows.keys());
     for (const event of events) {
@@ -234,18 +234,18 @@ export class ApprovalBook {
     }
     if (isChanged) {
       this._changed.emit();
-      // What was answered in the same breath, as after a cut of the network, nobody is asked any more.
-      this.pending.filter(row => !known.has(row.approval_id)).forEach(row => this._asked.emit(row));
+      // Don't announce requests answered in the same batch, as after a lost connection.
+      this.pending.filter(row => !known.has(row.approval_id)).forEach(row => this._requested.emit(row));
     }
   }
 
-  /** Whether the event says something of approvals. */
-  private fold(event: Recorded): boolean {
+  /** Fold the event; return whether it may affect approvals. */
+  private fold(event: RecordedEvent): boolean {
     switch (event.canonical) {
       case 'approval.requested':
-        // What a second model is asked is answered in the same breath, and nobody else's to answer.
+        // A second model's check is answered at once, and by nobody else.
         if (event.payload.needs !== 'model' && !this._rows.has(event.payload.approval_id)) {
-          this._rows.set(event.payload.approval_id, asked(event));
+          this._rows.set(event.payload.approval_id, requestedRow(event));
         }
         return true;
       case 'approval.granted':
@@ -263,16 +263,16 @@ export class ApprovalBook {
         this.sorted(row => row.task_id === event.taskId).forEach(row => this.set(row, foldApproval(row, event)));
         return true;
       default:
-        // Whether one can be asked anew hangs on the state of its task.
+        // An approval's task state decides whether it is renewable.
         return this._rows.size > 0 && event.canonical.startsWith('task.');
     }
   }
 
-  private put(told: ApprovalRow): void {
-    const known = this._rows.get(told.approval_id);
-    // What was answered by now stays answered, whatever was on its way before.
-    if (!known || known.status === 'pending' || told.status !== 'pending') {
-      this.set(known, told);
+  private put(loaded: ApprovalRow): void {
+    const known = this._rows.get(loaded.approval_id);
+    // An answered approval stays so, whatever was on its way.
+    if (!known || known.status === 'pending' || loaded.status !== 'pending') {
+      this.set(known, loaded);
     }
   }
 
@@ -290,7 +290,7 @@ export class ApprovalBook {
 
   private forgetOld(): void {
     const answered = this.sorted(row => row.status !== 'pending');
-    answered.slice(0, Math.max(0, answered.length - MOST_ANSWERED)).forEach(row => this._rows.delete(row.approval_id));
+    answered.slice(0, Math.max(0, answered.length - MAX_ANSWERED)).forEach(row => this._rows.delete(row.approval_id));
   }
 
   private sorted(isWanted: (row: ApprovalRow) => boolean): ApprovalRow[] {
@@ -299,9 +299,9 @@ export class ApprovalBook {
 
   private _rows = new Map<string, ApprovalRow>();
   private readonly _lately = new Set<string>();
-  /** What came while all were looked at; null while they are not. */
-  private _meanwhile: Recorded[] | null = null;
+  /** Events during `load`; null outside it. */
+  private _meanwhile: RecordedEvent[] | null = null;
   private _loading = 0;
   private readonly _changed = new Signal<this, void>(this);
-  private readonly _asked = new Signal<this, ApprovalRow>(this);
+  private readonly _requested = new Signal<this, ApprovalRow>(this);
 }

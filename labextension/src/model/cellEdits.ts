@@ -1,6 +1,6 @@
 /**
- * Edits of an open notebook's cells: each to exactly what was seen, checked as `place_of` in the gateway checks it
- * (`jupyter/cells.py`), and made in the page's own model, beside what somebody types there.
+ * Edits of an open notebook's cells: each applies only to what was read, is checked like `place_of` in the gateway
+ * (`jupyter/cells.py`), and is made in the page's model, beside a person's typing.
  */
 
 import type { IOutput } from '@jupyterlab/nbformat';
@@ -9,37 +9,37 @@ import { JSONExt, type PartialJSONValue } from '@lumino/coreutils';
 import type { Edit, WrittenCell } from '../api/notebookFrames';
 import { inertAttachments, inertOutputs, untrusted } from './inertOutputs';
 import { NotDone } from './notDone';
-import { toldOutputs } from './toldCells';
+import { boundedOutputs } from './serializeCells';
 
-/** A cell, as far as one has to know it to find it. */
+/** The part of a cell that is needed to find it. */
 export interface ICellHead {
   readonly id: string;
   readonly kind: string;
   readonly source: string;
 }
 
-/** In the place of the text from `start` to `end`. */
+/** Replaces the text from `start` to `end`. */
 export interface ISourceChange {
   readonly start: number;
   readonly end: number;
   readonly text: string;
 }
 
-/** The cells of a notebook, and what can be done to them; each at once, and each one step for Undo. */
+/** The cells of a notebook and the changes to them, each of which is one Undo step. */
 export interface IEditableCells {
   readonly isReadOnly: boolean;
   readonly cells: readonly ICellHead[];
-  /** As nbformat has it, without what is cut. */
-  whole(index: number): WrittenCell;
-  /** Somebody's cursor is in it. */
+  /** The whole cell in nbformat. */
+  cellAt(index: number): WrittenCell;
+  /** Whether a person's cursor is in it. */
   isEdited(cellId: string): boolean;
-  /** Somebody is in the middle of a character that takes several keys. */
-  isComposed(cellId: string): boolean;
+  /** Whether a person is composing a character there. */
+  isComposing(cellId: string): boolean;
   isRunning(cellId: string): boolean;
   insert(index: number, cell: WrittenCell): void;
-  /** `madeFrom`: sources to be noted in the cell beside its own. */
+  /** `madeFrom`: sources to add to the cell's own. */
   changeSource(index: number, change: ISourceChange, madeFrom: readonly string[]): void;
-  /** `to`: where it stands afterwards. */
+  /** `to`: its index afterwards. */
   move(index: number, to: number): void;
   remove(index: number): void;
   show(index: number, outputs: readonly IOutput[], executionCount: number | null): void;
@@ -47,10 +47,10 @@ export interface IEditableCells {
 
 const TOP = '';
 
-/** Raises NotDone, where nothing was done. */
+/** Make an edit, or raise NotDone and change nothing. */
 export function makeEdit(edit: Edit, notebook: IEditableCells): void {
   const index = placeOf(edit, notebook);
-  expectFree(edit, notebook);
+  assertNotBusy(edit, notebook);
   switch (edit.does) {
     case 'insert':
       notebook.insert(index, inertCell(edit.cell));
@@ -59,8 +59,8 @@ export function makeEdit(edit: Edit, notebook: IEditableCells): void {
       notebook.changeSource(index, smallestChange(edit.was, edit.source), edit.made_from);
       break;
     case 'move': {
-      const behindIt = behind(edit.after, notebook.cells);
-      notebook.move(index, behindIt > index ? behindIt - 1 : behindIt);
+      const target = indexAfter(edit.after, notebook.cells);
+      notebook.move(index, target > index ? target - 1 : target);
       break;
     }
     case 'delete':
@@ -71,21 +71,21 @@ export function makeEdit(edit: Edit, notebook: IEditableCells): void {
   }
 }
 
-/** Where the cell stands that the edit is about; of a new one, where it will. Raises NotDone. */
-export function placeOf(edit: Edit, notebook: Pick<IEditableCells, 'cells' | 'whole'>): number {
+/** Return the index of the edit's cell, or of the new one. Raises NotDone. */
+export function placeOf(edit: Edit, notebook: Pick<IEditableCells, 'cells' | 'cellAt'>): number {
   const { cells } = notebook;
   if (edit.does === 'insert') {
     if (cells.some(cell => cell.id === edit.cell.id)) {
       throw new NotDone('changed', `There is a cell ${edit.cell.id} already.`);
     }
-    return behind(edit.after, cells);
+    return indexAfter(edit.after, cells);
   }
   const index = indexOf(edit.cell_id, cells);
   const cell = cells[index];
   if (cell?.source !== edit.was || (edit.does === 'replace' && cell.kind !== edit.kind)) {
     throw new NotDone('changed', `The cell ${edit.cell_id} has changed since it was read.`);
   }
-  if (edit.does === 'delete' && !isSame(toldOutputs(notebook.whole(index).outputs ?? []), edit.was_outputs)) {
+  if (edit.does === 'delete' && !isSame(boundedOutputs(notebook.cellAt(index).outputs ?? []), edit.was_outputs)) {
     throw new NotDone('changed', `The cell ${edit.cell_id} has other outputs than when it was looked at.`);
   }
   if (edit.does === 'show' && cell.kind !== 'code') {
@@ -95,19 +95,19 @@ export function placeOf(edit: Edit, notebook: Pick<IEditableCells, 'cells' | 'wh
     if ((cells[index - 1]?.id ?? TOP) !== edit.was_after) {
       throw new NotDone('changed', `The cell ${edit.cell_id} was moved since it was read.`);
     }
-    behind(edit.after, cells);
+    indexAfter(edit.after, cells);
   }
   return index;
 }
 
-/** What differs between two texts, without what they have in common before and behind it. */
+/** Return the difference of two texts, without their common beginning and end. */
 export function smallestChange(was: string, becomes: string): ISourceChange {
   const shorter = Math.min(was.length, becomes.length);
   let start = 0;
   while (start < shorter && was.charCodeAt(start) === becomes.charCodeAt(start)) {
     start += 1;
   }
-  // Between the halves of a character the shared model would put a mark in its place.
+  // Don't split a surrogate pair: the shared model would replace its halves.
   if (isSplit(was, start) || isSplit(becomes, start)) {
     start -= 1;
   }
@@ -124,8 +124,8 @@ export function smallestChange(was: string, becomes: string): ISourceChange {
   return { start, end: was.length - same, text: becomes.slice(start, becomes.length - same) };
 }
 
-/** Nobody's work is taken from under their hands. Raises NotDone. */
-function expectFree(edit: Edit, notebook: IEditableCells): void {
+/** Check that the edit interrupts nobody's work. Raises NotDone. */
+function assertNotBusy(edit: Edit, notebook: IEditableCells): void {
   if (notebook.isReadOnly) {
     throw new NotDone('busy', 'The notebook is open here for reading only.');
   }
@@ -136,17 +136,17 @@ function expectFree(edit: Edit, notebook: IEditableCells): void {
   if (takesCell && notebook.isEdited(edit.cell_id)) {
     throw new NotDone('busy', `Somebody is writing in the cell ${edit.cell_id}.`);
   }
-  if (!takesCell && notebook.isComposed(edit.cell_id)) {
+  if (!takesCell && notebook.isComposing(edit.cell_id)) {
     throw new NotDone('busy', `Somebody is in the middle of a character in the cell ${edit.cell_id}.`);
   }
-  // What it still says would get lost, or mixed with what is shown.
+  // Its outputs would be lost or mixed.
   if (edit.does !== 'replace' && notebook.isRunning(edit.cell_id)) {
     throw new NotDone('busy', `The cell ${edit.cell_id} is running.`);
   }
 }
 
-/** Behind which index a cell comes. Raises NotDone. */
-function behind(after: string, cells: readonly ICellHead[]): number {
+/** Return the index behind the cell `after`. Raises NotDone. */
+function indexAfter(after: string, cells: readonly ICellHead[]): number {
   return after === TOP ? 0 : indexOf(after, cells) + 1;
 }
 
@@ -161,7 +161,7 @@ function indexOf(cellId: string, cells: readonly ICellHead[]): number {
   return found[0];
 }
 
-/** What comes in is trusted by nobody until a person runs it, and does nothing where it is shown. */
+/** Make a new cell inert, and untrusted until a person runs it. */
 function inertCell(cell: WrittenCell): WrittenCell {
   const { outputs, attachments, metadata, ...known } = cell;
   const written = { ...known, metadata: untrusted(metadata) };
@@ -172,7 +172,7 @@ function inertCell(cell: WrittenCell): WrittenCell {
   };
 }
 
-/** As JSON has it: what has no value is not there. */
+/** Compare as JSON: undefined values don't count. */
 function isSame(one: readonly unknown[], other: readonly unknown[]): boolean {
   return JSONExt.deepEqual(asJson(one), asJson(other));
 }
@@ -181,8 +181,8 @@ function asJson(value: readonly unknown[]): PartialJSONValue {
   return JSON.parse(JSON.stringify(value)) as PartialJSONValue;
 }
 
-/** Whether a character of two halves stands on both sides of that place. */
+/** Whether `at` is within a surrogate pair. */
 function isSplit(text: string, at: number): boolean {
-  const [before, behindIt] = [text.charCodeAt(at - 1), text.charCodeAt(at)];
-  return before >= 0xd800 && before < 0xdc00 && behindIt >= 0xdc00 && behindIt < 0xe000;
+  const [before, after] = [text.charCodeAt(at - 1), text.charCodeAt(at)];
+  return before >= 0xd800 && before < 0xdc00 && after >= 0xdc00 && after < 0xe000;
 }

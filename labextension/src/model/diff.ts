@@ -1,24 +1,24 @@
-/** The lines of what an approval shows; pure. */
+/** The lines of the content that an approval shows; pure. */
 
 import type { ApprovalRequested } from '../api/protocol.gen';
 import { visibleProof } from './visible';
 
 export interface IProofLine {
   readonly kind: 'added' | 'removed' | 'same' | 'aside';
-  /** Where it stands in a diff: what is removed in the old text, else in the new one; null outside of both. */
+  /** The line number in a diff: in the old text for removed lines, else in the new one; null outside both. */
   readonly number: number | null;
   readonly text: string;
 }
 
-/** Before each passage: where it begins in the old text and in the new one. */
+/** A hunk header: where the hunk begins in the old and in the new text. */
 const HUNK = /^@@ -(\d+)(?:,\d+)? \+(\d+)(?:,\d+)? @@$/;
 const GAP: IProofLine = { kind: 'aside', number: null, text: '⋯' };
 
-/** A unified diff without names of files, or a text, line by line. */
+/** Split a unified diff without file names, or a text, into lines. */
 export function proofLines(proof: string, shown: ApprovalRequested['shown']): IProofLine[] {
   const lines = visibleProof(proof).split('\n');
   if (lines.at(-1) === '') {
-    lines.pop(); // the end of the last line begins none
+    lines.pop(); // the text ends with a line feed
   }
   return shown === 'diff' ? diffLines(lines) : lines.map(text => ({ kind: 'same', number: null, text }));
 }
@@ -48,7 +48,6 @@ function diffLines(lines: readonly string[]): IProofLine[] {
   });
 }
 
-/** How many lines of that kind there are. */
 export function countOf(lines: readonly IProofLine[], kind: IProofLine['kind']): number {
   return lines.reduce((count, line) => count + Number(line.kind === kind), 0);
 }

@@ -1,15 +1,15 @@
-/** A task as the sidebar shows it, folded from what the server tells; pure. */
+/** A task as the sidebar shows it, folded from REST answers and events; pure. */
 
-import type { Followed, Recorded } from '../api/frames';
+import type { FeedEvent, RecordedEvent } from '../api/frames';
 import type { Task } from '../api/protocol.gen';
 
 export type TaskState = Task['status'];
 
-/** A call of a tool that was begun and has no outcome yet. */
+/** A tool call without an outcome yet. */
 export interface RunningCall {
   readonly callId: string;
   readonly name: string;
-  /** Whether the rules said that it only reads; what it is stopped in then has no effect. */
+  /** Whether the rules call it read-only: interrupting it has no effect. */
   readonly onlyReads: boolean;
   readonly started: boolean;
 }
@@ -17,50 +17,50 @@ export interface RunningCall {
 export interface TaskRow {
   readonly taskId: string;
   readonly sessionId: string;
-  /** The notebook's cell that it came from; empty where it came from none. */
+  /** The notebook cell it came from, or empty. */
   readonly cellId: string;
   readonly title: string;
   /** A run of a skill is of mode GRAPH. */
   readonly mode: string;
-  /** The task that delegated it; empty where nobody did. */
+  /** The task that delegated it, or empty. */
   readonly parentId: string;
-  /** The one above all of these, as far as REST has told; else empty: `TaskBoard.runOf` knows. */
+  /** The topmost task, if REST has reported it; else empty: `TaskBoard.runOf` knows. */
   readonly runId: string;
-  /** What is part of it and waits for a person; only the board knows of other tasks. */
+  /** The parts of it that wait for a person; only the board fills this in. */
   readonly waiting: readonly TaskRow[];
   readonly channel: string;
   readonly model: string;
   readonly status: TaskState;
-  /** Why it is in its state: an error's sentence, who paused it. */
+  /** The reason for its state: an error message, who paused it. */
   readonly reason: string;
-  /** Whether it ended without anybody knowing what became of an effect of its. */
+  /** Whether it ended with an effect whose outcome nobody knows. */
   readonly isUncertain: boolean;
-  /** Whether its end was asked for and has not come. */
+  /** Whether a stop was requested and is pending. */
   readonly isStopping: boolean;
-  /** Whether it is to be held at the end of what it is doing. */
+  /** Whether it will pause after its current work. */
   readonly isPausing: boolean;
-  /** Milliseconds since 1970, as the next two. */
+  /** Milliseconds since 1970, as is `finishedAt`. */
   readonly createdAt: number;
   readonly finishedAt: number | null;
-  /** Microseconds since 1970: of the newest event that is in it. */
+  /** Time of its newest event, in microseconds since 1970. */
   readonly updatedAt: number;
-  /** The same of what REST said last; 0 where it has not been asked. */
-  readonly toldAt: number;
-  /** Of the newest event that was folded into it; 0 while there was none. */
+  /** `updatedAt` of the last REST answer; 0 before the first. */
+  readonly reportedAt: number;
+  /** Position of its newest folded event; 0 before the first. */
   readonly position: number;
-  /** In 1e-9 USD; null where a price is unknown. */
+  /** In 1e-9 USD; null if a price is unknown. */
   readonly cost: number | null;
   readonly tokens: number;
   readonly calls: readonly RunningCall[];
-  /** What it does at this moment, where that is no tool. */
+  /** Its current activity, unless that is a tool call. */
   readonly step: string;
-  /** Turns of its session that come first. */
+  /** How many turns of its session come first. */
   readonly ahead: number;
-  /** Whether its figures are older than what is known of it: only the server can sum up. */
+  /** Whether its totals are out of date: only the server can sum up. */
   readonly stale: boolean;
 }
 
-/** Why a task failed of which nobody knows whether it did something. */
+/** Error code of a task with an effect whose outcome nobody knows. */
 const UNCERTAIN = 'tool.uncertain';
 
 const OPEN: ReadonlySet<TaskState> = new Set([
@@ -79,20 +79,20 @@ export const isQueued = (row: Pick<TaskRow, 'status'>): boolean => row.status ==
 export const needsPerson = (row: Pick<TaskRow, 'status'>): boolean =>
   row.status === 'WAITING_APPROVAL' || row.status === 'WAITING_INPUT';
 
-/** What is said of it: a run waits where a step of it does. */
+/** Return the state to show: a run waits if a step of it does. */
 export const shownState = (row: Pick<TaskRow, 'status' | 'waiting'>): TaskState =>
   isOpen(row) ? (row.waiting[0]?.status ?? row.status) : row.status;
 
-/** The skill and the step of a delegated task, which is titled so: "sums: gate". */
+/** The skill and step of a delegated task, whose title is like "sums: gate". */
 export function stepOf({ title }: Pick<TaskRow, 'title'>): { skill: string; step: string } {
   const at = title.indexOf(': ');
   return at < 0 ? { skill: '', step: title } : { skill: title.slice(0, at), step: title.slice(at + 2) };
 }
 
-/** Whether stopping it now may leave an effect half done: then a person is asked first. */
+/** Whether stopping now may leave an effect half done, so that a person is asked first. */
 export const mayHaveEffect = (row: TaskRow): boolean => row.calls.some(call => call.started && !call.onlyReads);
 
-/** What REST says of a task. */
+/** Return the row for a REST answer. */
 export function rowOf(task: Task): TaskRow {
   return {
     taskId: task.task_id,
@@ -113,7 +113,7 @@ export function rowOf(task: Task): TaskRow {
     createdAt: Date.parse(task.created_at),
     finishedAt: task.finished_at === null ? null : Date.parse(task.finished_at),
     updatedAt: microseconds(task.updated_at),
-    toldAt: microseconds(task.updated_at),
+    reportedAt: microseconds(task.updated_at),
     position: 0,
     cost: task.cost,
     tokens: task.token_usage.input + task.token_usage.output,
@@ -124,25 +124,25 @@ export function rowOf(task: Task): TaskRow {
   };
 }
 
-/** What is known of a task once REST has answered. Events may have come while it did: what they said stays. */
-export function merged(row: TaskRow | undefined, task: Task): TaskRow {
-  const told = rowOf(task);
+/** Merge a REST answer into the row. Events that arrived meanwhile are newer and stay. */
+export function mergeTask(row: TaskRow | undefined, task: Task): TaskRow {
+  const reported = rowOf(task);
   if (!row) {
-    return told;
+    return reported;
   }
-  if (told.updatedAt < row.updatedAt) {
-    return { ...row, cost: told.cost, tokens: told.tokens };
+  if (reported.updatedAt < row.updatedAt) {
+    return { ...row, cost: reported.cost, tokens: reported.tokens };
   }
   const { calls, step, ahead } = row;
-  const goesOn = isOpen(told) && { calls, step, ahead };
-  return { ...told, position: row.position, ...goesOn };
+  const goesOn = isOpen(reported) && { calls, step, ahead };
+  return { ...reported, position: row.position, ...goesOn };
 }
 
 /**
- * The row after an event; undefined for a task of which only the server knows the beginning. Events that are in the row
- * already leave it as it is.
+ * Return the row after an event; undefined if only the server knows the task's beginning. Events that the row already
+ * includes change nothing.
  */
-export function fold(row: TaskRow | undefined, event: Followed): TaskRow | undefined {
+export function fold(row: TaskRow | undefined, event: FeedEvent): TaskRow | undefined {
   if (event.canonical === 'task.progress') {
     return row && { ...row, step: event.step, ahead: event.ahead ?? row.ahead };
   }
@@ -150,15 +150,15 @@ export function fold(row: TaskRow | undefined, event: Followed): TaskRow | undef
   if (row && event.position <= row.position) {
     return row;
   }
-  if (row && at < row.toldAt) {
-    // REST knew of it already, unless the server's clock was put back: it is asked once more.
+  if (row && at < row.reportedAt) {
+    // REST knew of it already, or the server's clock was set back: fetch the task once more.
     return { ...row, position: event.position, stale: true };
   }
-  const before = row ?? begun(event);
-  return before && { ...before, ...changed(before, event), position: event.position, updatedAt: at };
+  const before = row ?? newRow(event);
+  return before && { ...before, ...changesOf(before, event), position: event.position, updatedAt: at };
 }
 
-function begun(event: Recorded): TaskRow | undefined {
+function newRow(event: RecordedEvent): TaskRow | undefined {
   if (event.canonical !== 'message.received' && event.canonical !== 'task.created') {
     return undefined;
   }
@@ -181,7 +181,7 @@ function begun(event: Recorded): TaskRow | undefined {
     createdAt: Date.parse(event.ts),
     finishedAt: null,
     updatedAt: 0,
-    toldAt: 0,
+    reportedAt: 0,
     position: 0,
     cost: 0,
     tokens: 0,
@@ -192,7 +192,7 @@ function begun(event: Recorded): TaskRow | undefined {
   };
 }
 
-function changed(row: TaskRow, event: Recorded): Partial<TaskRow> {
+function changesOf(row: TaskRow, event: RecordedEvent): Partial<TaskRow> {
   switch (event.canonical) {
     case 'message.received':
       return { cellId: event.payload.origin.cell_id, channel: event.payload.origin.channel };
@@ -213,7 +213,7 @@ function changed(row: TaskRow, event: Recorded): Partial<TaskRow> {
     case 'task.waiting_input':
       return { status: 'WAITING_INPUT', reason: event.payload.question };
     case 'task.pausing':
-      return { isPausing: event.payload.wanted }; // what it is doing goes on to its end
+      return { isPausing: event.payload.wanted }; // its current work goes on to its end
     case 'task.paused':
       return { status: 'PAUSED', reason: event.payload.reason, isPausing: false };
     case 'task.resumed':
@@ -261,13 +261,13 @@ function changed(row: TaskRow, event: Recorded): Partial<TaskRow> {
     case 'step.failed':
     case 'step.skipped':
     case 'step.started':
-      return {}; // what becomes of the task for it is an event of its own
+      return {}; // the effect on the task is an event of its own
     default:
       return unreachable(event);
   }
 }
 
-function ended(event: Recorded): Partial<TaskRow> {
+function ended(event: RecordedEvent): Partial<TaskRow> {
   return {
     finishedAt: Date.parse(event.ts),
     calls: [],
@@ -287,7 +287,7 @@ function withCall(row: TaskRow, callId: string, change: (call: RunningCall) => R
   return row.calls.map(call => (call.callId === callId ? change(call) : call));
 }
 
-/** Of a time as the server writes it. Two events of a task may lie less than a millisecond apart. */
+/** Parse a time from the server. Two events of a task may be less than a millisecond apart. */
 export function microseconds(time: string): number {
   const fraction = /\.\d{3}(\d{1,3})/.exec(time)?.[1] ?? '';
   return Date.parse(time) * 1000 + Number(fraction.padEnd(3, '0') || 0);

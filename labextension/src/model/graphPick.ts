@@ -1,8 +1,8 @@
-/** Which step of a graph is shown in full: the one that a person picked, else the newest that runs; pure. */
+/** The step of a graph that is shown in detail: the one that a person picked, else the newest that runs; pure. */
 
 import type { GraphNode, GraphStep, TaskGraph } from '../api/protocol.gen';
 
-/** A node, and one step of it; a stack is picked as a whole where `step` is empty. */
+/** A node and one step of it; `step` is empty if a whole stack is picked. */
 export interface IPick {
   readonly node: string;
   readonly step: string;
@@ -14,7 +14,7 @@ const ASKING: ReadonlySet<StepState> = new Set(['Waiting for you', 'Waiting for 
 
 export const isAsking = ({ state }: Pick<GraphStep, 'state'>): boolean => ASKING.has(state);
 
-/** What a person is to look at. */
+/** Whether a person should look at the step. */
 export const isProblem = (step: Pick<GraphStep, 'state'>): boolean => step.state === 'Failed' || isAsking(step);
 
 export const isStack = (node: GraphNode): boolean => node.step_ids.length > 1 && node.dots.length === 0;
@@ -25,14 +25,16 @@ export function stepNamed(graph: TaskGraph, stepId: string): GraphStep | undefin
   return graph.steps.find(step => step.step_id === stepId);
 }
 
-/** The pick of a step, wherever it is drawn. */
+/** Return the pick of a step, wherever it is drawn. */
 export function pickOf(graph: TaskGraph, stepId: string): IPick {
   const node = graph.layout.nodes.find(each => each.step_ids.includes(stepId));
   return { node: node?.node_id ?? stepId, step: stepId };
 }
 
-/** What is shown as long as nobody has picked: the newest step that runs; else what waits, failed, or ended last. */
-export function followed(graph: TaskGraph): IPick {
+/**
+ * Return the pick to show if nobody has picked: the newest running step, else one that waits, failed, or ended last.
+ */
+export function defaultPick(graph: TaskGraph): IPick {
   const newest = (steps: readonly GraphStep[], at: 'started_at' | 'finished_at'): GraphStep | undefined =>
     steps.reduce<GraphStep | undefined>(
       (last, step) => ((step[at] ?? '') >= (last?.[at] ?? '') ? step : last),
@@ -54,12 +56,12 @@ export function followed(graph: TaskGraph): IPick {
   return pickOf(graph, step?.step_id ?? '');
 }
 
-/** The pick where it is still there. */
-export function known(graph: TaskGraph, pick: IPick | null): IPick | null {
+/** Return the pick if it still exists. */
+export function currentPick(graph: TaskGraph, pick: IPick | null): IPick | null {
   const node = pick && graph.layout.nodes.find(each => each.node_id === pick.node);
   if (!pick || node) {
     return pick;
   }
-  // Another width may draw it in another form.
+  // Another width may have changed the layout.
   return stepNamed(graph, pick.step || pick.node) ? pickOf(graph, pick.step || pick.node) : null;
 }

@@ -1,4 +1,4 @@
-/** What is said of a step, in words. */
+/** Words for the steps of a graph. */
 
 import type { GraphStep, TaskGraph } from '../api/protocol.gen';
 import { isAsking, type StepState } from './graphPick';
@@ -30,7 +30,7 @@ export function stepWord(state: StepState, trans: ITranslate): string {
   }
 }
 
-/** For how long it runs or ran; empty where nothing was measured. */
+/** How long the step has run or ran; empty if unknown. */
 export function stepTime(step: GraphStep, now: number, trans: ITranslate): string {
   if (step.started_at === null) {
     return '';
@@ -42,12 +42,12 @@ export function stepTime(step: GraphStep, now: number, trans: ITranslate): strin
   return step.state === 'Working' || isAsking(step) ? elapsed(now - from, trans) : '';
 }
 
-/** What a cost says where it says anything: an unknown one never reads as nothing. */
+/** Return the cost, or an empty string for 0; an unknown cost must not look like 0. */
 export function stepCost(step: GraphStep, trans: ITranslate): string {
   return step.cost === null ? trans.__('cost unknown') : step.cost ? money(step.cost) : '';
 }
 
-/** The second line of a node, the most important first: what has no room is left out from the end. */
+/** The second line of a node, the most important part first: parts without room are dropped from the end. */
 export function secondLine(step: GraphStep, after: string, now: number, trans: ITranslate): readonly string[] {
   switch (step.state) {
     case 'Waiting':
@@ -66,24 +66,24 @@ export function secondLine(step: GraphStep, after: string, now: number, trans: I
   }
 }
 
-/** The title of a step, of a stack with how many it has, of a state with how often it was come to. */
+/** Return the title, with the number of steps in a stack or of visits to a state. */
 export function nameOf(step: GraphStep, many: number): string {
   return many > 1 ? `${visibleLabel(step.title)} × ${many}` : visibleLabel(step.title);
 }
 
-/** All of it in one sentence, for a tooltip and for who does not see the picture. */
-export function spoken(step: GraphStep, many: number, after: string, now: number, trans: ITranslate): string {
+/** Return a whole node as one sentence, for a tooltip and screen readers. */
+export function nodeLabel(step: GraphStep, many: number, after: string, now: number, trans: ITranslate): string {
   const [first, ...others] = secondLine(step, after, now, trans);
   const word = stepWord(step.state, trans);
   return [nameOf(step, many), word, ...(first === word ? others : [first, ...others])].filter(Boolean).join(', ');
 }
 
 /** "6 of 9". */
-export function counts(graph: TaskGraph, trans: ITranslate): string {
+export function progressText(graph: TaskGraph, trans: ITranslate): string {
   return trans.__('%1 of %2', graph.settled.toLocaleString(), graph.steps.length.toLocaleString());
 }
 
-/** The same of one box. */
+/** Return the same for one box. */
 export function settledOf(graph: TaskGraph, stepIds: readonly string[], trans: ITranslate): string {
   const ids = new Set(stepIds);
   const settled = graph.steps.filter(step => ids.has(step.step_id) && isSettled(step)).length;
@@ -93,7 +93,7 @@ export function settledOf(graph: TaskGraph, stepIds: readonly string[], trans: I
 export const isSettled = ({ state }: Pick<GraphStep, 'state'>): boolean =>
   state === 'Done' || state === 'Failed' || state === 'Skipped' || state === 'Stopped';
 
-/** What of the whole is told in the line above it. */
+/** Return the summary for the line above the graph. */
 export function summary(graph: TaskGraph, trans: ITranslate): string {
   return [
     graph.running ? trans.__('%1 running', graph.running) : '',
@@ -103,8 +103,8 @@ export function summary(graph: TaskGraph, trans: ITranslate): string {
     .join(' · ');
 }
 
-/** What is to be seen to, in a row of its own. */
-export function trouble(step: GraphStep, trans: ITranslate): string {
+/** Return what is wrong with a step, for its row. */
+export function problemText(step: GraphStep, trans: ITranslate): string {
   const tries = step.attempt > 1 ? trans.__('%1 of %2 attempts', step.attempt, step.attempts) : '';
   const why = step.state === 'Failed' ? visibleLabel(step.problem).replace(/\.$/, '') : stepWord(step.state, trans);
   return [why, tries].filter(Boolean).join('; ');

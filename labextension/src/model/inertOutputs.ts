@@ -1,6 +1,6 @@
 /**
- * Outputs of a cell that a tool brought: only inert ones, whether the notebook is trusted or not. The gateway removes others too
- * (`tools/notebook/files.py`); this is a second wall, because Lab trusts new outputs here.
+ * Reduces cell outputs that a tool supplied to inert ones, whether or not the notebook is trusted. The gateway does so
+ * too (`tools/notebook/files.py`); this is a second barrier, because Lab trusts new outputs here.
  */
 
 import type { IOutput } from '@jupyterlab/nbformat';
@@ -9,23 +9,23 @@ import { isObject, joined } from '../api/notebookFrames';
 
 const FORMS: ReadonlySet<string> = new Set(['text/plain', 'image/png', 'image/jpeg', 'image/gif', 'image/webp']);
 
-/** The outputs without what acts or loads something, and without those of which nothing is left. */
+/** Return the outputs without active or loading parts, and without those that are then empty. */
 export function inertOutputs(outputs: readonly unknown[]): IOutput[] {
   return outputs.map(inert).filter(output => output !== null);
 }
 
-/** What stands beside a text of Markdown, to be shown in it. */
+/** Return the inert attachments of a Markdown cell. */
 export function inertAttachments(attachments: Readonly<Record<string, unknown>>): Record<string, unknown> {
   const kept = Object.entries(attachments).map(([name, data]) => [name, inertData(data)] as const);
   return Object.fromEntries(kept.filter(([, data]) => Object.keys(data).length > 0));
 }
 
-/** Whether outputs are trusted is Lab's own word, in this page: no file says it, and nothing that comes in does. */
+/** Return the metadata without `trusted`: only Lab itself may set it in this page, never a file or a tool. */
 export function untrusted(metadata: Readonly<Record<string, unknown>>): Record<string, unknown> {
   return Object.fromEntries(Object.entries(metadata).filter(([key]) => key !== 'trusted'));
 }
 
-/** Made anew of what is known of each kind: whatever else stood there does not come in. */
+/** Rebuild the output from known fields only. */
 function inert(output: unknown): IOutput | null {
   if (!isObject(output)) {
     return null;
@@ -33,7 +33,7 @@ function inert(output: unknown): IOutput | null {
   const { output_type: kind, metadata, execution_count: count } = output;
   switch (kind) {
     case 'stream': {
-      // One text: of a list of lines, the shared model makes one with commas between them.
+      // One text: the shared model would join a list of lines with commas.
       const text = joined(output.text);
       return text === null ? null : { output_type: kind, name: output.name === 'stderr' ? 'stderr' : 'stdout', text };
     }

@@ -1,43 +1,43 @@
 /**
- * What a cell was made from, noted in its metadata until a person runs it or takes the mark off: as
- * `tools/notebook/text.py` notes it, and as `policy/rules.py` says it.
+ * The sources that a cell was made from, recorded in its metadata (see `tools/notebook/text.py`, `policy/rules.py`)
+ * until a person runs the cell or clears the mark.
  */
 
 import { isObject } from '../api/notebookFrames';
 import { visibleLabel } from './visible';
 import type { ITranslate } from './wording';
 
-/** The key of the cell's metadata, and the one in it that holds the sources. */
+/** The key in the cell's metadata, and the key of the sources in it. */
 export const OZZIE = 'ozzie';
 const MADE_FROM = 'made_from';
 
 const LABELS: ReadonlySet<string> = new Set(['web', 'file', 'mcp', 'channel', 'remote', 'output']);
-const MOST_SOURCES = 32;
-const LONGEST_SOURCE = 300;
-const MOST_TOLD = 3;
+const MAX_SOURCES = 32;
+const MAX_SOURCE_LENGTH = 300;
+const MAX_NAMED = 3;
 
 type Metadata = Readonly<Record<string, unknown>>;
 
-/** The sources that the metadata of a cell name, each as "label:place"; whatever else stands there is none. */
+/** Return the valid sources in a cell's metadata, each as "label:place". */
 export function sourcesOf(metadata: Metadata): readonly string[] {
   const own = metadata[OZZIE];
-  const said = isObject(own) ? own[MADE_FROM] : undefined;
-  return Array.isArray(said) ? said.slice(0, MOST_SOURCES).filter(isSource) : [];
+  const noted = isObject(own) ? own[MADE_FROM] : undefined;
+  return Array.isArray(noted) ? noted.slice(0, MAX_SOURCES).filter(isSource) : [];
 }
 
-/** What stands below `ozzie` in the metadata of a cell that has these sources among its own. */
-export function marked(metadata: Metadata, sources: readonly string[]): Metadata {
+/** Return the `ozzie` metadata of a cell with these sources added. */
+export function withSources(metadata: Metadata, sources: readonly string[]): Metadata {
   const both = [...new Set([...sourcesOf(metadata), ...sources.filter(isSource)])].sort();
-  return { ...ownOf(metadata), [MADE_FROM]: both.slice(0, MOST_SOURCES) };
+  return { ...ownOf(metadata), [MADE_FROM]: both.slice(0, MAX_SOURCES) };
 }
 
-/** The same without the mark; null where nothing is left. */
-export function unmarked(metadata: Metadata): Metadata | null {
+/** Return the same without the mark; null if nothing is left. */
+export function withoutSources(metadata: Metadata): Metadata | null {
   const left = Object.entries(ownOf(metadata)).filter(([name]) => name !== MADE_FROM);
   return left.length > 0 ? Object.fromEntries(left) : null;
 }
 
-/** "Made from web content (example.org, example.net, a.example and 2 more)"; empty where there are no sources. */
+/** "Made from web content (example.org, example.net, a.example and 2 more)"; empty without sources. */
 export function madeFromText(sources: readonly string[], trans: ITranslate): string {
   const each = [...new Set(sources)].sort().map(partsOf);
   if (each.length === 0) {
@@ -48,11 +48,11 @@ export function madeFromText(sources: readonly string[], trans: ITranslate): str
   if (places.length === 0) {
     return trans.__('Made from %1', kinds);
   }
-  const told = places.slice(0, MOST_TOLD).map(visibleLabel).join(', ');
-  const left = each.length - Math.min(places.length, MOST_TOLD);
+  const named = places.slice(0, MAX_NAMED).map(visibleLabel).join(', ');
+  const left = each.length - Math.min(places.length, MAX_NAMED);
   return left > 0
-    ? trans.__('Made from %1 (%2 and %3 more)', kinds, told, left)
-    : trans.__('Made from %1 (%2)', kinds, told);
+    ? trans.__('Made from %1 (%2 and %3 more)', kinds, named, left)
+    : trans.__('Made from %1 (%2)', kinds, named);
 }
 
 function ownOf(metadata: Metadata): Metadata {
@@ -61,7 +61,7 @@ function ownOf(metadata: Metadata): Metadata {
 }
 
 function isSource(source: unknown): source is string {
-  return typeof source === 'string' && source.length <= LONGEST_SOURCE && LABELS.has(partsOf(source).label);
+  return typeof source === 'string' && source.length <= MAX_SOURCE_LENGTH && LABELS.has(partsOf(source).label);
 }
 
 function partsOf(source: string): { readonly label: string; readonly place: string } {

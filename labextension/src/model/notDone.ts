@@ -1,4 +1,4 @@
-/** Why something that the gateway asked of a notebook was not done; the message is a sentence for people. */
+/** Why a notebook request was not carried out; the message is for people. */
 
 import type { NotDoneCode } from '../api/notebookFrames';
 

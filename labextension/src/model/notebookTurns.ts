@@ -1,4 +1,4 @@
-/** The turns of one open notebook that its kernel can't show in this page: follows them, and puts their end there. */
+/** Follows the turns of an open notebook that its kernel can't show in this page, and writes their ends into it. */
 
 import type { IOutput } from '@jupyterlab/nbformat';
 
@@ -6,51 +6,53 @@ import type { Task, TaskOutput } from '../api/protocol.gen';
 import type { OzzieApi } from '../api/requests';
 import type { TaskBoard } from './board';
 import { isOpen, rowOf, type TaskRow } from './fold';
-import type { Lead } from './lead';
-import { finished, isFinished, sessionOf, shownTurn, staying, taskOf, toDo } from './outputs';
-import { type IOwnRun, isHandedOver } from './ownRuns';
+import type { Leadership } from './leadership';
+import { isFinished, nextAction, outputsBefore, sessionOf, shownTurn, taskOf, withEnd } from './outputs';
+import { isDelegated, type ITopRun } from './topRuns';
 import type { PageView } from './pageView';
 
-/** How often it is looked how a turn goes on: calm, as whoever began it sees it live in its own page. */
+/** How often a running turn is redrawn. Slow is enough: the page that began it shows it live. */
 const DRAW_MS = 1_000;
-/** How long the kernel has to put the end of a turn that was begun in this page there itself. */
+/** How long the kernel has to write the end of a turn begun in this page. */
 const KERNEL_MS = 3_000;
-const LOOK_AGAIN_MS = 500;
-const MOST_TASKS = 200;
-/** A session that is none of this notebook's may become one by a word in another page: it is asked about again. */
+const REFRESH_MS = 500;
+const MAX_TASKS = 200;
+/** A foreign session may become this notebook's through another page: check again after this time. */
 const FOREIGN_MS = 60_000;
 
-/** An open notebook, as far as it is needed here. */
+/** The part of an open notebook that is needed here. */
 export interface INotebook {
-  /** Of the contents API. */
+  /** As in the contents API. */
   readonly path: string;
   /** When its file was written, in milliseconds. */
   readonly savedAt: number;
   /** The ids of its code cells. */
   readonly cellIds: readonly string[];
   readonly isDirty: boolean;
-  /** Whether this page hears from the kernel. */
+  /** Whether this page is connected to the kernel. */
   readonly hasKernel: boolean;
-  /** Null where the cell is gone. */
+  /** Null if the cell is gone. */
   outputs(cellId: string): readonly IOutput[] | null;
-  /** Put these there; the notebook is then to be saved, or not. */
+  /** Replace the outputs, and mark the notebook as unsaved or not. */
   setOutputs(cellId: string, outputs: readonly IOutput[], toBeSaved: boolean): void;
-  /** Note the session in the notebook's metadata. */
+  /** Record the session in the notebook's metadata. */
   note(sessionId: string): void;
-  /** Draw a turn that goes on below the first `staying` outputs of the cell, in place of the others; null: no more.
-   * Nothing of it gets into the notebook. */
+  /**
+   * Draw a running turn below the first `staying` outputs of the cell, hiding the others; null ends that. The notebook
+   * is not changed.
+   */
   draw(cellId: string, html: string | null, staying: number): void;
   /** The outputs of the cell in the notebook's file. */
   savedOutputs(cellId: string): Promise<readonly IOutput[]>;
-  /** Take up what stands in the file: another page has saved it. */
+  /** Reload the file: another page has saved it. */
   revert(): Promise<void>;
   markToBeSaved(): void;
 }
 
-/** A turn that is drawn below its cell, with what was told of it last. */
+/** A turn drawn below its cell, with its last output. */
 interface IFollowed {
   readonly taskId: string;
-  told: TaskOutput | null;
+  output: TaskOutput | null;
 }
 
 export class NotebookTurns {
@@ -58,12 +60,12 @@ export class NotebookTurns {
     private readonly notebook: INotebook,
     private readonly api: Pick<OzzieApi, 'tasks' | 'output'>,
     private readonly board: Pick<TaskBoard, 'rows' | 'row' | 'openRuns' | 'taskChanged' | 'renewed' | 'state'>,
-    private readonly lead: Pick<Lead, 'isHeld' | 'take' | 'inherited'>,
+    private readonly leadership: Pick<Leadership, 'isHeld' | 'take' | 'inherited'>,
     private readonly page: PageView = document
   ) {
     board.taskChanged.connect(this.onTask);
     board.renewed.connect(this.onRenewed);
-    lead.inherited.connect(this.onInherited);
+    leadership.inherited.connect(this.onInherited);
     page.addEventListener('visibilitychange', this.onVisibility);
   }
 
@@ -71,49 +73,49 @@ export class NotebookTurns {
     this._isDisposed = true;
     this.board.taskChanged.disconnect(this.onTask);
     this.board.renewed.disconnect(this.onRenewed);
-    this.lead.inherited.disconnect(this.onInherited);
+    this.leadership.inherited.disconnect(this.onInherited);
     this.page.removeEventListener('visibilitychange', this.onVisibility);
-    clearTimeout(this._looking);
+    clearTimeout(this._refreshTimer);
     clearTimeout(this._drawing);
     this._waiting.forEach(timer => clearTimeout(timer));
   }
 
-  /** The newest turn of this notebook that goes on. */
+  /** The newest open turn of this notebook. */
   get openTask(): TaskRow | undefined {
     return this.board.rows.find(row => isOpen(row) && this.isOfThis(row));
   }
 
-  /** The runs of skills that go on in its cells, the oldest first: those, too, that a turn has handed work over to. */
-  get openRuns(): readonly IOwnRun[] {
+  /** The open runs of skills in its cells, the oldest first, including those that a turn delegated to. */
+  get openRuns(): readonly ITopRun[] {
     const inCells = this.board.openRuns.filter(({ turn }) => turn.cellId !== '' && this.isOfThis(turn));
     return inCells.filter(({ turn }) => !this.isOvertaken(turn.cellId, turn.taskId));
   }
 
   /**
-   * Whether a run that has ended need not be shown any longer: its picture stands in the cell, or that was run again.
-   * Of what a turn has handed over there is no picture.
+   * Whether an ended run need not be shown any longer: its picture is in the cell, or the cell was run again. Delegated
+   * runs have no picture.
    */
-  isOver(run: IOwnRun): boolean {
+  isOver(run: ITopRun): boolean {
     const { cellId, taskId } = run.turn;
-    const isSaved = !isHandedOver(run) && isFinished(this.notebook.outputs(cellId) ?? [], taskId);
+    const isSaved = !isDelegated(run) && isFinished(this.notebook.outputs(cellId) ?? [], taskId);
     return isSaved || this.isOvertaken(cellId, taskId);
   }
 
-  /** Look which turns there are, and which of them this page has missed. Asks, and changes nothing in the gateway. */
-  async look(): Promise<void> {
-    const asked = [...this._unknown];
+  /** Load the turns of this notebook and find those that this page missed. Changes nothing in the gateway. */
+  async refresh(): Promise<void> {
+    const unknown = [...this._unknown];
     this._unknown.clear();
     let tasks: readonly Task[];
     try {
-      tasks = await this.api.tasks({ notebook: this.notebook.path, limit: MOST_TASKS });
+      tasks = await this.api.tasks({ notebook: this.notebook.path, limit: MAX_TASKS });
     } catch {
-      return; // no Ozzie, or no connection: the board says so, and whoever comes back looks again
+      return; // no Ozzie, or no connection: the board shows it and reports when it is back
     }
     const rows = tasks.map(task => this.board.row(task.task_id) ?? rowOf(task));
     for (const row of rows) {
       this._sessions.add(row.sessionId);
     }
-    for (const sessionId of asked) {
+    for (const sessionId of unknown) {
       this._foreign.set(sessionId, Date.now());
     }
     for (const cellId of this.notebook.cellIds) {
@@ -126,19 +128,19 @@ export class NotebookTurns {
     }
   }
 
-  /** A cell is run in this page: its kernel shows what comes. */
-  begun(cellId: string): void {
-    this.lead.take();
+  /** A cell begins to run in this page: its kernel shows the outputs. */
+  cellStarted(cellId: string): void {
+    this.leadership.take();
     this._foreign.clear();
     this._own.add(cellId);
-    // What it showed is gone, and its earlier turns with it, whatever is still heard of them.
+    // Its former outputs are gone: ignore its earlier turns from now on.
     const newest = this.board.rows.reduce((last, row) => (row.taskId > last ? row.taskId : last), '');
     this._before.set(cellId, newest);
-    this.letGo(cellId);
+    this.unfollow(cellId);
   }
 
-  /** A cell that was run in this page has ended, as far as the page was told. */
-  ended(cellId: string): void {
+  /** A cell that ran in this page has ended, as far as the page knows. */
+  cellEnded(cellId: string): void {
     this._own.delete(cellId);
     this._foreign.clear();
     const session = sessionOf(this.notebook.outputs(cellId) ?? []);
@@ -148,11 +150,11 @@ export class NotebookTurns {
     }
   }
 
-  /** The kernel died, or is started again: it shows nothing more of what ran, and a turn may go on without it. */
+  /** The kernel died or restarts: it shows nothing more, but a turn may go on without it. */
   kernelGone(): void {
     if (this._own.size > 0) {
       this._own.clear();
-      this.lookSoon();
+      this.refreshSoon();
     }
   }
 
@@ -163,15 +165,15 @@ export class NotebookTurns {
     if (this._sessions.has(row.sessionId)) {
       this.consider(row.cellId, row);
     } else if (Date.now() - (this._foreign.get(row.sessionId) ?? -Infinity) > FOREIGN_MS) {
-      // A copy of this notebook has cells of the same ids: only the server knows whose turn it is.
+      // A copy of this notebook has the same cell ids: only the server knows whose turn it is.
       this._unknown.add(row.sessionId);
-      this.lookSoon();
+      this.refreshSoon();
     }
   };
 
   private readonly onRenewed = (): void => {
     this._foreign.clear();
-    this.lookSoon();
+    this.refreshSoon();
   };
 
   private readonly onVisibility = (): void => {
@@ -182,17 +184,17 @@ export class NotebookTurns {
     }
   };
 
-  private readonly lookSoon = (): void => {
-    this._looking ??= setTimeout(() => {
-      this._looking = undefined;
-      void this.look();
-    }, LOOK_AGAIN_MS);
+  private readonly refreshSoon = (): void => {
+    this._refreshTimer ??= setTimeout(() => {
+      this._refreshTimer = undefined;
+      void this.refresh();
+    }, REFRESH_MS);
   };
 
   private readonly onInherited = (): void => {
-    const [cellId] = this._owed;
+    const [cellId] = this._unsaved;
     if (cellId !== undefined) {
-      void this.payBack(cellId);
+      void this.checkSaved(cellId);
     }
   };
 
@@ -201,13 +203,13 @@ export class NotebookTurns {
     if (outputs === null || this._isDisposed || this.isBefore(cellId, row.taskId)) {
       return;
     }
-    // What this page follows, or has begun, it also ends, whenever the file was written.
+    // This page also ends the turns that it follows or has begun, whenever the file was written.
     const isMine = this._own.has(cellId) || this._followed.get(cellId)?.taskId === row.taskId;
-    switch (toDo(shownTurn(outputs), row, isMine ? 0 : this.notebook.savedAt)) {
+    switch (nextAction(shownTurn(outputs), row, isMine ? 0 : this.notebook.savedAt)) {
       case 'follow':
         if (!this._own.has(cellId) || !this.notebook.hasKernel) {
           if (this._followed.get(cellId)?.taskId !== row.taskId) {
-            this._followed.set(cellId, { taskId: row.taskId, told: null });
+            this._followed.set(cellId, { taskId: row.taskId, output: null });
           }
           this.drawSoon(0);
         }
@@ -216,7 +218,7 @@ export class NotebookTurns {
         this.finishSoon(cellId, row.taskId);
         break;
       case 'nothing':
-        this.letGo(cellId);
+        this.unfollow(cellId);
     }
   }
 
@@ -232,34 +234,34 @@ export class NotebookTurns {
     }
   }
 
-  /** Put the end of the turn there, unless somebody did, or the cell was run again. */
+  /** Write the end of the turn, unless that has happened or the cell was run again. */
   private async finish(cellId: string, taskId: string): Promise<void> {
-    let told: TaskOutput | null;
+    let output: TaskOutput | null;
     try {
-      told = await this.api.output(taskId);
+      output = await this.api.output(taskId);
     } catch {
-      return; // when the connection is back, all is looked at again
+      return; // after a reconnect, all turns are loaded again
     }
     const outputs = this.notebook.outputs(cellId);
-    if (outputs === null || told === null || this._isDisposed || isOpen(told) || this.isOvertaken(cellId, taskId)) {
+    if (outputs === null || output === null || this._isDisposed || isOpen(output) || this.isOvertaken(cellId, taskId)) {
       return;
     }
     if (!isFinished(outputs, taskId)) {
-      this.notebook.setOutputs(cellId, finished(outputs, told), this.lead.isHeld);
-      if (this.lead.isHeld) {
+      this.notebook.setOutputs(cellId, withEnd(outputs, output), this.leadership.isHeld);
+      if (this.leadership.isHeld) {
         this.notebook.note(sessionOf(this.notebook.outputs(cellId) ?? []));
       } else {
-        this._owed.add(cellId);
+        this._unsaved.add(cellId);
       }
     }
-    this.letGo(cellId);
+    this.unfollow(cellId);
   }
 
   private isOfThis({ sessionId, cellId }: TaskRow): boolean {
     return this._sessions.has(sessionId) || (cellId !== '' && this._own.has(cellId));
   }
 
-  /** Whether the cell was run again since, or a newer turn of it has begun elsewhere. */
+  /** Whether the cell was run again, or has a newer turn from elsewhere. */
   private isOvertaken(cellId: string, taskId: string): boolean {
     return (
       this.isBefore(cellId, taskId) ||
@@ -267,14 +269,14 @@ export class NotebookTurns {
     );
   }
 
-  /** Whether the task was there before the cell was run in this page last: ids grow. */
+  /** Whether the task is older than the last run of the cell in this page: ids grow. */
   private isBefore(cellId: string, taskId: string): boolean {
     return taskId <= (this._before.get(cellId) ?? '');
   }
 
-  /** What another page was to save, it may not have: then it is for this one to do. */
-  private async payBack(cellId: string): Promise<void> {
-    this._owed.clear();
+  /** Save this end if the page that led until now has not. */
+  private async checkSaved(cellId: string): Promise<void> {
+    this._unsaved.clear();
     const shown = shownTurn(this.notebook.outputs(cellId) ?? []);
     try {
       const saved = shownTurn(await this.notebook.savedOutputs(cellId));
@@ -285,17 +287,17 @@ export class NotebookTurns {
         return;
       }
     } catch {
-      // Nothing is lost by a notebook that is to be saved.
+      // If in doubt, save.
     }
     this.notebook.markToBeSaved();
   }
 
-  private letGo(cellId: string): void {
+  private unfollow(cellId: string): void {
     this._followed.delete(cellId);
     this.notebook.draw(cellId, null, 0);
   }
 
-  /** Nothing is asked for a page that nobody sees; what ends is put there all the same. */
+  /** A hidden page draws nothing; turns that end are still written. */
   private drawSoon(wait: number): void {
     if (this._drawing === undefined && this._followed.size > 0 && !this._isDisposed && !this.page.hidden) {
       this._drawing = setTimeout(() => void this.drawAll(), wait);
@@ -314,38 +316,38 @@ export class NotebookTurns {
 
   private async drawOne(cellId: string, followed: IFollowed): Promise<void> {
     const { taskId } = followed;
-    const told = (await this.api.output(taskId, followed.told?.version)) ?? followed.told;
+    const output = (await this.api.output(taskId, followed.output?.version)) ?? followed.output;
     const outputs = this.notebook.outputs(cellId) ?? [];
-    if (told === null || this._followed.get(cellId) !== followed || this._isDisposed) {
+    if (output === null || this._followed.get(cellId) !== followed || this._isDisposed) {
       return;
     }
-    followed.told = told;
+    followed.output = output;
     if (isFinished(outputs, taskId)) {
-      this.letGo(cellId); // the kernel came back, and was faster
-    } else if (isOpen(told)) {
-      this.notebook.draw(cellId, told.html, staying(outputs, taskId).length);
+      this.unfollow(cellId); // the kernel came back and was faster
+    } else if (isOpen(output)) {
+      this.notebook.draw(cellId, output.html, outputsBefore(outputs, taskId).length);
     } else {
       this.finishSoon(cellId, taskId);
     }
   }
 
   private _isDisposed = false;
-  private _looking: ReturnType<typeof setTimeout> | undefined;
+  private _refreshTimer: ReturnType<typeof setTimeout> | undefined;
   private _drawing: ReturnType<typeof setTimeout> | undefined;
   private _isDrawing = false;
   private readonly _waiting = new Map<string, ReturnType<typeof setTimeout>>();
-  /** Sessions that this notebook is known to have had. */
+  /** Known sessions of this notebook. */
   private readonly _sessions = new Set<string>();
-  /** Sessions with turns in cells of the same ids that are to be asked about. */
+  /** Sessions with turns in the same cell ids, to be looked up. */
   private readonly _unknown = new Set<string>();
-  /** Those of which the server said that they are another notebook's, and when. */
+  /** Sessions that belong to another notebook, and when the server said so. */
   private readonly _foreign = new Map<string, number>();
-  /** Cells that run in this page. */
+  /** Cells that are running in this page. */
   private readonly _own = new Set<string>();
-  /** The newest task that there was when each of the cells was run in this page. */
+  /** By cell: the newest task at its last run in this page. */
   private readonly _before = new Map<string, string>();
-  /** The turn that is drawn below each cell that has one. */
+  /** By cell: the turn drawn below it. */
   private readonly _followed = new Map<string, IFollowed>();
-  /** Cells whose end this page shows and leaves to another to save. */
-  private readonly _owed = new Set<string>();
+  /** Cells whose end another page should save. */
+  private readonly _unsaved = new Set<string>();
 }

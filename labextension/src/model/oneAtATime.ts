@@ -1,8 +1,8 @@
-/** Work that may not be done twice at once. */
+/** Work that must not overlap. */
 
 /**
- * The same work, of which the next begins when the last has ended, whatever became of it. Who asks for it while one waits
- * already gets that one: it has yet to look at how things are.
+ * Return `work` so that its runs never overlap: the next begins when the last has ended, even if it failed. Calls while
+ * a run waits share it, as it has yet to look at the state.
  */
 export function oneAtATime(work: () => Promise<void>): () => Promise<void> {
   let running: Promise<void> | null = null;

@@ -1,8 +1,8 @@
-/** Which tasks are shown, and in which order; pure. */
+/** The order of the tasks, and their filter; pure. */
 
 import { isOpen, isQueued, needsPerson, shownState, type TaskRow } from './fold';
 
-/** What needs a person first, then what runs, what waits for its turn, what is paused, and the newest. */
+/** Sort: those that need a person, then running, queued, paused, and the newest of the rest. */
 export function ordered(rows: Iterable<TaskRow>): TaskRow[] {
   return [...rows].sort((a, b) => rank(a) - rank(b) || (a.taskId < b.taskId ? 1 : -1));
 }
@@ -37,11 +37,11 @@ const STATES: Readonly<Record<string, (row: TaskRow) => boolean>> = {
   stopped: row => row.status === 'CANCELLED'
 };
 
-/** What the filter box may be offered. */
+/** Suggestions for the filter box. */
 export const STATE_FILTERS: readonly string[] = Object.keys(STATES).map(name => `is:${name}`);
 export const FILTERS: readonly string[] = [...STATE_FILTERS, 'today', 'cost>0.10'];
 
-/** A word of a filter that says something else than it seems to: no state, no cost, no kind of filter. */
+/** A filter word that is not what it seems: an unknown state, cost or kind of filter. */
 export interface IMistake {
   readonly kind: 'state' | 'cost' | 'filter';
   readonly word: string;
@@ -53,8 +53,8 @@ export interface IFilter {
 }
 
 /**
- * What was typed, read as a filter: words of a title, `is:failed`, `today`, `cost>0.10`, `model:main`. One that is still
- * being typed is as good as far as it goes: `is:f` is all that begins like that, `cost>` is any cost.
+ * Parse a filter: words of a title, `is:failed`, `today`, `cost>0.10`, `model:main`. An incomplete one matches as far
+ * as it goes: `is:f` any state that begins so, `cost>` any cost.
  */
 export function readFilter(typed: string, now: number): IFilter {
   const words = typed.toLowerCase().split(/\s+/).filter(Boolean);
@@ -65,7 +65,7 @@ export function readFilter(typed: string, now: number): IFilter {
   };
 }
 
-/** What only looks like the beginning of a filter; a title may well hold it, so it is searched for. */
+/** Looks like a filter, but a title may contain it, so titles are searched for it. */
 const LOOKS_LIKE_ONE = /^[a-z]+:(?!\/)/;
 const COST = /^cost>(\d*\.?\d*)$/;
 

@@ -1,4 +1,4 @@
-/** What a cell shows of a turn, and what it is to show at its end; pure. */
+/** The turn that a cell shows, and what the cell must show at the end of the turn; pure. */
 
 import type { IDisplayData, IMimeBundle, IOutput } from '@jupyterlab/nbformat';
 
@@ -8,10 +8,10 @@ import { isOpen, type TaskRow } from './fold';
 const TURN_MIME = 'application/vnd.ozzie.turn+json';
 const WIDGET_MIME = 'application/vnd.jupyter.widget-view+json';
 const FINAL_WORDS: ReadonlySet<unknown> = new Set(['Done', 'Failed', 'Stopped']);
-/** What stands in a saved notebook while a turn runs, with the task where it was known. */
+/** The text in a notebook saved while a turn runs, with the task if it was known. */
 const UNFINISHED = /^This turn was still running when the notebook was saved\.(?:.*\(task (\w+)\))?/s;
 
-/** The turn that a cell shows: its task (empty where the output does not say), and whether it is its end. */
+/** The turn that a cell shows: its task (empty if the output does not say), and whether it has ended. */
 export interface IShownTurn {
   readonly at: number;
   readonly taskId: string;
@@ -34,11 +34,11 @@ export function shownTurn(outputs: readonly IOutput[]): IShownTurn | null {
 }
 
 /**
- * What there is to do in a cell whose newest task, or the one that it shows, is `row`: nothing, show how it goes on, or
- * put its end there. `savedAt` is when the notebook's file was written, in milliseconds: an end before that was seen,
- * and an output that is not there any more was taken away by somebody.
+ * Decide what to do in a cell whose newest or shown task is `row`: nothing, follow it, or write its end. `savedAt` is
+ * when the notebook's file was written, in milliseconds: an earlier end was seen, so if its output is gone, somebody
+ * removed it.
  */
-export function toDo(shown: IShownTurn | null, row: TaskRow, savedAt: number): 'nothing' | 'follow' | 'finish' {
+export function nextAction(shown: IShownTurn | null, row: TaskRow, savedAt: number): 'nothing' | 'follow' | 'finish' {
   const isShown = shown !== null && (shown.taskId === row.taskId || shown.taskId === '');
   if (isOpen(row)) {
     return 'follow';
@@ -49,44 +49,44 @@ export function toDo(shown: IShownTurn | null, row: TaskRow, savedAt: number): '
   return row.finishedAt !== null && row.finishedAt > savedAt ? 'finish' : 'nothing';
 }
 
-/** Of the tasks of a notebook, the newest first, the one to look at for a cell that shows this. */
+/** Return the task to consider for a cell that shows `shown`. */
 export function taskOf(cellId: string, shown: IShownTurn | null, newestFirst: readonly TaskRow[]): TaskRow | undefined {
   const own = newestFirst.filter(row => row.cellId === cellId);
   return own.find(row => isOpen(row)) ?? own[0] ?? newestFirst.find(row => row.taskId === shown?.taskId);
 }
 
-/** The cell's outputs at the end of the turn: what was said before it stays, the turn is there once, and nothing else. */
-export function finished(outputs: readonly IOutput[], told: TaskOutput): IOutput[] {
+/** Return the cell's outputs at the end of the turn: those from before the turn, then the turn, once. */
+export function withEnd(outputs: readonly IOutput[], turn: TaskOutput): IOutput[] {
   const end: IDisplayData = {
     output_type: 'display_data',
-    data: told.data as IMimeBundle,
-    metadata: told.metadata as IDisplayData['metadata']
+    data: turn.data as IMimeBundle,
+    metadata: turn.metadata as IDisplayData['metadata']
   };
-  const graph: IDisplayData = { output_type: 'display_data', data: told.graph as IMimeBundle, metadata: {} };
-  return [...staying(outputs, told.task_id), end, ...(Object.keys(told.graph).length > 0 ? [graph] : [])];
+  const graph: IDisplayData = { output_type: 'display_data', data: turn.graph as IMimeBundle, metadata: {} };
+  return [...outputsBefore(outputs, turn.task_id), end, ...(Object.keys(turn.graph).length > 0 ? [graph] : [])];
 }
 
-/** What was said before the turn, such as what running the cell again repeats; outputs of an earlier run do not stay. */
-export function staying(outputs: readonly IOutput[], taskId: string): readonly IOutput[] {
+/** Return the outputs from before the turn. Outputs of an earlier run of the cell are dropped. */
+export function outputsBefore(outputs: readonly IOutput[], taskId: string): readonly IOutput[] {
   const shown = shownTurn(outputs);
   const isOwn = shown !== null && (shown.taskId === taskId || shown.taskId === '');
   return isOwn ? outputs.slice(0, firstTurn(outputs)) : [];
 }
 
-/** Whether the cell shows this end, and shows it once. */
+/** Whether the cell shows this end exactly once. */
 export function isFinished(outputs: readonly IOutput[], taskId: string): boolean {
   const shown = shownTurn(outputs);
   const others = outputs.slice(firstTurn(outputs) + 1);
   return shown !== null && shown.isFinal && shown.taskId === taskId && others.every(isGraph);
 }
 
-/** The picture of a run of a skill, which stands below its turn. */
+/** Whether it is the picture of a run, which follows its turn. */
 function isGraph(output: IOutput): boolean {
   const data = output.data as IMimeBundle | undefined;
   return data !== undefined && 'image/svg+xml' in data && !(TURN_MIME in data);
 }
 
-/** The session that the outputs say their turn belongs to; empty where they say none. */
+/** Return the session of the outputs' turn, or an empty string. */
 export function sessionOf(outputs: readonly IOutput[]): string {
   const metadata = outputs.filter(output => !isGraph(output)).at(-1)?.metadata;
   const ozzie = isObject(metadata) ? metadata.ozzie : undefined;

@@ -1,3 +1,3 @@
-/** Whether anybody can see the page: one in a tab behind others asks for nothing that can wait. */
+/** Whether the page is visible. A hidden page requests nothing that can wait. */
 
 export type PageView = Pick<Document, 'hidden' | 'addEventListener' | 'removeEventListener'>;

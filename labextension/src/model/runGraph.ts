@@ -1,19 +1,19 @@
-/** The graph of one run, kept up to date: asked for anew whenever something is heard of the run or of its steps. */
+/** The graph of one run, loaded again whenever the run or one of its steps changes. */
 
 import { type ISignal, Signal } from '@lumino/signaling';
 
 import type { TaskGraph } from '../api/protocol.gen';
-import { AskError, type OzzieApi } from '../api/requests';
+import { type OzzieApi, RequestError } from '../api/requests';
 import type { TaskBoard } from './board';
 import type { TaskRow } from './fold';
 import type { PageView } from './pageView';
 
-/** How long is between two questions; of many steps much is told, and little of it can be seen. */
-const ASK_MS = 250;
-const ASK_MANY_MS = 1_000;
+/** Pause between two requests; longer for many steps, which change often and show little. */
+const LOAD_MS = 250;
+const LOAD_MANY_MS = 1_000;
 const MANY = 60;
 const TRY_AGAIN_MS = 2_000;
-/** Widths that differ by less are one: a scrollbar that comes and goes lays nothing out anew. */
+/** Round widths, so that a scrollbar that comes and goes causes no new layout. */
 const GRID_PX = 10;
 
 export class RunGraph {
@@ -37,12 +37,12 @@ export class RunGraph {
     Signal.clearData(this);
   }
 
-  /** As it was told last; null before that. */
+  /** The latest graph; null before the first. */
   get graph(): TaskGraph | null {
     return this._graph;
   }
 
-  /** Whether the task is one that has none, such as a skill that is one agent. */
+  /** Whether the task has no graph, such as a skill that is one agent. */
   get isAbsent(): boolean {
     return this._isAbsent;
   }
@@ -51,12 +51,12 @@ export class RunGraph {
     return this._changed;
   }
 
-  /** So many px there are for it. Nothing is asked for before that is known. */
+  /** Set the available width in px. Nothing is requested before that. */
   setWidth(width: number): void {
     const fits = Math.floor(width / GRID_PX) * GRID_PX;
     if (fits > 0 && fits !== this._width) {
       this._width = fits;
-      this._askedAt = -Infinity;
+      this._requestedAt = -Infinity;
       this.soon();
     }
   }
@@ -68,38 +68,38 @@ export class RunGraph {
   };
 
   private readonly soon = (): void => {
-    if (this._isAsking) {
+    if (this._isLoading) {
       this._isWanted = true;
     } else if (this._timer === undefined && this._width > 0 && !this._isDisposed && !this._isAbsent) {
-      const pause = (this._graph?.steps.length ?? 0) > MANY ? ASK_MANY_MS : ASK_MS;
-      this._timer = setTimeout(() => void this.ask(), Math.max(0, this._askedAt + pause - Date.now()));
+      const pause = (this._graph?.steps.length ?? 0) > MANY ? LOAD_MANY_MS : LOAD_MS;
+      this._timer = setTimeout(() => void this.load(), Math.max(0, this._requestedAt + pause - Date.now()));
     }
   };
 
-  private async ask(): Promise<void> {
+  private async load(): Promise<void> {
     this._timer = undefined;
     if (this.page.hidden) {
-      return; // whoever looks at it again has it asked for
+      return; // requested when the page becomes visible
     }
-    this._isAsking = true;
+    this._isLoading = true;
     this._isWanted = false;
-    this._askedAt = Date.now();
+    this._requestedAt = Date.now();
     const width = this._width;
     try {
-      const told = await this.api.graph(this.runId, width, this._graph?.version);
-      if (told && !this._isDisposed) {
-        this._graph = told;
+      const graph = await this.api.graph(this.runId, width, this._graph?.version);
+      if (graph && !this._isDisposed) {
+        this._graph = graph;
         this._changed.emit();
       }
     } catch (error) {
-      if (error instanceof AskError && error.status === 404) {
+      if (error instanceof RequestError && error.status === 404) {
         this._isAbsent = true;
         this._changed.emit();
       } else if (!this._isDisposed) {
-        this._timer = setTimeout(() => void this.ask(), TRY_AGAIN_MS);
+        this._timer = setTimeout(() => void this.load(), TRY_AGAIN_MS);
       }
     }
-    this._isAsking = false;
+    this._isLoading = false;
     if (this._isWanted || width !== this._width) {
       this.soon();
     }
@@ -108,9 +108,9 @@ export class RunGraph {
   private _graph: TaskGraph | null = null;
   private _isAbsent = false;
   private _isDisposed = false;
-  private _isAsking = false;
+  private _isLoading = false;
   private _isWanted = false;
-  private _askedAt = -Infinity;
+  private _requestedAt = -Infinity;
   private _width = 0;
   private _timer: ReturnType<typeof setTimeout> | undefined;
   private readonly _changed = new Signal<this, void>(this);

@@ -1,14 +1,14 @@
-/** What a person may do to a task beside stopping it: hold it, let it go on, have it tried again; pure. */
+/** Actions on a task other than stopping: pause, resume, retry; pure. */
 
 import { isOpen, type TaskRow } from './fold';
 import type { ITranslate } from './wording';
 
 export type TaskAct = 'pause' | 'resume' | 'retry';
 
-type Standing = Pick<TaskRow, 'status' | 'isPausing' | 'isStopping' | 'parentId'>;
+type TaskFlags = Pick<TaskRow, 'status' | 'isPausing' | 'isStopping' | 'parentId'>;
 
-/** The one that fits as the task stands; null where none does. A part of a run goes with its run. */
-export function actOf(row: Standing): TaskAct | null {
+/** Return the action that applies in this state, or null. Parts of a run have none of their own. */
+export function actOf(row: TaskFlags): TaskAct | null {
   if (row.parentId) {
     return null;
   }

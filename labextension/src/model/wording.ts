@@ -1,4 +1,4 @@
-/** What is said of a task, in words. */
+/** Words for tasks. */
 
 import type { Step } from '../api/protocol.gen';
 import type { TaskBoard } from './board';
@@ -6,7 +6,7 @@ import { shownState, stepOf, type TaskRow, type TaskState } from './fold';
 import { type IMistake, STATE_FILTERS } from './order';
 import { visibleLabel } from './visible';
 
-/** Lab's translator, as far as it is needed. */
+/** The part of Lab's translator that is needed here. */
 export interface ITranslate {
   __(text: string, ...values: unknown[]): string;
   _n(one: string, many: string, count: number, ...values: unknown[]): string;
@@ -34,7 +34,7 @@ export function stateWord(status: TaskState, trans: ITranslate): string {
   }
 }
 
-/** A delegated task: "step “publish”" of a run; "“scout”" of a skill that is one agent, and has none. */
+/** Name a delegated task: "step “publish”" of a run; "“scout”" for a skill of one agent. */
 export function partName(row: Pick<TaskRow, 'title'>, trans: ITranslate): string {
   const { skill, step } = stepOf(row);
   const name = `“${visibleLabel(step)}”`;
@@ -42,11 +42,11 @@ export function partName(row: Pick<TaskRow, 'title'>, trans: ITranslate): string
 }
 
 /**
- * The second line of a row: the state, what it does or why it ended, and for how long or since when. `asks`: for so many
- * approvals it waits.
+ * The second line of a row: the state, the activity or why it ended, and how long or since when. `approvals`: the number of
+ * approvals it waits for.
  */
-export function progressLine(row: TaskRow, now: number, trans: ITranslate, asks = 0): string {
-  const what = asks ? trans._n('%1 approval', '%1 approvals', asks, asks) : detail(row, trans);
+export function progressLine(row: TaskRow, now: number, trans: ITranslate, approvals = 0): string {
+  const what = approvals ? trans._n('%1 approval', '%1 approvals', approvals, approvals) : detail(row, trans);
   return [stateWord(shownState(row), trans), what, age(row, now, trans)].filter(Boolean).join(' · ');
 }
 
@@ -77,22 +77,25 @@ function detail(row: TaskRow, trans: ITranslate): string {
   }
 }
 
-/** Who holds it, or that it is about to be held; empty where it goes on. */
-export function heldText(row: Pick<TaskRow, 'status' | 'reason' | 'isPausing' | 'waiting'>, trans: ITranslate): string {
+/** Say who paused it, or that it will pause; else empty. */
+export function pauseText(
+  row: Pick<TaskRow, 'status' | 'reason' | 'isPausing' | 'waiting'>,
+  trans: ITranslate
+): string {
   if (row.status !== 'PAUSED') {
     return row.isPausing ? trans.__('pausing') : '';
   }
-  // Where a step waits for a person, that is the word in front of this.
+  // If a step waits for a person, that word comes first.
   const by = firstClause(row.reason);
   return row.waiting.length > 0 ? trans.__('paused %1', by).trim() : by;
 }
 
-/** Of a sentence that may be long, what fits into a narrow line. */
+/** Return the part of a sentence that fits into a narrow line. */
 function firstClause(sentence: string): string {
   return sentence.split(/[.:;](?:\s|$)/, 1)[0] ?? '';
 }
 
-/** How a step went, in words; empty where all is well and there is nothing to say. */
+/** Return how a step went; empty if there is nothing to say. */
 export function stepText({ status, summary, error, purpose }: Step, trans: ITranslate): string {
   if (error) {
     return error.message;
@@ -113,11 +116,11 @@ export function stepText({ status, summary, error, purpose }: Step, trans: ITran
     case 'rejected':
       return trans.__('did not fit');
     case 'completed':
-      return purpose === 'check' ? trans.__('looked at a call') : summary;
+      return purpose === 'check' ? trans.__('checked a call') : summary;
   }
 }
 
-/** For how long it has run, or since when it is as it is. */
+/** How long it has run, or since when it has its state. */
 export function age(row: TaskRow, now: number, trans: ITranslate): string {
   if (row.finishedAt !== null) {
     return ago(now - row.finishedAt, trans);
@@ -125,7 +128,7 @@ export function age(row: TaskRow, now: number, trans: ITranslate): string {
   return row.status === 'RUNNING' ? elapsed(now - row.createdAt, trans) : ago(now - row.createdAt, trans);
 }
 
-/** How long a step takes: "0.4 s", "18.0 s", then as `elapsed`. */
+/** Return a step's duration: "0.4 s", "18.0 s", then like `elapsed`. */
 export function duration(milliseconds: number, trans: ITranslate): string {
   return milliseconds < 59_950
     ? trans.__('%1 s', (Math.max(milliseconds, 0) / 1000).toFixed(1))
@@ -160,7 +163,7 @@ export function ago(milliseconds: number, trans: ITranslate): string {
   return trans._n('%1 day ago', '%1 days ago', days, days);
 }
 
-/** Three decimals below a dollar, else two. An unknown cost never reads as nothing: it is empty. */
+/** Three decimals below a dollar, else two. Empty for an unknown cost, which must not look like 0. */
 export function money(cost: number | null): string {
   if (cost === null) {
     return '';
@@ -169,7 +172,7 @@ export function money(cost: number | null): string {
   return `$${dollars.toFixed(dollars !== 0 && dollars < 1 ? 3 : 2)}`;
 }
 
-/** "2 running · 1 queued · 3 need you · $1.14 today"; the name alone where there is nothing to say. */
+/** "2 running · 1 queued · 3 need you · $1.14 today"; the name alone if there is nothing to say. */
 export function statusText(
   board: Pick<TaskBoard, 'state' | 'running' | 'queued' | 'needYou' | 'costToday'>,
   trans: ITranslate
@@ -181,22 +184,22 @@ export function statusText(
     return 'Ozzie';
   }
   const { running, queued, needYou, costToday } = board;
-  const told = [
+  const parts = [
     running && trans.__('%1 running', running),
     queued && trans.__('%1 queued', queued),
     needYou && trans._n('%1 needs you', '%1 need you', needYou, needYou),
     costToday && trans.__('%1 today', money(costToday))
   ];
-  return told.filter(Boolean).join(' · ') || 'Ozzie';
+  return parts.filter(Boolean).join(' · ') || 'Ozzie';
 }
 
-/** Why a filter finds nothing, where that is for a word of it. */
+/** Explain a filter word that is a mistake. */
 export function mistakeText({ kind, word }: IMistake, trans: ITranslate): string {
   switch (kind) {
     case 'state':
-      return trans.__('"%1" is no state. There are: %2.', word, STATE_FILTERS.join(', '));
+      return trans.__('"%1" is not a state. States: %2.', word, STATE_FILTERS.join(', '));
     case 'cost':
-      return trans.__('"%1" is no cost. Write cost>0.10 for more than 10 cents.', word);
+      return trans.__('"%1" is not a cost. Write cost>0.10 for more than 10 cents.', word);
     case 'filter':
       return trans.__('"%1" is searched for in titles. Filters are is:, model:, cost> and today.', word);
   }

@@ -1,4 +1,4 @@
-/** Turns that a page did not see come: after a reload, in a second page, behind a cut of the network. */
+/** Shows turns that a page has missed: after a reload, in a second page, after a lost connection. */
 
 import type { JupyterFrontEnd, JupyterFrontEndPlugin } from '@jupyterlab/application';
 import { ICommandPalette } from '@jupyterlab/apputils';
@@ -8,24 +8,24 @@ import { INotebookTracker, NotebookActions, type NotebookPanel } from '@jupyterl
 import { ITranslator, nullTranslator } from '@jupyterlab/translation';
 
 import { CATEGORY, CommandIDs } from '../commands';
-import { Lead } from '../model/lead';
+import { Leadership } from '../model/leadership';
 import { type INotebook, NotebookTurns } from '../model/notebookTurns';
 import type { ITranslate } from '../model/wording';
 import { IOzzie, ISidebar } from '../tokens';
-import { asksInCell, drawAsks } from '../widgets/cellAsks';
+import { drawPrompts, hasPrompts } from '../widgets/cellPrompts';
 import { drawRuns, hasRuns, type IRunParts } from '../widgets/cellRun';
 import { drawLive } from '../widgets/liveTurn';
 import { act, stop } from './taskControl';
 
 const KERNEL = 'ozzie';
-/** How often it is looked whether a question still stands below its cell. */
+/** How often prompts below cells are checked. */
 const LOOK_MS = 1_000;
-/** Lab cancels the cells of such a kernel without a word to who waits for their end. */
+/** In these states Lab cancels a kernel's cells without reporting their end. */
 const GONE: ReadonlySet<string> = new Set(['restarting', 'autorestarting', 'dead']);
 
 export const cellsPlugin: JupyterFrontEndPlugin<void> = {
   id: '@ozzie/labextension:cells',
-  description: 'Shows turns in their cells that went on while no page was there.',
+  description: 'Shows turns in their cells that a page has missed.',
   autoStart: true,
   requires: [IOzzie, INotebookTracker],
   optional: [ITranslator, ICommandPalette, ISidebar],
@@ -46,29 +46,29 @@ export const cellsPlugin: JupyterFrontEndPlugin<void> = {
       onStop: taskId => void stop(taskId, ozzie, trans),
       onAct: (what, taskId) => void act(what, taskId, ozzie),
       onTask: taskId => sidebar?.show(taskId),
-      onOutputs: () => askAll(),
+      onOutputs: () => drawAll(),
       onLeave: () => {
-        // Else the focus stays in the card, and Lab's keys with it.
+        // Otherwise the focus stays in the card, and Lab's keys with it.
         (document.activeElement as HTMLElement | null)?.blur();
         void app.commands.execute('notebook:enter-command-mode');
       }
     };
-    const askAll = (): void => {
+    const drawAll = (): void => {
       for (const [panel, turns] of open) {
         const task = turns.openTask;
-        drawAsks(panel.content, task && asksInCell(task, ozzie.board) ? task : undefined, parts);
+        drawPrompts(panel.content, task && hasPrompts(task, ozzie.board) ? task : undefined, parts);
         drawRuns(panel.content, turns.openRuns, parts, run => turns.isOver(run));
       }
     };
 
     const watch = async (panel: NotebookPanel): Promise<void> => {
       await panel.context.ready;
-      // A notebook of another kernel is none of our business: nothing is asked for it.
+      // Ignore notebooks of other kernels.
       if (panel.isDisposed || kernelOf(panel) !== KERNEL) {
         return;
       }
-      const lead = new Lead(`ozzie:${app.serviceManager.serverSettings.baseUrl}:${panel.context.path}`);
-      const turns = new NotebookTurns(new OpenNotebook(panel, app, trans), ozzie.api, ozzie.board, lead);
+      const leadership = new Leadership(`ozzie:${app.serviceManager.serverSettings.baseUrl}:${panel.context.path}`);
+      const turns = new NotebookTurns(new OpenNotebook(panel, app, trans), ozzie.api, ozzie.board, leadership);
       open.set(panel, turns);
       panel.sessionContext.statusChanged.connect((_, status) => {
         if (GONE.has(status)) {
@@ -78,10 +78,10 @@ export const cellsPlugin: JupyterFrontEndPlugin<void> = {
       panel.disposed.connect(() => {
         open.delete(panel);
         turns.dispose();
-        lead.dispose();
+        leadership.dispose();
       });
-      await turns.look();
-      askAll();
+      await turns.refresh();
+      drawAll();
     };
     const turnsOf = (notebook: object): NotebookTurns | undefined =>
       [...open].find(([panel]) => panel.content === notebook)?.[1];
@@ -89,16 +89,16 @@ export const cellsPlugin: JupyterFrontEndPlugin<void> = {
     tracker.widgetAdded.connect((_, panel) => void watch(panel));
     tracker.forEach(panel => void watch(panel));
     NotebookActions.executionScheduled.connect((_, { notebook, cell }) => {
-      turnsOf(notebook)?.begun(cell.model.id);
-      askAll(); // what the cell showed of before goes at once
+      turnsOf(notebook)?.cellStarted(cell.model.id);
+      drawAll(); // the cell's earlier prompts go at once
     });
-    NotebookActions.executed.connect((_, { notebook, cell }) => turnsOf(notebook)?.ended(cell.model.id));
+    NotebookActions.executed.connect((_, { notebook, cell }) => turnsOf(notebook)?.cellEnded(cell.model.id));
 
     const current = (): NotebookTurns | undefined =>
       tracker.currentWidget ? open.get(tracker.currentWidget) : undefined;
     app.commands.addCommand(CommandIDs.stopTurn, {
       label: trans.__('Stop This Turn'),
-      caption: trans.__('Stop the turn of this notebook that goes on'),
+      caption: trans.__('Stop the running turn of this notebook'),
       isEnabled: () => current()?.openTask !== undefined,
       execute: async () => {
         const taskId = current()?.openTask?.taskId;
@@ -107,14 +107,14 @@ export const cellsPlugin: JupyterFrontEndPlugin<void> = {
         }
       }
     });
-    // What waits makes no events, and Lab takes cells out of the page and puts them back as one scrolls and folds.
+    // Waiting makes no events, and Lab removes and restores cells while one scrolls and folds.
     setInterval(() => {
       if ((ozzie.board.needYou > 0 || [...open.keys()].some(panel => hasRuns(panel.content))) && !document.hidden) {
-        askAll();
+        drawAll();
       }
     }, LOOK_MS);
-    ozzie.board.changed.connect(askAll);
-    ozzie.board.taskChanged.connect(askAll);
+    ozzie.board.changed.connect(drawAll);
+    ozzie.board.taskChanged.connect(drawAll);
     ozzie.board.changed.connect(() => app.commands.notifyCommandChanged(CommandIDs.stopTurn));
     app.commands.addKeyBinding({ command: CommandIDs.stopTurn, keys: ['Alt Shift .'], selector: '.jp-Notebook' });
     palette?.addItem({ command: CommandIDs.stopTurn, category: CATEGORY });
@@ -126,7 +126,7 @@ function kernelOf(panel: NotebookPanel): string | undefined {
   return spec?.name ?? panel.sessionContext.session?.kernel?.name;
 }
 
-/** A notebook as Lab has it open. */
+/** A notebook open in Lab. */
 class OpenNotebook implements INotebook {
   constructor(
     private readonly panel: NotebookPanel,

@@ -1,4 +1,4 @@
-/** The connection to Ozzie, under the user's own Jupyter identity. */
+/** The connection to Ozzie, with the user's Jupyter identity. */
 
 import type { JupyterFrontEnd, JupyterFrontEndPlugin } from '@jupyterlab/application';
 import { PageConfig } from '@jupyterlab/coreutils';
@@ -19,7 +19,7 @@ export const clientPlugin: JupyterFrontEndPlugin<IOzzie> = {
   activate: (app: JupyterFrontEnd): IOzzie => {
     const settings = app.serviceManager.serverSettings;
     const api = new OzzieApi(settings.baseUrl, (url, init) => ServerConnection.makeRequest(url, init, settings));
-    // The cookie says who this is: no token ever stands in an address of ours.
+    // The cookie identifies the user: our addresses contain no token.
     const socket = new FeedSocket({ url: `${settings.wsUrl}ozzie/api/ws`, WebSocket: settings.WebSocket });
     const board = new TaskBoard(api, socket);
     const approvals = new ApprovalBook(api, socket, board);
@@ -31,7 +31,7 @@ export const clientPlugin: JupyterFrontEndPlugin<IOzzie> = {
         socket.retry();
       }
     });
-    // What is on the page already comes first; the list can wait for it.
+    // The page's own content comes first; the list can wait.
     void app.restored.then(() => board.load());
     return { api, board, approvals, notebooks };
   }

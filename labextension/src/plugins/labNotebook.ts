@@ -1,4 +1,4 @@
-/** A notebook as Lab has it open, in one panel or in several, for the edits that the gateway asks for. */
+/** A notebook open in one or more of Lab's panels, for edits by the gateway. */
 
 import type { ICodeCellModel } from '@jupyterlab/cells';
 import type { IOutput } from '@jupyterlab/nbformat';
@@ -7,7 +7,7 @@ import type { PartialJSONValue } from '@lumino/coreutils';
 
 import type { WrittenCell } from '../api/notebookFrames';
 import { type ICellHead, type ISourceChange, smallestChange } from '../model/cellEdits';
-import { marked, OZZIE } from '../model/madeFrom';
+import { OZZIE, withSources } from '../model/madeFrom';
 import { oneAtATime } from '../model/oneAtATime';
 import type { IEditableNotebook } from '../model/openNotebooks';
 
@@ -17,18 +17,18 @@ type SharedCell = SharedNotebook['cells'][number];
 type SharedCodeCell = Extract<SharedCell, { cell_type: 'code' }>;
 
 export class LabNotebook implements IEditableNotebook {
-  /** Those that show it. */
+  /** The panels that show it. */
   readonly panels = new Set<NotebookPanel>();
 
   constructor(private readonly context: Context) {
-    // Two saves at once, ours and one by a person or by time, take each other's file for one that somebody else has
-    // changed, and Lab asks which is to stay.
+    // If our save overlaps a person's or an autosave, each takes the other's file for somebody else's change, and Lab
+    // asks which to keep.
     context.save = oneAtATime(context.save.bind(context));
     context.saveState.connect((_, state) => {
       if (state === 'started') {
         this._changedWhileSaving = false;
       } else if (this._changedWhileSaving && !context.isDisposed) {
-        // Lab takes all for saved by then, and so what was typed meanwhile for nothing that a reload could take away.
+        // Lab now takes all for saved, so that a reload could lose what was typed during the save.
         context.model.dirty = true;
       }
       this._isSaving = state === 'started';
@@ -61,7 +61,7 @@ export class LabNotebook implements IEditableNotebook {
     return this.shared.cells.map(cell => ({ id: cell.getId(), kind: cell.cell_type, source: cell.getSource() }));
   }
 
-  whole(index: number): WrittenCell {
+  cellAt(index: number): WrittenCell {
     return this.shared.getCell(index).toJSON() as unknown as WrittenCell;
   }
 
@@ -69,9 +69,9 @@ export class LabNotebook implements IEditableNotebook {
     return this.views.some(view => view.mode === 'edit' && view.activeCell?.model.id === cellId);
   }
 
-  isComposed(cellId: string): boolean {
+  isComposing(cellId: string): boolean {
     return this.views.some(view => {
-      // CodeMirror's own, below Lab's editor: what has none can't tell.
+      // CodeMirror, inside Lab's editor; other editors can't tell.
       const editor = view.widgets.find(cell => cell.model.id === cellId)?.editor as { editor?: IComposing } | null;
       return editor?.editor?.composing === true || editor?.editor?.compositionStarted === true;
     });
@@ -93,7 +93,7 @@ export class LabNotebook implements IEditableNotebook {
     this.asOneStep(cell, () => {
       cell.updateSource(start, end, text);
       if (madeFrom.length > 0) {
-        cell.setMetadata(OZZIE, marked(cell.getMetadata(), madeFrom) as PartialJSONValue);
+        cell.setMetadata(OZZIE, withSources(cell.getMetadata(), madeFrom) as PartialJSONValue);
       }
     });
   }
@@ -103,14 +103,14 @@ export class LabNotebook implements IEditableNotebook {
   }
 
   remove(index: number): void {
-    // As Lab does: a cell that waits for its turn to be run is not run any more.
+    // As Lab does, so that a queued cell is not run any more.
     this.context.model.deletedCells.push(this.shared.getCell(index).getId());
     this.asOneStep(this.shared, () => this.shared.deleteCell(index));
   }
 
-  /** No step for Undo, as no run is one. */
+  /** Not an Undo step, as running a cell is none. */
   show(index: number, outputs: readonly IOutput[], executionCount: number | null): void {
-    // Through Lab's own list of them: where the shared model replaces outputs, Lab loses a stream that follows a stream.
+    // Through Lab's list of outputs: if the shared model replaces them, Lab loses a stream that follows a stream.
     const cell = this.context.model.cells.get(index) as ICodeCellModel;
     cell.outputs.fromJSON([...outputs]);
     cell.executionCount = executionCount;
@@ -124,7 +124,7 @@ export class LabNotebook implements IEditableNotebook {
     const { model } = this.context;
     const before = new Map(this.cells.map(({ id, source }) => [id, source]));
     const load = model.fromJSON.bind(model);
-    // Lab first fetches the file: what is typed meanwhile would be gone with the cells that it stands in.
+    // Lab fetches the file first: text typed meanwhile would be lost.
     model.fromJSON = value => {
       const typed = this.cells.filter(({ id, source }) => before.has(id) && before.get(id) !== source);
       const places = this.views.map(view => placeIn(view));
@@ -152,7 +152,7 @@ export class LabNotebook implements IEditableNotebook {
     return [...this.panels].map(panel => panel.content);
   }
 
-  /** One step for Undo, and not part of one with what was typed just before or is typed just behind. */
+  /** Make one Undo step, separate from what is typed just before and after. */
   private asOneStep(scope: SharedNotebook | SharedCell, change: () => void): void {
     const { undoManager } = scope as { undoManager?: { stopCapturing(): void } | null };
     const places = this.views.map(view => placeIn(view));
@@ -175,8 +175,8 @@ interface IComposing {
 }
 
 /**
- * Where somebody is in a notebook, to put them there again: Lab goes to another cell where the active one is taken away, if
- * only to be put elsewhere. The focus stays within, as it was; it is never taken from anything else.
+ * Remember the active cell and the cursor; return a function that restores them: Lab activates another cell when the
+ * active one is removed, even if only to be moved. The focus stays as it was, and is never taken from anything else.
  */
 function placeIn(view: Notebook): () => void {
   const { activeCellIndex: index, activeCell } = view;
@@ -197,7 +197,10 @@ function placeIn(view: Notebook): () => void {
   };
 }
 
-/** A cell that was put elsewhere is only drawn later. Who was writing in it goes on writing: keys are commands elsewhere. */
+/**
+ * Focus the active cell, which may be drawn late after a move. A person who was typing goes on: elsewhere, keys are
+ * commands.
+ */
 async function focusOn(view: Notebook, cursor?: Cursor): Promise<void> {
   const cell = view.activeCell;
   await cell?.ready;

@@ -1,4 +1,4 @@
-/** Shows on cells what they were made from, and takes that off where a person runs or clears it. */
+/** Shows what cells were made from, until a person runs or clears them. */
 
 import type { JupyterFrontEnd, JupyterFrontEndPlugin } from '@jupyterlab/application';
 import type { Cell } from '@jupyterlab/cells';
@@ -6,16 +6,16 @@ import { INotebookTracker, NotebookActions, type NotebookPanel } from '@jupyterl
 import { ITranslator, nullTranslator } from '@jupyterlab/translation';
 import type { PartialJSONValue } from '@lumino/coreutils';
 
-import { madeFromText, OZZIE, sourcesOf, unmarked } from '../model/madeFrom';
+import { madeFromText, OZZIE, sourcesOf, withoutSources } from '../model/madeFrom';
 import type { ITranslate } from '../model/wording';
 import { drawMadeFrom } from '../widgets/madeFromTag';
 
-/** A notebook says with each key that it has changed. */
+/** A notebook reports a change for each key. */
 const DRAW_MS = 100;
 
 export const madeFromPlugin: JupyterFrontEndPlugin<void> = {
   id: '@ozzie/labextension:made-from',
-  description: 'Shows which cells were made from content from outside.',
+  description: 'Shows which cells were made from outside content.',
   autoStart: true,
   requires: [INotebookTracker],
   optional: [ITranslator],
@@ -23,7 +23,7 @@ export const madeFromPlugin: JupyterFrontEndPlugin<void> = {
     const trans = (translator ?? nullTranslator).load('ozzie');
     tracker.widgetAdded.connect((_, panel) => watch(panel, trans));
     tracker.forEach(panel => watch(panel, trans));
-    // As it is sent off, and not at its end: what came into it meanwhile nobody has run.
+    // On sending, not at the end: text added meanwhile has not been run.
     NotebookActions.executionScheduled.connect((_, { cell }) => clear(cell));
   }
 };
@@ -53,19 +53,19 @@ function drawOn(cell: Cell, trans: ITranslate): void {
       trans,
       onClear: () => {
         cell.model.sharedModel.transact(() => clear(cell));
-        // The button goes, and the focus stays with what it was in.
+        // The button disappears; keep the focus in the cell.
         cell.node.focus();
       }
     });
   }
 }
 
-/** No step for Undo, unless it is made within one: what was run was run. */
+/** Not an Undo step, unless made within one: a run can't be undone. */
 function clear(cell: Cell): void {
   const { sharedModel } = cell.model;
   const noted = noteOf(cell);
   if (sourcesOf(noted).length > 0) {
-    const left = unmarked(noted);
+    const left = withoutSources(noted);
     if (left) {
       sharedModel.setMetadata(OZZIE, left as PartialJSONValue);
     } else {
@@ -74,7 +74,7 @@ function clear(cell: Cell): void {
   }
 }
 
-/** Only what is ours of the metadata: the rest may be large, and is copied. */
+/** Read only our key: the other metadata may be large and would be copied. */
 function noteOf(cell: Cell): Readonly<Record<string, unknown>> {
   return { [OZZIE]: cell.model.sharedModel.getMetadata(OZZIE) };
 }

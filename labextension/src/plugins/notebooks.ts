@@ -1,4 +1,4 @@
-/** Notebooks to begin with: a new one, and the first one that a person should run. */
+/** Opens a new notebook, or the first one that a person should run. */
 
 import type { JupyterFrontEnd, JupyterFrontEndPlugin } from '@jupyterlab/application';
 import { Dialog, ICommandPalette, Notification, showDialog } from '@jupyterlab/apputils';
@@ -7,7 +7,7 @@ import { ILauncher } from '@jupyterlab/launcher';
 import type { Contents } from '@jupyterlab/services';
 import { ITranslator, nullTranslator } from '@jupyterlab/translation';
 
-import { AskError } from '../api/requests';
+import { RequestError } from '../api/requests';
 import { CATEGORY, CommandIDs } from '../commands';
 import { IOzzie } from '../tokens';
 import { ozzieIcon } from './sidebar';
@@ -35,7 +35,7 @@ export const notebooksPlugin: JupyterFrontEndPlugin<void> = {
         () => false
       );
 
-    /** Copy what is not there yet. Raises what the contents API raises. */
+    /** Create the missing files. Raises errors of the contents API. */
     const put = async (files: readonly { path: string; content: string }[]): Promise<void> => {
       for (const { path, content } of files) {
         const folder = PathExt.dirname(path);
@@ -55,12 +55,12 @@ export const notebooksPlugin: JupyterFrontEndPlugin<void> = {
       const files = await api.examples();
       const notebook = files.find(file => file.path.endsWith('.ipynb'))?.path ?? '';
       if (!(await isThere(notebook))) {
-        const asked = await showDialog({
+        const answer = await showDialog({
           title: trans.__('Put the first notebook here?'),
           body: trans.__('These files are copied into the folder that Jupyter shows: %1.', names(files)),
           buttons: [Dialog.cancelButton(), Dialog.okButton({ label: trans.__('Copy and Open') })]
         });
-        if (!asked.button.accept) {
+        if (!answer.button.accept) {
           return;
         }
         await put(files);
@@ -82,8 +82,8 @@ export const notebooksPlugin: JupyterFrontEndPlugin<void> = {
         try {
           await openFirst();
         } catch (error) {
-          const told = error instanceof AskError ? `${error.message} ${error.hint}` : String(error);
-          Notification.error(trans.__('The first notebook could not be opened. %1', told), { autoClose: 8_000 });
+          const text = error instanceof RequestError ? `${error.message} ${error.hint}` : String(error);
+          Notification.error(trans.__('The first notebook could not be opened. %1', text), { autoClose: 8_000 });
         }
       }
     });

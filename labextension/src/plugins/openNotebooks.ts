@@ -1,4 +1,4 @@
-/** Notebooks that are open in this page are read and changed here, not behind its back in their files (ADR 36). */
+/** Lets Ozzie read and change open notebooks in this page, not behind its back in their files (docs/adr/0036). */
 
 import type { JupyterFrontEnd, JupyterFrontEndPlugin } from '@jupyterlab/application';
 import { INotebookTracker, type NotebookPanel } from '@jupyterlab/notebook';
@@ -8,7 +8,7 @@ import { type Context, LabNotebook } from './labNotebook';
 
 export const openNotebooksPlugin: JupyterFrontEndPlugin<void> = {
   id: '@ozzie/labextension:open-notebooks',
-  description: 'Lets Ozzie change an open notebook in this page, once a person said yes.',
+  description: 'Lets Ozzie change an open notebook in this page once a person has approved.',
   autoStart: true,
   requires: [IOzzie, INotebookTracker],
   activate: (app: JupyterFrontEnd, { notebooks }: IOzzie, tracker: INotebookTracker): void => {
@@ -18,7 +18,7 @@ export const openNotebooksPlugin: JupyterFrontEndPlugin<void> = {
     const watch = async (panel: NotebookPanel): Promise<void> => {
       const { context } = panel;
       await context.ready;
-      // A shared document is changed as such, and what lies on another drive is none of the server's files.
+      // Skip collaborative documents, which are changed as such, and other drives, which aren't the server's files.
       if (panel.isDisposed || context.model.collaborative || contents.driveName(context.path)) {
         return;
       }
@@ -37,7 +37,7 @@ export const openNotebooksPlugin: JupyterFrontEndPlugin<void> = {
         notebooks.opened(notebook);
       }
     };
-    // One that can't be opened is never ready.
+    // A notebook that can't be opened is never ready.
     const watchSoon = (panel: NotebookPanel): void => void watch(panel).catch(() => undefined);
     tracker.widgetAdded.connect((_, panel) => watchSoon(panel));
     tracker.forEach(watchSoon);

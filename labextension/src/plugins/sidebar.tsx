@@ -1,6 +1,6 @@
-/** The tab "Ozzie" on the left, and what can be done from it. */
+/** The tab "Ozzie" on the left, and its commands. */
 
-import { ILayoutRestorer, ILabShell, type JupyterFrontEnd, type JupyterFrontEndPlugin } from '@jupyterlab/application';
+import { ILabShell, ILayoutRestorer, type JupyterFrontEnd, type JupyterFrontEndPlugin } from '@jupyterlab/application';
 import { Clipboard, ICommandPalette, Notification, ReactWidget } from '@jupyterlab/apputils';
 import { ITranslator, nullTranslator, type TranslationBundle } from '@jupyterlab/translation';
 import { LabIcon } from '@jupyterlab/ui-components';
@@ -13,12 +13,12 @@ import { OZZIE_SVG } from '../widgets/icons';
 import { focusNextApproval } from '../widgets/nextApproval';
 import { type ISidebarActions, Sidebar } from '../widgets/sidebar';
 import { TASK_ATTRIBUTE } from '../widgets/taskList';
-import { act, stop, told } from './taskControl';
+import { act, errorText, stop } from './taskControl';
 
 export const ozzieIcon = new LabIcon({ name: '@ozzie/labextension:ozzie', svgstr: OZZIE_SVG });
 
 const TICK_MS = 1_000;
-/** How often the ages of tasks are drawn anew while none runs, and no approval's time does. */
+/** How often ages are redrawn while no task runs and no approval is pending. */
 const QUIET_TICKS = 30;
 
 class SidebarPanel extends ReactWidget {
@@ -47,11 +47,11 @@ class SidebarPanel extends ReactWidget {
     }, TICK_MS);
   }
 
-  /** Show a task's details, or the list. */
+  /** Show a task's details, or the list if `taskId` is empty. */
   showTask(taskId: string): void {
     this._shown = taskId;
     if (taskId) {
-      this.ozzie.board.learn(taskId); // a step that ended before this page was there
+      this.ozzie.board.learn(taskId); // a step that ended before this page was opened
     }
     this.update();
   }
@@ -73,7 +73,7 @@ class SidebarPanel extends ReactWidget {
 
   private refresh(): void {
     const { needYou } = this.ozzie.approvals;
-    // Lab draws a title's label below the icon; the style makes a badge of it.
+    // Lab draws a title's label below the icon; the style makes it a badge.
     this.title.label = needYou ? String(needYou) : '';
     this.title.className = needYou ? 'jp-Ozzie-tab jp-Ozzie-mod-badge' : 'jp-Ozzie-tab';
     this.title.caption = needYou
@@ -108,10 +108,10 @@ export const sidebarPlugin: JupyterFrontEndPlugin<ISidebar> = {
         if (path) {
           await commands.execute('docmanager:open', { path });
         } else {
-          Notification.warning(trans.__('It is not known in which notebook this was asked.'), { autoClose: 8_000 });
+          Notification.warning(trans.__('The notebook of this request is not known.'), { autoClose: 8_000 });
         }
       } catch (error) {
-        Notification.error(trans.__('The notebook could not be opened. %1', told(error)), { autoClose: 8_000 });
+        Notification.error(trans.__('The notebook could not be opened. %1', errorText(error)), { autoClose: 8_000 });
       }
     };
     const panel = new SidebarPanel(ozzie, trans, {
@@ -179,7 +179,7 @@ export const sidebarPlugin: JupyterFrontEndPlugin<ISidebar> = {
     });
     commands.addCommand(CommandIDs.nextApproval, {
       label: trans.__('Go to Next Approval'),
-      caption: trans.__('Read what Ozzie asks next; nothing is answered by that'),
+      caption: trans.__('Read the next approval; this does not answer it'),
       execute: () => {
         if (!focusNextApproval()) {
           sidebar.show('');

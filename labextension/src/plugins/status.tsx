@@ -1,4 +1,4 @@
-/** Ozzie in the status bar: what runs, what needs you, what today cost. */
+/** Ozzie in the status bar: running tasks, what needs you, today's cost. */
 
 import type { JupyterFrontEnd, JupyterFrontEndPlugin } from '@jupyterlab/application';
 import { ReactWidget } from '@jupyterlab/apputils';
@@ -10,13 +10,13 @@ import type { ApprovalBook } from '../model/approvals';
 import type { TaskBoard } from '../model/board';
 import { type ITranslate, statusText } from '../model/wording';
 import { IOzzie, ISidebar } from '../tokens';
-import { Asks } from '../widgets/asks';
-import { useChanges } from '../widgets/following';
+import { ApprovalAnnouncer } from '../widgets/approvalAnnouncer';
+import { useChanges } from '../widgets/useChanges';
 import { ozzieIcon } from './sidebar';
 
 export const statusPlugin: JupyterFrontEndPlugin<void> = {
   id: '@ozzie/labextension:status',
-  description: 'Says in the status bar what runs and what needs you.',
+  description: 'Shows in the status bar how many tasks run and need you.',
   autoStart: true,
   requires: [IOzzie, ISidebar],
   optional: [IStatusBar, ITranslator],
@@ -41,7 +41,7 @@ export const statusPlugin: JupyterFrontEndPlugin<void> = {
           <ozzieIcon.react tag="span" className="jp-Ozzie-statusIcon" />
           <Text board={board} approvals={approvals} trans={trans} />
         </button>
-        <Asks approvals={approvals} trans={trans} />
+        <ApprovalAnnouncer approvals={approvals} trans={trans} />
       </>
     );
     statusBar.registerStatusItem('@ozzie/labextension:status', { item, align: 'left', rank: 20 });
@@ -60,7 +60,7 @@ function Text({ board, approvals, trans }: ITextProps): React.JSX.Element {
   return <span>{statusText({ state, running, queued, costToday, needYou: approvals.needYou }, trans)}</span>;
 }
 
-/** The task that asks something; approvals stand above the list. */
+/** Return the first task with a question, or '' to show approvals, which are above the list. */
 function firstNeed(board: TaskBoard, approvals: ApprovalBook): string {
   const asking = board.all.find(row => row.status === 'WAITING_INPUT');
   return approvals.shown.length > 0 ? '' : (asking?.taskId ?? '');

@@ -1,10 +1,10 @@
-/** Tells kernels that this page draws the cards of what turns ask. */
+/** Tells kernels that this page draws the cards of turns. */
 
 import type { JupyterFrontEnd, JupyterFrontEndPlugin } from '@jupyterlab/application';
 
 export const widgetsPlugin: JupyterFrontEndPlugin<void> = {
   id: '@ozzie/labextension:widgets',
-  description: 'Tells kernels that this page draws the cards of what turns ask.',
+  description: 'Tells kernels that this page draws the cards of turns.',
   autoStart: true,
   activate: async (app: JupyterFrontEnd): Promise<void> => {
     const registry = await registryOf(app);
@@ -15,7 +15,7 @@ export const widgetsPlugin: JupyterFrontEndPlugin<void> = {
   }
 };
 
-/** A token that is not there can't be named among the optional ones: the module that has it is not there either. */
+/** A missing token can't be an optional dependency, because its module is missing too. */
 async function registryOf(app: JupyterFrontEnd) {
   const base = await import('@jupyter-widgets/base').catch(() => null);
   return base && app.resolveOptionalService(base.IJupyterWidgetRegistry);

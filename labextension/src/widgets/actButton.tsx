@@ -1,4 +1,4 @@
-/** The button that holds a task, lets it go on, or has it tried again: one that stays in its place, and keeps the focus. */
+/** The button to pause, resume or retry a task. It stays in its place and keeps the focus. */
 
 import * as React from 'react';
 

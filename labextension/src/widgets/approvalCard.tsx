@@ -1,16 +1,16 @@
-/** One approval, to be read and answered (UX 2.4): in its cell and in the sidebar, views of one record. */
+/** The card of an approval, in its cell and in the sidebar: two views of one record. */
 
 import * as React from 'react';
 
-import type { Extent } from '../api/approval';
-import { AskError, type OzzieApi } from '../api/requests';
+import type { ApprovalScope } from '../api/approval';
+import { type OzzieApi, RequestError } from '../api/requests';
 import type { Answer, ApprovalBook, ApprovalRow } from '../model/approvals';
 import {
   becauseText,
   effectText,
   endText,
   expiryText,
-  isGrave,
+  isHighStakes,
   plain,
   riskText,
   sessionText,
@@ -34,22 +34,22 @@ export interface IApprovalCardProps {
   readonly book: Pick<ApprovalBook, 'answer' | 'isChanged' | 'isRenewable'>;
   readonly api: Pick<OzzieApi, 'approvalCard' | 'artifactText'>;
   readonly trans: ITranslate;
-  /** Without a connection there is nobody to answer to. */
+  /** Without a connection, answers can't be sent. */
   readonly isConnected: boolean;
-  /** Where it comes from, where that is not to be seen around the card. */
+  /** Where it comes from, if its surroundings don't show that. */
   readonly origin?: React.ReactNode;
-  /** What is said above it, where the place says less than "Approval needed". */
+  /** Heading, if "Approval needed" says too little. */
   readonly kicker?: string;
-  /** What else is to be known, in a sentence. */
+  /** A further sentence. */
   readonly note?: string;
-  /** Leave it by Esc. */
+  /** Called on Esc. */
   readonly onLeave?: (() => void) | undefined;
 }
 
-/** How an answer goes that was given in this card. */
+/** The answer given in this card. */
 interface ISending {
-  /** What is on its way: `session` and `once` are a yes; empty for nothing. */
-  readonly what: Extent | 'reject' | 'renew' | '';
+  /** The answer being sent: `once` and `session` are a yes; empty for none. */
+  readonly what: ApprovalScope | 'reject' | 'renew' | '';
   readonly problem: string;
   readonly send: (what: ISending['what'], answer: Answer) => void;
 }
@@ -61,13 +61,13 @@ export function ApprovalCard(props: IApprovalCardProps): React.JSX.Element {
   const isPending = row.status === 'pending';
   const whole = useWholeRow(props);
   const arming = useArming<HTMLDivElement>(isPending);
-  // Whoever was in the card stays in it when its buttons go; read before they do.
+  // Keep the focus in the card when its buttons go; read before they do.
   const wasInside = outer.current?.contains(document.activeElement) ?? false;
   React.useLayoutEffect(() => {
     if (!isPending && wasInside) {
       outer.current?.focus();
     }
-    // Only the change counts: what is focused in an answered card is left alone.
+    // Only the change counts: the focus in an answered card is left alone.
     // eslint-disable-next-line react-hooks/exhaustive-deps
   }, [isPending]);
   const id = React.useId();
@@ -103,17 +103,17 @@ export function ApprovalCard(props: IApprovalCardProps): React.JSX.Element {
   );
 }
 
-/** What a person reads of an approval. `isRead`: nothing that determines the effect is left out of `row`. */
+/** The approval as shown. `isRead`: `row` includes everything that determines the effect. */
 interface IWhole {
   readonly row: ApprovalRow;
   readonly isRead: boolean;
   readonly problem: string;
-  /** Its card is out of date, and nobody can read it. */
+  /** Its card is out of date and can't be read any more. */
   readonly isGone: boolean;
   readonly read: () => void;
 }
 
-/** The stored question lacks what looks like a secret. The gateway draws the whole of it for this page alone. */
+/** The stored approval lacks possible secrets. The gateway renders all of it for this page alone. */
 function useWholeRow({ row, api, trans, isConnected }: IApprovalCardProps): IWhole {
   const [card, setCard] = React.useState<CardTexts | null>(null);
   const [problem, setProblem] = React.useState('');
@@ -127,7 +127,7 @@ function useWholeRow({ row, api, trans, isConnected }: IApprovalCardProps): IWho
         setCard({ sentence, proof, shown, undo, arguments: args, whole: null }),
       (error: unknown) => {
         setProblem(problemText(error, trans, trans.__('No connection. It can’t be read in full.')));
-        setGone(error instanceof AskError && error.status === 409);
+        setGone(error instanceof RequestError && error.status === 409);
       }
     );
   }, [api, approval_id, trans]);
@@ -155,13 +155,13 @@ function useSending(row: ApprovalRow, book: IApprovalCardProps['book'], trans: I
   return { what, problem, send };
 }
 
-/** What the gateway says, or `absent` if nobody answered. */
+/** Return the gateway's message, or `absent` if nobody answered. */
 function problemText(
   error: unknown,
   trans: ITranslate,
   absent = trans.__('No connection. Your answer was not sent.')
 ): string {
-  if (!(error instanceof AskError)) {
+  if (!(error instanceof RequestError)) {
     return String(error);
   }
   return error.status === 0 ? absent : `${error.message} ${error.hint}`.trim();
@@ -212,16 +212,16 @@ function Pending(props: IPendingProps): React.JSX.Element {
   const { row } = whole;
   const textOf = React.useCallback((artifactId: string) => api.artifactText(artifactId), [api]);
   const args = useArguments(row, api);
-  const grave = isGrave(row);
+  const highStakes = isHighStakes(row);
   const [isWhole, setWhole] = React.useState(false);
   const [isRejecting, setRejecting] = React.useState(false);
   const onWhole = React.useCallback(() => setWhole(true), []);
-  const offersSession = !grave && row.session_cover !== null;
-  // What can't be undone is approved by nobody who can't see all of it.
-  const canApprove = whole.isRead && (!grave || isWhole || row.shown === '');
+  const offersSession = !highStakes && row.session_cover !== null;
+  // Something irreversible can only be approved if all of it is visible.
+  const canApprove = whole.isRead && (!highStakes || isWhole || row.shown === '');
   const isFree = isConnected && sending.what === '';
 
-  const approve = (extent: Extent): void => {
+  const approve = (extent: ApprovalScope): void => {
     if (isFree && canApprove && arming.mayAct()) {
       sending.send(extent, { act: 'approve', extent, binds: row.binds });
     }
@@ -233,7 +233,7 @@ function Pending(props: IPendingProps): React.JSX.Element {
   };
   const onKey = (event: React.KeyboardEvent): void => {
     const isTyped = event.target instanceof HTMLInputElement;
-    if (grave || isTyped || event.repeat || event.ctrlKey || event.metaKey || event.altKey) {
+    if (highStakes || isTyped || event.repeat || event.ctrlKey || event.metaKey || event.altKey) {
       return;
     }
     const key = event.key.toLowerCase();
@@ -242,7 +242,7 @@ function Pending(props: IPendingProps): React.JSX.Element {
     } else if (key === 's' && offersSession) {
       approve('session');
     } else if (key === 'r') {
-      event.preventDefault(); // it is not the first letter of the comment
+      event.preventDefault(); // it must not become the first letter of the comment
       openReject();
     }
   };
@@ -265,7 +265,7 @@ function Pending(props: IPendingProps): React.JSX.Element {
       <Proof
         key={whole.isRead ? 'whole' : 'stored'}
         row={row}
-        isOpen={grave}
+        isOpen={highStakes}
         textOf={textOf}
         trans={trans}
         onWhole={onWhole}
@@ -279,7 +279,7 @@ function Pending(props: IPendingProps): React.JSX.Element {
         className="jp-Ozzie-more"
         onToggle={event => {
           if (event.currentTarget.open) {
-            args.look();
+            args.loadAll();
           }
         }}
       >
@@ -298,7 +298,7 @@ function Pending(props: IPendingProps): React.JSX.Element {
       </details>
       <div className="jp-Ozzie-answers" ref={arming.ref}>
         <button
-          className={`jp-Ozzie-button ${grave ? 'jp-Ozzie-mod-warn' : 'jp-Ozzie-mod-accept'}`}
+          className={`jp-Ozzie-button ${highStakes ? 'jp-Ozzie-mod-warn' : 'jp-Ozzie-mod-accept'}`}
           aria-disabled={!isFree || !canApprove}
           onClick={() => approve('once')}
         >
@@ -335,7 +335,7 @@ interface IWholeNoteProps extends Pick<IPartProps, 'sending' | 'trans' | 'isConn
   readonly whole: IWhole;
 }
 
-/** That only this page shows all of it; or why it can't be read, and what to do then. */
+/** Say that only this page shows all of it; or why it can't be read, and what to do. */
 function WholeNote({ whole, sending, trans, isConnected }: IWholeNoteProps): React.JSX.Element {
   if (whole.isRead) {
     return (
@@ -368,16 +368,16 @@ function WholeNote({ whole, sending, trans, isConnected }: IWholeNoteProps): Rea
   );
 }
 
-/** The arguments as they are carried out. Long ones are shortened until `look`. */
-function useArguments(row: ApprovalRow, api: IApprovalCardProps['api']): { text: string; look: () => void } {
+/** The arguments of the call. Long ones are shortened until `loadAll`. */
+function useArguments(row: ApprovalRow, api: IApprovalCardProps['api']): { text: string; loadAll: () => void } {
   const [text, setText] = React.useState<string | null>(null);
-  const look = (): void => {
+  const loadAll = (): void => {
     api.approvalCard(row.approval_id).then(
       card => setText(card.arguments),
       () => undefined // the shortened ones stay
     );
   };
-  return { text: text ?? row.arguments, look };
+  return { text: text ?? row.arguments, loadAll };
 }
 
 interface IExpiryProps extends Pick<IApprovalCardProps, 'row' | 'trans'> {
@@ -397,8 +397,8 @@ function Expiry({ row, trans, isShort }: IExpiryProps): React.JSX.Element {
   );
 }
 
-/** A sentence of the gateway's: what it put between backticks is drawn as code. */
-export function Spans({ text }: { text: string }): React.JSX.Element {
+/** A sentence from the gateway: text in backticks is drawn as code. */
+function Spans({ text }: { text: string }): React.JSX.Element {
   return (
     <>
       {spans(text).map((span, at) =>

@@ -1,4 +1,4 @@
-/** Buttons that do nothing for a moment after they came, or moved, under the pointer (UX 2.4, "Arming"). */
+/** Buttons that ignore clicks for a moment after they appeared, or moved, under the pointer. */
 
 import * as React from 'react';
 
@@ -6,17 +6,17 @@ const ARMING_MS = 500;
 const LOOK_MS = 100;
 
 export interface IArming<T extends HTMLElement> {
-  /** Of what must have stood still. */
+  /** For the element that must not have moved. */
   readonly ref: React.RefObject<T>;
-  /** As far as can be told between two looks. */
+  /** As of the last check. */
   readonly isArmed: boolean;
-  /** Whether it has stood still until this very moment. */
+  /** Whether it has not moved until this very moment. */
   readonly mayAct: () => boolean;
 }
 
 /**
- * Nobody answers what came under the pointer by itself, nor what something above it pushed there. `isWanted`: there are
- * buttons at all.
+ * Guard against answering something that just appeared under the pointer, or was pushed there. `isWanted`: whether
+ * there are buttons.
  */
 export function useArming<T extends HTMLElement>(isWanted = true): IArming<T> {
   const ref = React.useRef<T>(null);
@@ -43,8 +43,8 @@ export function useArming<T extends HTMLElement>(isWanted = true): IArming<T> {
 }
 
 /**
- * How far down it stands in what scrolls: scrolling is a person's own doing, and moves nothing. What is not drawn, as in a
- * sidebar that is closed, stands nowhere.
+ * Return its offset in the scrolled content, as a person's own scrolling moves nothing. If it is not drawn, as in a
+ * closed sidebar: NaN.
  */
 function placeOf(node: HTMLElement | null): number {
   let place = node?.getClientRects().length ? node.getBoundingClientRect().top : NaN;

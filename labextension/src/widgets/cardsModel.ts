@@ -1,11 +1,11 @@
 /**
- * By this model a kernel learns that the page draws the cards of what a turn asks; where nobody knows the model, the kernel
- * shows plain buttons. There is nothing to see of it. Loaded only where the widgets' own extension is there.
+ * With this model a kernel learns that the page draws the cards of turns; otherwise it shows plain buttons. It is
+ * invisible, and loaded only if the widgets' own extension is there.
  */
 
 import { type ExportMap, type IBackboneModelOptions, WidgetModel } from '@jupyter-widgets/base';
 
-/** What the kernel calls it by; the version is this package's. */
+/** The kernel's name for it; the version is this package's. */
 export const CARDS = { module: '@ozzie/labextension', version: '0.1.0', model: 'CardsModel' } as const;
 
 class CardsModel extends WidgetModel {
@@ -20,7 +20,7 @@ class CardsModel extends WidgetModel {
 
   override initialize(attributes: Record<string, unknown>, options: IBackboneModelOptions): void {
     super.initialize(attributes, options);
-    // One that was put back from a file has no kernel to tell.
+    // A model restored from a file has no kernel to notify.
     if (this.comm_live) {
       this.send({ here: true });
     }

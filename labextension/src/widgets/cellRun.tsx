@@ -1,6 +1,6 @@
 /**
- * Runs of skills that go on, below their cells: the state of each, its graph, and what its steps ask. As a question
- * does, it stands beside Lab's outputs and never in them (docs/adr/0040).
+ * Open runs of skills below their cells: state, graph, and what their steps ask. They are beside Lab's outputs, never
+ * in them (docs/adr/0040).
  */
 
 import * as React from 'react';
@@ -10,45 +10,45 @@ import type { OzzieApi } from '../api/requests';
 import { isOpen, needsPerson, shownState, type TaskRow } from '../model/fold';
 import type { TaskBoard } from '../model/board';
 import { summary } from '../model/graphWording';
-import { type IOwnRun, isHandedOver } from '../model/ownRuns';
+import { isDelegated, type ITopRun } from '../model/topRuns';
 import { visibleLabel } from '../model/visible';
 import type { TaskAct } from '../model/taskActs';
-import { elapsed, heldText, type ITranslate, money, stateWord } from '../model/wording';
+import { elapsed, type ITranslate, money, pauseText, stateWord } from '../model/wording';
 import { ActButton } from './actButton';
-import type { IAskParts, ICells } from './cellAsks';
-import { useChanges } from './following';
+import type { ICells, IPromptParts } from './cellPrompts';
+import { useChanges } from './useChanges';
 import { GraphView } from './graph/graphView';
 import { useNow, useRunGraph } from './graph/useRunGraph';
 import { StateIcon, Stop } from './icons';
 import { IN_CELL } from './liveTurn';
 import { takeOut } from './outOfView';
-import { StepAsks } from './stepAsks';
+import { StepPrompts } from './stepPrompts';
 
-/** A run that the cell itself is need not stand in the kernel's own form as well. */
+/** Hides the kernel's own form of a run that is the cell's turn. */
 const DRAWN = 'jp-Ozzie-mod-graphed';
 const RUN = 'jp-Ozzie-cellRun';
-/** So long the graph stays after the run has ended, unless its saved picture is there before. */
+/** How long the graph stays after the run has ended, unless its saved picture appears earlier. */
 export const STAYS_MS = 4_000;
 
-export interface IRunParts extends Omit<IAskParts, 'api' | 'board'> {
-  readonly api: IAskParts['api'] & Pick<OzzieApi, 'graph' | 'runStep'>;
-  readonly board: IAskParts['board'] & Pick<TaskBoard, 'taskChanged' | 'renewed' | 'isPartOf' | 'row'>;
+export interface IRunParts extends Omit<IPromptParts, 'api' | 'board'> {
+  readonly api: IPromptParts['api'] & Pick<OzzieApi, 'graph' | 'runStep'>;
+  readonly board: IPromptParts['board'] & Pick<TaskBoard, 'taskChanged' | 'renewed' | 'isPartOf' | 'row'>;
   readonly onStop: (taskId: string) => void;
   readonly onAct: (act: TaskAct, taskId: string) => void;
   readonly onTask: (taskId: string) => void;
-  /** The outputs of a cell with a run have changed: its saved picture may be there. */
+  /** The outputs of a run's cell changed: its saved picture may be there. */
   readonly onOutputs: () => void;
 }
 
 interface IDrawn {
-  readonly run: IOwnRun;
+  readonly run: ITopRun;
   readonly area: HTMLElement;
   readonly node: HTMLElement;
   readonly root: Root;
   readonly outputs: MutationObserver;
-  /** Whether the kernel's own form says less, and nothing else. */
-  isInstead: boolean;
-  /** When it was seen to have ended, in milliseconds. */
+  /** Whether it replaces the kernel's own form, which says less. */
+  replacesForm: boolean;
+  /** When its end was noticed, in milliseconds. */
   endedAt: number | null;
 }
 
@@ -56,12 +56,12 @@ const drawn = new WeakMap<ICells, Map<string, IDrawn>>();
 
 interface ICellRunProps extends IRunParts {
   readonly runId: string;
-  /** Whether it has to be named: the cell says something else. */
+  /** Whether to show its name: the cell says something else. */
   readonly isNamed: boolean;
   readonly onDrawn: (isDrawn: boolean) => void;
 }
 
-/** A run, as it is drawn in a cell. */
+/** A run in a cell. */
 export function CellRun(props: ICellRunProps): React.JSX.Element {
   const { runId, isNamed, api, board, trans, onDrawn, onLeave, onStop, onAct, onTask } = props;
   const { run, width, ref } = useRunGraph(runId, api, board);
@@ -71,8 +71,8 @@ export function CellRun(props: ICellRunProps): React.JSX.Element {
   const now = useNow(isGoingOn);
   const { graph } = run;
   const isDrawn = graph !== null;
-  // A graph of before the end has steps that run.
-  const told = graph && (isGoingOn || graph.running === 0) ? summary(graph, trans) : '';
+  // A graph from before the end has running steps.
+  const summaryText = graph && (isGoingOn || graph.running === 0) ? summary(graph, trans) : '';
   React.useLayoutEffect(() => {
     onDrawn(isDrawn);
   }, [isDrawn, onDrawn]);
@@ -84,7 +84,7 @@ export function CellRun(props: ICellRunProps): React.JSX.Element {
           <StateLine
             row={row}
             name={isNamed ? visibleLabel(row.title) : ''}
-            told={told}
+            summaryText={summaryText}
             now={now}
             trans={trans}
             onStop={isGoingOn ? onStop : null}
@@ -93,28 +93,28 @@ export function CellRun(props: ICellRunProps): React.JSX.Element {
           <GraphView {...{ graph, api, width, now, trans, isNamed, onTask, onLeave }} />
         </>
       )}
-      {row && <StepAsks {...props} waiting={row.waiting} isAlone={(graph?.running ?? 0) === 0} />}
+      {row && <StepPrompts {...props} waiting={row.waiting} isAlone={(graph?.running ?? 0) === 0} />}
     </div>
   );
 }
 
 interface IStateLineProps {
   readonly row: TaskRow;
-  /** Empty where the cell says it. */
+  /** Empty if the cell says it. */
   readonly name: string;
-  readonly told: string;
+  readonly summaryText: string;
   readonly now: number;
   readonly trans: ITranslate;
   readonly onStop: ((taskId: string) => void) | null;
   readonly onAct: (act: TaskAct, taskId: string) => void;
 }
 
-/** One line that never wraps: what has no room is left out, the figures first. */
-function StateLine({ row, name, told, now, trans, onStop, onAct }: IStateLineProps): React.JSX.Element {
+/** One line that never wraps: without room, parts are dropped, figures first. */
+function StateLine({ row, name, summaryText, now, trans, onStop, onAct }: IStateLineProps): React.JSX.Element {
   const parts = [
-    heldText(row, trans),
+    pauseText(row, trans),
     elapsed((row.finishedAt ?? now) - row.createdAt, trans),
-    told,
+    summaryText,
     row.tokens > 0 ? trans.__('%1 tokens', row.tokens.toLocaleString()) : '',
     row.cost ? money(row.cost) : ''
   ];
@@ -139,19 +139,16 @@ function StateLine({ row, name, told, now, trans, onStop, onAct }: IStateLinePro
   );
 }
 
-/**
- * Draw these runs below their cells in a notebook, in this order, and take away what ended: once `isOver` says that it
- * need not be shown any longer, or after a while.
- */
+/** Draw these runs below their cells, in this order. Remove ended ones when `isOver`, or after a while. */
 export function drawRuns(
   notebook: ICells,
-  runs: readonly IOwnRun[],
+  runs: readonly ITopRun[],
   parts: IRunParts,
-  isOver: (run: IOwnRun) => boolean
+  isOver: (run: ITopRun) => boolean
 ): void {
   const known = drawn.get(notebook) ?? new Map<string, IDrawn>();
   drawn.set(notebook, known);
-  /** What the one that comes before it stands above, by cell. */
+  /** By cell: the node to insert the next run before. */
   const next = new Map<HTMLElement, HTMLElement>();
   for (const run of [...runs].reverse()) {
     const { taskId } = run.row;
@@ -160,9 +157,9 @@ export function drawRuns(
     const old = known.get(taskId);
     const isThere = old !== undefined && area !== null && area.contains(old.node);
     if (isThere) {
-      old.endedAt = null; // one that was tried again goes on
+      old.endedAt = null; // retried
     } else if (old) {
-      takeAway(known, old);
+      remove(known, old);
     }
     if (area) {
       const { node } = isThere ? old : draw(known, run, area, next.get(area) ?? null, parts);
@@ -178,53 +175,52 @@ export function drawRuns(
     const turn = parts.board.row(old.run.turn.taskId);
     old.endedAt ??= Date.now();
     const isShown = row !== undefined && !isOpen(row) && old.area.isConnected;
-    // What the turn asks by now stands below it, and does not move from under the hand.
+    // The turn's own prompts are below it and must not move under the pointer.
     const isLate = Date.now() - old.endedAt > STAYS_MS && !(turn && needsPerson(turn));
     if (!isShown || isOver(old.run) || isLate) {
-      takeAway(known, old);
+      remove(known, old);
     }
   }
 }
 
-/** Whether a run of the notebook is drawn. */
 export function hasRuns(notebook: ICells): boolean {
   return (drawn.get(notebook)?.size ?? 0) > 0;
 }
 
 function draw(
   known: Map<string, IDrawn>,
-  run: IOwnRun,
+  run: ITopRun,
   area: HTMLElement,
   next: HTMLElement | null,
   parts: IRunParts
 ): IDrawn {
   const node = document.createElement('div');
   node.className = `${IN_CELL} ${RUN}`;
-  // What the turn itself asks stands last.
+  // The turn's own prompts come last.
   area.insertBefore(node, next ?? area.querySelector(`:scope > .${IN_CELL}:not(.${RUN})`));
-  const isNamed = isHandedOver(run);
+  const isNamed = isDelegated(run);
   const root = createRoot(node);
   const outputs = new MutationObserver(() => parts.onOutputs());
   outputs.observe(area, { childList: true });
-  const made: IDrawn = { run, area, node, root, outputs, isInstead: false, endedAt: null };
+  const made: IDrawn = { run, area, node, root, outputs, replacesForm: false, endedAt: null };
   known.set(run.row.taskId, made);
   const onDrawn = (isDrawn: boolean): void => {
-    made.isInstead = isDrawn && !isNamed;
+    made.replacesForm = isDrawn && !isNamed;
     hideForm(known, area);
   };
   root.render(<CellRun {...parts} {...{ isNamed, onDrawn }} runId={run.row.taskId} />);
   return made;
 }
 
-/** Hide what the kernel shows as long as any run of the cell stands there instead. */
+/** Hide the kernel's form while any run in the cell replaces it. */
 function hideForm(known: ReadonlyMap<string, IDrawn>, area: HTMLElement): void {
   area.classList.toggle(
     DRAWN,
-    [...known.values()].some(each => each.area === area && each.isInstead)
+    [...known.values()].some(each => each.area === area && each.replacesForm)
   );
 }
 
-function takeAway(known: Map<string, IDrawn>, old: IDrawn): void {
+function remove(known: Map<string, IDrawn>, old: IDrawn): void {
   old.outputs.disconnect();
   takeOut(old.node);
   old.root.unmount();

@@ -1,4 +1,4 @@
-/** Our own icons: 16-grid, 1.5 px line; a word always stands beside them. */
+/** Our icons: 16-grid, 1.5 px line; always beside a word. */
 
 import * as React from 'react';
 
@@ -9,7 +9,7 @@ import { shownState, type TaskRow, type TaskState } from '../model/fold';
 const RING = 'M8 2.25a5.75 5.75 0 1 0 0 11.5a5.75 5.75 0 1 0 0-11.5Z';
 const DIAMOND = 'M8 2 14 8 8 14 2 8ZM8 5.4v3M8 10.4v.1';
 
-/** By state: its role, which is its colour, and its shape. */
+/** By state: its role (the colour) and its shape. */
 const STATES: Readonly<Record<TaskState, readonly [role: string, shape: string]>> = {
   CREATED: ['idle', RING],
   QUEUED: ['idle', RING],
@@ -45,7 +45,6 @@ export function StateIcon({ row }: { row: Pick<TaskRow, 'status' | 'waiting' | '
   return <Line shape={shape} role={role} dashed={queued} spins={status === 'RUNNING'} />;
 }
 
-/** What was asked, and what became of it. */
 export function ApprovalIcon({ status }: { status: ApprovalStatus }): React.JSX.Element {
   const states = {
     pending: 'WAITING_APPROVAL',
@@ -57,7 +56,7 @@ export function ApprovalIcon({ status }: { status: ApprovalStatus }): React.JSX.
   return <Line shape={shape} role={role} />;
 }
 
-/** By state of a step, as in the saved picture. */
+/** By step state, as in the saved picture. */
 const STEPS: Readonly<Record<GraphStep['state'], (typeof STATES)[TaskState]>> = {
   Waiting: STATES.QUEUED,
   Working: STATES.RUNNING,
@@ -91,7 +90,7 @@ export const Search = (): React.JSX.Element => (
   <Line shape="M7 2.75a4.25 4.25 0 1 0 0 8.5a4.25 4.25 0 1 0 0-8.5ZM10.2 10.2 13.5 13.5" role="plain" />
 );
 
-/** For the tab, the status bar and the palette, where Lab wants the SVG as text. */
+/** For Lab, which wants SVG as text. */
 export const OZZIE_SVG =
   '<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 16 16" width="16"><g class="jp-icon3" stroke="#616161" ' +
   'style="fill:none" stroke-width="1.5" stroke-linecap="round" stroke-linejoin="round">' +

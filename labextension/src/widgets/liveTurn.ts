@@ -1,30 +1,30 @@
-/** A turn that goes on, below its cell: the server's own live form, which is inert HTML of ours (docs/adr/0005). */
+/** A running turn below its cell, as the server's live form, our own inert HTML (docs/adr/0005). */
 
 import { duration, elapsed, type ITranslate } from '../model/wording';
 
-/** The class of a question below a cell. */
+/** The class of a prompt below a cell. */
 export const IN_CELL = 'jp-Ozzie-inCell';
 const LIVE = 'jp-Ozzie-live';
 const FOLLOWING = 'jp-Ozzie-mod-following';
 const STAYING = 'jp-Ozzie-mod-staying';
 
-/** What was drawn, and when, in milliseconds. */
+/** The drawn HTML, and since when, in milliseconds. */
 const shown = new WeakMap<HTMLElement, { readonly html: string; readonly at: number }>();
 
 export interface ILiveOptions {
-  /** So many of the cell's outputs stay above it. */
+  /** How many of the cell's outputs stay above it. */
   readonly staying: number;
-  /** Whether this page hears from the kernel. */
+  /** Whether this page is connected to the kernel. */
   readonly hasKernel: boolean;
   readonly trans: ITranslate;
 }
 
 /**
- * Draw `html` at the end of a cell's output area, in place of what the cell shows of a turn; null takes it away again. It
- * stands beside Lab's outputs and never in them: what is saved meanwhile is what the kernel wrote. Where the kernel's own
- * widget came back after a reload, that one shows the turn; one whose kernel is gone stands still.
+ * Draw `html` at the end of a cell's output area, in place of the turn's outputs; null removes it. It is beside Lab's
+ * outputs, never in them: what is saved is what the kernel wrote. If the kernel's own widget is back after a reload,
+ * that one shows the turn, but without its kernel it stands still.
  *
- * The same `html` again only goes on with its times.
+ * The same `html` again only updates its times.
  */
 export function drawLive(area: HTMLElement, html: string | null, options: ILiveOptions): void {
   const drawn = area.querySelector<HTMLElement>(`:scope > .${LIVE}`);
@@ -33,7 +33,7 @@ export function drawLive(area: HTMLElement, html: string | null, options: ILiveO
     area.classList.remove(FOLLOWING);
     return;
   }
-  // What the turn asks stands below it.
+  // The turn's prompts are below it.
   const live = drawn ?? area.insertBefore(document.createElement('div'), area.querySelector(`:scope > .${IN_CELL}`));
   live.className = LIVE;
   if (shown.get(live)?.html !== html) {
@@ -48,15 +48,15 @@ export function drawLive(area: HTMLElement, html: string | null, options: ILiveO
   area.classList.add(FOLLOWING);
 }
 
-/** The server says nothing anew while only time passes: times that run on say where they stood. */
+/** Advance the running times: the server sends nothing while only time passes. */
 function goOn(live: HTMLElement, trans: ITranslate): void {
   const passed = Date.now() - (shown.get(live)?.at ?? Date.now());
   for (const time of live.querySelectorAll<HTMLElement>('[data-s]')) {
     const milliseconds = Number(time.dataset.s) * 1000 + passed;
-    const said = time.matches('.oz-dur') ? duration(milliseconds, trans) : elapsed(milliseconds, trans);
-    if (time.textContent !== said) {
-      time.textContent = said;
-      time.removeAttribute('aria-label'); // it says the time of before in full
+    const text = time.matches('.oz-dur') ? duration(milliseconds, trans) : elapsed(milliseconds, trans);
+    if (time.textContent !== text) {
+      time.textContent = text;
+      time.removeAttribute('aria-label'); // it has the old time
     }
   }
 }

@@ -1,4 +1,4 @@
-/** Above a cell: what it was made from, until a person runs it or clears that. A text, never HTML. */
+/** The tag above a cell that says what it was made from. A text, never HTML. */
 
 import type { ITranslate } from '../model/wording';
 
@@ -7,11 +7,11 @@ const SHOWING = 'jp-Ozzie-mod-madeFrom';
 
 export interface IMadeFromOptions {
   readonly trans: ITranslate;
-  /** By a person's own key or click. */
+  /** On a person's key or click. */
   readonly onClear: () => void;
 }
 
-/** In the cell's header, which is Lab's own and empty; without a text the tag is taken away. */
+/** Draw the tag in the cell's header, which Lab leaves empty; without a text, remove it. */
 export function drawMadeFrom(header: HTMLElement, text: string, { trans, onClear }: IMadeFromOptions): void {
   const drawn = header.querySelector<HTMLElement>(`:scope > .${TAG}`);
   header.classList.toggle(SHOWING, text !== '');
@@ -22,8 +22,8 @@ export function drawMadeFrom(header: HTMLElement, text: string, { trans, onClear
   if (drawn?.title === text) {
     return;
   }
-  const said = document.createElement('span');
-  said.textContent = text;
+  const label = document.createElement('span');
+  label.textContent = text;
   const clear = document.createElement('button');
   clear.type = 'button';
   clear.className = 'jp-Ozzie-link';
@@ -33,9 +33,9 @@ export function drawMadeFrom(header: HTMLElement, text: string, { trans, onClear
   const tag = document.createElement('div');
   tag.className = TAG;
   tag.title = text;
-  // Else Lab takes Enter on the button for "edit this cell".
+  // Otherwise Lab takes Enter on the button for "edit this cell".
   tag.dataset.lmSuppressShortcuts = 'true';
-  tag.append(said, clear);
+  tag.append(label, clear);
   drawn?.remove();
   header.append(tag);
 }

@@ -1,4 +1,4 @@
-/** What the model asks a person: answers to choose from, or words of one's own (UX 2.5). */
+/** A question of the model: choices, or a person's own words. */
 
 import * as React from 'react';
 
@@ -8,12 +8,12 @@ import type { ITranslate } from '../model/wording';
 import { useArming } from './arming';
 import { useSending } from './sending';
 
-/** The gateway's own name of the answer that answers nothing. */
+/** The gateway's name for the answer that declines. */
 const SKIP = 'skip';
-/** The gateway takes no longer one. */
-const MOST_CHARACTERS = 20_000;
-const LEAST_ROWS = 3;
-const MOST_ROWS = 8;
+/** The gateway's limit. */
+const MAX_CHARACTERS = 20_000;
+const MIN_ROWS = 3;
+const MAX_ROWS = 8;
 
 export interface IModelQuestionProps {
   readonly question: Question;
@@ -35,7 +35,7 @@ export function ModelQuestion({ question, taskId, api, trans }: IModelQuestionPr
     field?.addEventListener('beforeinput', keepLineBreak);
     return () => field?.removeEventListener('beforeinput', keepLineBreak);
   }, [hasField]);
-  // What a person's own choice made room for is what they write in next.
+  // The field that a person's choice opened gets the focus.
   const isWriting = hasField && !isOnlyText;
   React.useEffect(() => {
     if (isWriting) {
@@ -104,7 +104,7 @@ export function ModelQuestion({ question, taskId, api, trans }: IModelQuestionPr
           ref={words}
           value={text}
           rows={rowsOf(text)}
-          maxLength={MOST_CHARACTERS}
+          maxLength={MAX_CHARACTERS}
           aria-label={trans.__('Your answer')}
           placeholder={trans.__('Your answer')}
           disabled={sending !== ''}
@@ -133,14 +133,16 @@ export function ModelQuestion({ question, taskId, api, trans }: IModelQuestionPr
   );
 }
 
-/** Lab takes Enter for a command in every field of a cell, and prevents what it types; its listener comes after this one. */
+/**
+ * Lab takes Enter as a command in every field of a cell and prevents the line break; its listener runs after this one.
+ */
 function keepLineBreak(event: InputEvent): void {
   if (event.inputType === 'insertLineBreak') {
     event.stopImmediatePropagation();
   }
 }
 
-/** It grows with what is written, within bounds. */
+/** Grows with the text, within bounds. */
 function rowsOf(text: string): number {
-  return Math.min(Math.max(text.split('\n').length, LEAST_ROWS), MOST_ROWS);
+  return Math.min(Math.max(text.split('\n').length, MIN_ROWS), MAX_ROWS);
 }

@@ -1,4 +1,4 @@
-/** What needs a person, of all sessions: one row each, which opens the card in place. */
+/** The approvals of all sessions: one row each, which opens its card in place. */
 
 import * as React from 'react';
 
@@ -10,7 +10,7 @@ import { stepOf, type TaskRow } from '../model/fold';
 import { visibleLabel } from '../model/visible';
 import type { ITranslate } from '../model/wording';
 import { ApprovalCard } from './approvalCard';
-import { useChanges } from './following';
+import { useChanges } from './useChanges';
 import { ApprovalIcon } from './icons';
 
 export interface INeedsYouProps {
@@ -22,7 +22,7 @@ export interface INeedsYouProps {
   readonly showNotebook: (approvalId: string) => void;
 }
 
-/** All approvals, the oldest first, each with its own buttons; nothing where there is none. */
+/** All approvals, the oldest first; nothing if there are none. */
 export function NeedsYou(props: INeedsYouProps): React.JSX.Element | null {
   const { approvals, trans } = props;
   useChanges(approvals.changed);
@@ -49,7 +49,7 @@ interface INeedProps extends INeedsYouProps {
   readonly isFirst: boolean;
 }
 
-/** The first is open when it comes; nothing opens by itself later, as that would push what is below. */
+/** The first starts open; none opens by itself later, as that would push those below. */
 function Need({ row, isFirst, approvals, board, api, trans, now, showNotebook }: INeedProps): React.JSX.Element {
   const [isOpen, setOpen] = React.useState(isFirst);
   const task = board.row(row.task_id);
@@ -86,7 +86,7 @@ function Need({ row, isFirst, approvals, board, api, trans, now, showNotebook }:
         <ApprovalIcon status={row.status} />
         <span className="jp-Ozzie-grow">
           <span className="jp-Ozzie-title">{plain(row.sentence)}</span>
-          <span className="jp-Ozzie-sub">{[from, graveText(row, trans)].filter(Boolean).join(' · ')}</span>
+          <span className="jp-Ozzie-sub">{[from, stakesText(row, trans)].filter(Boolean).join(' · ')}</span>
         </span>
         <span className="jp-Ozzie-figure" role="timer" aria-label={spokenExpiry(row, now, trans)}>
           {shortExpiry(row, now)}
@@ -96,7 +96,7 @@ function Need({ row, isFirst, approvals, board, api, trans, now, showNotebook }:
   );
 }
 
-/** What asks, in words: a turn by its title, a step by its run and its own, an agent by whom it works for. */
+/** Name the task that asks: a turn by its title, a step with its run, an agent with the task it works for. */
 function originText(task: TaskRow | undefined, board: TaskBoard, trans: ITranslate): string {
   if (!task?.parentId) {
     return visibleLabel(task?.title ?? '') || trans.__('Approval needed');
@@ -113,7 +113,7 @@ function channelOf(task: TaskRow | undefined, board: TaskBoard): string | undefi
   return task?.parentId ? board.row(board.runOf(task))?.channel : task?.channel;
 }
 
-function graveText(row: ApprovalRow, trans: ITranslate): string {
+function stakesText(row: ApprovalRow, trans: ITranslate): string {
   if (row.side_effect === 'irreversible') {
     return trans.__('cannot be undone');
   }

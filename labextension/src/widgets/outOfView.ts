@@ -1,9 +1,9 @@
-/** What goes from a cell by itself must leave nobody before an empty page: Lab lets one scroll beyond its end. */
+/** Removing something from a cell must not leave an empty view: Lab lets one scroll beyond the notebook's end. */
 
-/** Less of a cell than this, in px, tells nothing. */
-const LEAST_PX = 48;
+/** Less of a cell than this, in px, is no use. */
+const MIN_PX = 48;
 
-/** Take `node` out of its cell. Who looked at it more than at what comes below it then sees the cell. */
+/** Remove `node` from its cell. If it filled more of the view than what follows, scroll to the cell. */
 export function takeOut(node: HTMLElement): void {
   const cell = node.closest<HTMLElement>('.jp-Cell');
   const view = node.closest('.jp-WindowedPanel-outer')?.getBoundingClientRect();
@@ -15,7 +15,7 @@ export function takeOut(node: HTMLElement): void {
   }
   const seen = (from: number, to: number): number => Math.min(to, view.bottom) - Math.max(from, view.top);
   const wasLookedAt = seen(top, bottom) > Math.max(0, seen(bottom, end));
-  if (wasLookedAt && cell.getBoundingClientRect().bottom < view.top + LEAST_PX) {
+  if (wasLookedAt && cell.getBoundingClientRect().bottom < view.top + MIN_PX) {
     cell.scrollIntoView({ block: 'nearest' });
   }
 }

@@ -1,24 +1,24 @@
-/** What a call would do, to be read before it is approved: text nodes only (UX 2.4, part 4). */
+/** The effect of a call, to be read before approving: text nodes only. */
 
 import * as React from 'react';
 
-import { AskError } from '../api/requests';
+import { RequestError } from '../api/requests';
 import type { ApprovalRow } from '../model/approvals';
 import { countOf, type IProofLine, proofLines } from '../model/diff';
 import type { ITranslate } from '../model/wording';
 
 const FEW_LINES = 12;
-/** So many lines have a row of their own; a page gets slow with more. What is behind them stands there as it is. */
-const MOST_ROWS = 2_000;
+/** Lines with an element each; more are slow, so the rest is plain text. */
+const MAX_ROWS = 2_000;
 
 export interface IProofProps {
   readonly row: ApprovalRow;
-  /** Shown from the start, and to the end. */
+  /** Whether all of it is shown from the start. */
   readonly isOpen: boolean;
   /** The text of an artifact. */
   readonly textOf: (artifactId: string) => Promise<string>;
   readonly trans: ITranslate;
-  /** All of it is here: it may be scrolled, but nothing is left out. */
+  /** Called once nothing is left out, even if it has to be scrolled. */
   readonly onWhole: () => void;
 }
 
@@ -33,24 +33,24 @@ export function Proof({ row, isOpen, textOf, trans, onWhole }: IProofProps): Rea
       onWhole();
     }
   }, [isWhole, onWhole]);
-  const ask = React.useCallback((): void => {
+  const load = React.useCallback((): void => {
     if (row.whole !== null) {
       setProblem('');
       textOf(row.whole).then(setText, (error: unknown) => {
-        setProblem(error instanceof AskError ? `${error.message} ${error.hint}`.trim() : String(error));
+        setProblem(error instanceof RequestError ? `${error.message} ${error.hint}`.trim() : String(error));
       });
     }
   }, [row.whole, textOf]);
   React.useEffect(() => {
     if (isOpen) {
-      ask();
+      load();
     }
-  }, [isOpen, ask]);
+  }, [isOpen, load]);
   if (row.shown === '' || row.proof === '') {
     return null;
   }
-  const drawn = lines.slice(0, isAll ? MOST_ROWS : FEW_LINES);
-  const behind = isAll ? lines.slice(MOST_ROWS) : [];
+  const drawn = lines.slice(0, isAll ? MAX_ROWS : FEW_LINES);
+  const behind = isAll ? lines.slice(MAX_ROWS) : [];
   const hasMore = problem !== '' || (isAll ? !isWhole : !isWhole || lines.length > FEW_LINES);
   return (
     <div className="jp-Ozzie-proof">
@@ -73,7 +73,7 @@ export function Proof({ row, isOpen, textOf, trans, onWhole }: IProofProps): Rea
           onClick={() => {
             setAll(true);
             if (!isWhole) {
-              ask();
+              load();
             }
           }}
         >

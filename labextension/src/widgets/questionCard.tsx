@@ -1,4 +1,4 @@
-/** What a turn asks a person, with its answers (UX 2.5, 2.6): in its cell and in the sidebar, two views of one record. */
+/** The card of a turn's question, in its cell and in the sidebar: two views of one record. */
 
 import * as React from 'react';
 
@@ -10,28 +10,28 @@ import { useArming } from './arming';
 import { ModelQuestion } from './modelQuestion';
 import { useSending } from './sending';
 
-const ASK_AGAIN_MS = 2_000;
+const RETRY_MS = 2_000;
 
 export interface IQuestionCardProps {
   readonly taskId: string;
-  /** Asks the server again where it changes: the task may ask something else by now. */
+  /** A change loads the question again: the task may ask something else. */
   readonly version: number;
   readonly api: Pick<OzzieApi, 'task' | 'answer'>;
   readonly trans: ITranslate;
-  /** What is said above it, where the place does not say who asks. */
+  /** Heading, if its surroundings don't show who asks. */
   readonly kicker?: string;
-  /** Told whether there is a question to be seen. */
+  /** Called with whether a question is visible. */
   readonly onShown?: (isShown: boolean) => void;
 }
 
-/** The question of a task that waits; nothing until the server has told it, and where it waits for nothing. */
+/** The question of a waiting task; nothing until it is loaded, or if there is none. */
 export function QuestionCard(props: IQuestionCardProps): React.JSX.Element | null {
   const { taskId, version, api, trans, kicker, onShown } = props;
   const [question, setQuestion] = React.useState<Question | null>(null);
   React.useEffect(() => {
     let again: ReturnType<typeof setTimeout> | undefined;
     let isCurrent = true;
-    const ask = (): void => {
+    const load = (): void => {
       api.task(taskId).then(
         task => {
           if (isCurrent) {
@@ -40,12 +40,12 @@ export function QuestionCard(props: IQuestionCardProps): React.JSX.Element | nul
         },
         () => {
           if (isCurrent) {
-            again = setTimeout(ask, ASK_AGAIN_MS);
+            again = setTimeout(load, RETRY_MS);
           }
         }
       );
     };
-    ask();
+    load();
     return () => {
       isCurrent = false;
       clearTimeout(again);
@@ -55,7 +55,7 @@ export function QuestionCard(props: IQuestionCardProps): React.JSX.Element | nul
   if (question === null) {
     return null;
   }
-  const Card = question.kind === 'question' ? ModelQuestion : Asked;
+  const Card = question.kind === 'question' ? ModelQuestion : OptionQuestion;
   return (
     <>
       {kicker && <p className="jp-Ozzie-kicker">{kicker}</p>}
@@ -64,9 +64,9 @@ export function QuestionCard(props: IQuestionCardProps): React.JSX.Element | nul
   );
 }
 
-type IAskedProps = Pick<IQuestionCardProps, 'taskId' | 'api' | 'trans'> & { readonly question: Question };
+type IOptionQuestionProps = Pick<IQuestionCardProps, 'taskId' | 'api' | 'trans'> & { readonly question: Question };
 
-function Asked({ question, taskId, api, trans }: IAskedProps): React.JSX.Element {
+function OptionQuestion({ question, taskId, api, trans }: IOptionQuestionProps): React.JSX.Element {
   const offered = question.options.find(option => option.unit !== '');
   const [typed, setTyped] = React.useState(offered ? amountText(offered) : '');
   const { ref, isArmed, mayAct } = useArming<HTMLDivElement>();

@@ -1,11 +1,11 @@
-/** The one line in which a person may say why not. */
+/** The field for the reason of a rejection. */
 
 import * as React from 'react';
 
 import type { ITranslate } from '../model/wording';
 
-/** The gateway takes no longer one. */
-const MOST_CHARACTERS = 2_000;
+/** The gateway's limit. */
+const MAX_CHARACTERS = 2_000;
 
 export interface IRejectLineProps {
   readonly trans: ITranslate;
@@ -14,7 +14,7 @@ export interface IRejectLineProps {
   readonly onClose: () => void;
 }
 
-/** Opened by a person's own key or click, it may take the focus. */
+/** It takes the focus, as a person opened it. */
 export function RejectLine({ trans, isFree, onReject, onClose }: IRejectLineProps): React.JSX.Element {
   const [comment, setComment] = React.useState('');
   const field = React.useRef<HTMLInputElement>(null);
@@ -36,7 +36,7 @@ export function RejectLine({ trans, isFree, onReject, onClose }: IRejectLineProp
           event.stopPropagation();
           onClose();
         } else if (event.key === 'Enter' && event.target === field.current && !event.nativeEvent.isComposing) {
-          // Within a cell, Enter submits no form by itself.
+          // Inside a cell, Enter submits no form by itself.
           event.preventDefault();
           send();
         }
@@ -45,7 +45,7 @@ export function RejectLine({ trans, isFree, onReject, onClose }: IRejectLineProp
       <input
         ref={field}
         value={comment}
-        maxLength={MOST_CHARACTERS}
+        maxLength={MAX_CHARACTERS}
         aria-label={trans.__('Tell Ozzie why (optional)')}
         placeholder={trans.__('Tell Ozzie why (optional)')}
         onChange={event => setComment(event.target.value)}

@@ -1,22 +1,22 @@
-/** An answer on its way to the gateway: sent once, and told where it did not arrive (UX 2.4, "Sending"). */
+/** Sends an answer once, and reports if it did not arrive. */
 
 import * as React from 'react';
 
 import type { Question } from '../api/protocol.gen';
-import { AskError, type Given, type OzzieApi } from '../api/requests';
+import { type OzzieApi, type PromptAnswer, RequestError } from '../api/requests';
 import type { ITranslate } from '../model/wording';
 
 const NO_ANSWER_MS = 5_000;
 
 export interface ISending {
-  /** The option that is being sent; empty for none. */
+  /** The option being sent; empty for none. */
   readonly sending: string;
-  /** Why the last one did not count; empty where nothing is wrong. */
+  /** Why the last one did not count; empty if it did. */
   readonly problem: string;
-  readonly send: (given: Omit<Given, 'prompt_id'>) => void;
+  readonly send: (given: Omit<PromptAnswer, 'prompt_id'>) => void;
 }
 
-/** `mayAct`: whether a click counts by now. That the turn goes on, the feed tells, and the card goes. */
+/** `mayAct`: whether clicks count yet. On success, the feed reports that the turn goes on, and the card disappears. */
 export function useSending(
   api: Pick<OzzieApi, 'answer'>,
   taskId: string,
@@ -26,7 +26,7 @@ export function useSending(
 ): ISending {
   const [sending, setSending] = React.useState('');
   const [problem, setProblem] = React.useState('');
-  const send = (given: Omit<Given, 'prompt_id'>): void => {
+  const send = (given: Omit<PromptAnswer, 'prompt_id'>): void => {
     if (sending !== '' || !mayAct()) {
       return;
     }
@@ -42,7 +42,7 @@ export function useSending(
         () => undefined,
         (error: unknown) => {
           setSending('');
-          setProblem(error instanceof AskError ? `${error.message} ${error.hint}`.trim() : String(error));
+          setProblem(error instanceof RequestError ? `${error.message} ${error.hint}`.trim() : String(error));
         }
       )
       .finally(() => clearTimeout(late));

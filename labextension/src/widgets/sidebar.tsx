@@ -1,28 +1,28 @@
-/** The sidebar in every state of the connection. */
+/** The sidebar, in every connection state. */
 
 import * as React from 'react';
 
 import type { OzzieApi } from '../api/requests';
 import type { ApprovalBook, ApprovalRow } from '../model/approvals';
-import { MOST_OPEN, type TaskBoard } from '../model/board';
+import { MAX_OPEN, type TaskBoard } from '../model/board';
 import { FILTERS, readFilter } from '../model/order';
 import type { TaskAct } from '../model/taskActs';
 import { clockTime, type ITranslate, mistakeText } from '../model/wording';
 import { Caret, Search, Turning } from './icons';
 import { NeedsYou } from './needsYou';
 import { TaskDetail } from './taskDetail';
-import { MOST_ROWS, TaskList } from './taskList';
+import { MAX_ROWS, TaskList } from './taskList';
 
-/** What has not come after so long is said to be on its way. */
+/** Show "Loading…" only after this time. */
 const LOADING_AFTER_MS = 300;
 
 export interface ISidebarActions {
-  /** Null where there is none to open. */
+  /** Null if there is none. */
   readonly openFirstNotebook: (() => void) | null;
   readonly stop: (taskId: string) => void;
   readonly act: (act: TaskAct, taskId: string) => void;
   readonly reload: () => void;
-  /** Open the notebook that an approval comes from. */
+  /** Open the notebook that an approval is from. */
   readonly showNotebook: (approvalId: string) => void;
 }
 
@@ -110,7 +110,7 @@ function Tasks(props: ISidebarProps & { canStop: boolean }): React.JSX.Element {
   const [typed, setTyped] = React.useState('');
   const filter = readFilter(typed, now);
   const rows = board.rows.filter(filter.fits);
-  // What is only searched for is no mistake where it is found.
+  // A word found in titles is no mistake.
   const mistakes = filter.mistakes.filter(({ kind }) => kind !== 'filter' || rows.length === 0);
   return (
     <>
@@ -143,8 +143,8 @@ function Tasks(props: ISidebarProps & { canStop: boolean }): React.JSX.Element {
             ))}
           </datalist>
           <TaskList
-            rows={rows.slice(0, MOST_ROWS)}
-            asks={counted(approvals.pending)}
+            rows={rows.slice(0, MAX_ROWS)}
+            approvalCounts={approvalCounts(approvals.pending)}
             total={rows.length}
             now={now}
             trans={trans}
@@ -160,27 +160,27 @@ function Tasks(props: ISidebarProps & { canStop: boolean }): React.JSX.Element {
               .filter(Boolean)
               .join(' ')}
           </p>
-          {rows.length > MOST_ROWS && (
-            <p className="jp-Ozzie-empty">{trans.__('%1 more. Filter to find one.', rows.length - MOST_ROWS)}</p>
+          {rows.length > MAX_ROWS && (
+            <p className="jp-Ozzie-empty">{trans.__('%1 more. Filter to find one.', rows.length - MAX_ROWS)}</p>
           )}
-          <p className="jp-Ozzie-empty">{extent(board, trans)}</p>
+          <p className="jp-Ozzie-empty">{listedText(board, trans)}</p>
         </>
       )}
     </>
   );
 }
 
-/** For how many approvals each task waits. */
-function counted(pending: readonly ApprovalRow[]): ReadonlyMap<string, number> {
+/** Count the approvals that each task waits for. */
+function approvalCounts(pending: readonly ApprovalRow[]): ReadonlyMap<string, number> {
   const counts = new Map<string, number>();
   pending.forEach(row => counts.set(row.task_id, (counts.get(row.task_id) ?? 0) + 1));
   return counts;
 }
 
-/** What of all tasks is listed, where that is not all of them. */
-function extent(board: TaskBoard, trans: ITranslate): string {
+/** Say which tasks are listed, unless that is all. */
+function listedText(board: TaskBoard, trans: ITranslate): string {
   if (!board.hasAllOpen) {
-    return trans.__('There are more open tasks than the %1 that are listed.', MOST_OPEN.toLocaleString());
+    return trans.__('There are more open tasks than the %1 that are listed.', MAX_OPEN.toLocaleString());
   }
   return board.isWhole ? '' : trans.__('These are the newest tasks, and all that are open.');
 }
@@ -189,7 +189,7 @@ function Banner({ board, trans }: { board: TaskBoard; trans: ITranslate }): Reac
   if (board.state !== 'reconnecting') {
     return null;
   }
-  // Without any rows there is no time to name.
+  // Without rows there is no time to show.
   const sentence = board.health
     ? trans.__('Reconnecting. Shown as of %1. Running tasks go on without this page.', clockTime(board.asOf))
     : trans.__('Reconnecting. Running tasks go on without this page.');
@@ -242,18 +242,18 @@ function Notice({ sentence, command, button, onPress }: INoticeProps): React.JSX
   );
 }
 
-/** One polite live region: what ended, and that the connection is back; at most one message in three seconds. */
+/** One polite live region: tasks that ended, and reconnects; at most one message in three seconds. */
 function Announcer({ board, trans }: { board: TaskBoard; trans: ITranslate }): React.JSX.Element {
-  const [said, setSaid] = React.useState('');
+  const [text, setText] = React.useState('');
   React.useEffect(() => {
     let wasLost = false;
     let pending: string[] = [];
     let timer: ReturnType<typeof setTimeout> | undefined;
-    const say = (sentence: string): void => {
+    const announce = (sentence: string): void => {
       pending.push(sentence);
       timer ??= setTimeout(() => {
         timer = undefined;
-        setSaid(pending.join(' '));
+        setText(pending.join(' '));
         pending = [];
       }, 3_000);
     };
@@ -261,15 +261,15 @@ function Announcer({ board, trans }: { board: TaskBoard; trans: ITranslate }): R
       _: TaskBoard,
       row: { status: string; title: string; parentId: string; finishedAt: number | null; stale: boolean }
     ): void => {
-      // What ends is told by its event, before it is summed up; of steps, their run tells.
+      // An end is reported by its event, before totals; steps are covered by their run.
       if (row.parentId === '' && row.finishedAt !== null && row.stale) {
         const words = { SUCCEEDED: trans.__('Done'), FAILED: trans.__('Failed'), CANCELLED: trans.__('Stopped') };
-        say(`${words[row.status as keyof typeof words] ?? ''}: ${row.title}.`);
+        announce(`${words[row.status as keyof typeof words] ?? ''}: ${row.title}.`);
       }
     };
     const state = (): void => {
       if (wasLost && board.state === 'ready') {
-        say(trans.__('Reconnected.'));
+        announce(trans.__('Reconnected.'));
       }
       wasLost = board.state === 'reconnecting';
     };
@@ -283,7 +283,7 @@ function Announcer({ board, trans }: { board: TaskBoard; trans: ITranslate }): R
   }, [board, trans]);
   return (
     <div className="jp-Ozzie-announcer" aria-live="polite">
-      {said}
+      {text}
     </div>
   );
 }

@@ -1,4 +1,4 @@
-/** One task in the sidebar: where it stands, what it said or why it failed, and its events. */
+/** One task in the sidebar: its state, result or error, and events. */
 
 import * as React from 'react';
 
@@ -8,20 +8,20 @@ import type { ApprovalBook } from '../model/approvals';
 import type { TaskBoard } from '../model/board';
 import { isOpen, rowOf, shownState, type TaskRow } from '../model/fold';
 import type { TaskAct } from '../model/taskActs';
-import { age, clockTime, duration, heldText, type ITranslate, money, stateWord, stepText } from '../model/wording';
+import { age, clockTime, duration, type ITranslate, money, pauseText, stateWord, stepText } from '../model/wording';
 import { ActButton } from './actButton';
 import { ApprovalCard } from './approvalCard';
-import { useChanges } from './following';
+import { useChanges } from './useChanges';
 import { GraphView } from './graph/graphView';
 import { useNow, useRunGraph } from './graph/useRunGraph';
 import { Back, StateIcon, Stop } from './icons';
 import { QuestionCard } from './questionCard';
-import { StepAsks } from './stepAsks';
+import { StepPrompts } from './stepPrompts';
 
-/** So many of the newest events are listed. */
-const MOST_EVENTS = 100;
-/** How long is between two questions about a task in which much happens. */
-const ASK_MS = 1_000;
+/** How many of the newest events are listed. */
+const MAX_EVENTS = 100;
+/** Least pause between two requests about a busy task. */
+const LOAD_MS = 1_000;
 
 export interface ITaskDetailProps {
   readonly row: TaskRow;
@@ -42,7 +42,7 @@ export function TaskDetail(props: ITaskDetailProps): React.JSX.Element {
   const { row, approvals, api, now, trans, canStop, onBack, onStop, onAct } = props;
   useChanges(approvals.changed);
   const { task, events } = useDetails(props);
-  // A step's own figures are summed up for nobody else.
+  // A step's totals aren't in its row.
   const { tokens, cost } = row.parentId && task ? rowOf(task) : row;
   const back = React.useRef<HTMLButtonElement>(null);
   React.useEffect(() => back.current?.focus(), []);
@@ -67,7 +67,7 @@ export function TaskDetail(props: ITaskDetailProps): React.JSX.Element {
       <p className="jp-Ozzie-meta">
         {[
           stateWord(shownState(row), trans),
-          heldText(row, trans),
+          pauseText(row, trans),
           age(row, now, trans),
           tokens > 0 || !isOpen(row) ? trans.__('%1 tokens', tokens.toLocaleString()) : '',
           cost || !isOpen(row) ? money(cost) || trans.__('cost unknown') : ''
@@ -85,10 +85,10 @@ export function TaskDetail(props: ITaskDetailProps): React.JSX.Element {
       {row.status === 'WAITING_INPUT' && (
         <QuestionCard taskId={row.taskId} version={row.position} api={api} trans={trans} />
       )}
-      {approvals.of(row.taskId).map(asked => (
+      {approvals.of(row.taskId).map(approval => (
         <ApprovalCard
-          key={asked.approval_id}
-          row={asked}
+          key={approval.approval_id}
+          row={approval}
           book={approvals}
           api={api}
           trans={trans}
@@ -131,7 +131,7 @@ export function TaskDetail(props: ITaskDetailProps): React.JSX.Element {
   );
 }
 
-/** A run's graph as wide as the sidebar is, and what its steps ask. */
+/** A run's graph as wide as the sidebar, and what its steps ask. */
 function RunPart({ row, approvals, board, api, trans, onShow }: ITaskDetailProps): React.JSX.Element {
   const { run, width, ref } = useRunGraph(row.taskId, api, board);
   const { graph } = run;
@@ -143,7 +143,7 @@ function RunPart({ row, approvals, board, api, trans, onShow }: ITaskDetailProps
     <div className="jp-Ozzie-runPart">
       <div ref={ref} />
       {graph && <GraphView {...{ graph, api, width, now, trans, onTask }} />}
-      <StepAsks
+      <StepPrompts
         runId={row.taskId}
         waiting={row.waiting}
         isAlone={(graph?.running ?? 0) === 0}
@@ -153,35 +153,35 @@ function RunPart({ row, approvals, board, api, trans, onShow }: ITaskDetailProps
   );
 }
 
-/** What the server knows of the task beyond its row; asked again when the row has changed, calmly. */
+/** Load the task's details; again when its row has changed, not too often. */
 function useDetails({ row: { taskId, position, status }, api }: ITaskDetailProps): {
   task: TaskWithSteps | null;
   events: readonly EventRecord[];
 } {
   const [task, setTask] = React.useState<TaskWithSteps | null>(null);
   const [events, setEvents] = React.useState<readonly EventRecord[]>([]);
-  const asked = React.useRef({ taskId: '', count: 0, at: 0, shown: 0 });
+  const requests = React.useRef({ taskId: '', count: 0, at: 0, shown: 0 });
   React.useEffect(() => {
-    const last = asked.current;
+    const last = requests.current;
     const isOther = last.taskId !== taskId;
-    const ask = (): void => {
-      const count = asked.current.count + 1;
-      asked.current = { ...asked.current, taskId, count, at: Date.now() };
-      Promise.all([api.task(taskId), api.events(taskId, MOST_EVENTS)]).then(
-        ([told, page]) => {
-          // What was asked later may have been answered sooner.
-          if (asked.current.taskId === taskId && count > asked.current.shown) {
-            asked.current.shown = count;
-            setTask(told);
+    const load = (): void => {
+      const count = requests.current.count + 1;
+      requests.current = { ...requests.current, taskId, count, at: Date.now() };
+      Promise.all([api.task(taskId), api.events(taskId, MAX_EVENTS)]).then(
+        ([loaded, page]) => {
+          // A later request may have been answered sooner.
+          if (requests.current.taskId === taskId && count > requests.current.shown) {
+            requests.current.shown = count;
+            setTask(loaded);
             setEvents(page.items);
           }
         },
         () => {
-          // The row goes on to say what is known; the banner says that the connection is lost.
+          // The row still shows what is known; the banner, that the connection is lost.
         }
       );
     };
-    const timer = setTimeout(ask, isOther ? 0 : Math.max(0, last.at + ASK_MS - Date.now()));
+    const timer = setTimeout(load, isOther ? 0 : Math.max(0, last.at + LOAD_MS - Date.now()));
     return () => clearTimeout(timer);
   }, [api, taskId, position, status]);
   return { task, events };

@@ -6,17 +6,17 @@ import { isOpen, type TaskRow } from '../model/fold';
 import { type ITranslate, money, progressLine, stateWord } from '../model/wording';
 import { StateIcon, Stop } from './icons';
 
-/** Lab's context menu finds the task of a row by it. */
+/** Lab's context menu finds a row's task by this attribute. */
 export const TASK_ATTRIBUTE = 'data-task-id';
 
-/** More rows than this are not drawn at once; which ones are is announced. */
-export const MOST_ROWS = 200;
+/** The most rows drawn at once. */
+export const MAX_ROWS = 200;
 
 export interface ITaskListProps {
   readonly rows: readonly TaskRow[];
-  /** For how many approvals a task waits. */
-  readonly asks: ReadonlyMap<string, number>;
-  /** How many there are, also those that are not drawn. */
+  /** How many approvals each task waits for. */
+  readonly approvalCounts: ReadonlyMap<string, number>;
+  /** The number of tasks, including those not drawn. */
   readonly total: number;
   readonly now: number;
   readonly trans: ITranslate;
@@ -29,7 +29,7 @@ export function TaskList(props: ITaskListProps): React.JSX.Element {
   const { rows, total, trans } = props;
   const [chosen, setChosen] = React.useState('');
   const tree = React.useRef<HTMLDivElement>(null);
-  // Where the row that had the tab stop is gone, the first has it.
+  // If the row with the tab stop is gone, the first has it.
   const current = rows.some(row => row.taskId === chosen) ? chosen : (rows[0]?.taskId ?? '');
 
   const move = (event: React.KeyboardEvent): void => {
@@ -72,9 +72,9 @@ interface IRowProps extends Omit<ITaskListProps, 'rows'> {
 }
 
 function Row(props: IRowProps): React.JSX.Element {
-  const { row, asks, hasTabStop, position, total, now, trans, canStop, onChoose, onOpen, onStop } = props;
-  const line = progressLine(row, now, trans, asks.get(row.taskId));
-  // What a task that goes on will have cost is not known before its first call has ended.
+  const { row, approvalCounts, hasTabStop, position, total, now, trans, canStop, onChoose, onOpen, onStop } = props;
+  const line = progressLine(row, now, trans, approvalCounts.get(row.taskId));
+  // An open task's cost is unknown before its first call has ended.
   const isEarly = isOpen(row) && !row.cost;
   const cost = isEarly ? '' : money(row.cost);
   const open = (event: React.KeyboardEvent): void => {

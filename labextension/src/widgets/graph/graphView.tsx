@@ -1,18 +1,18 @@
-/** A run of a skill: how far it is, its graph or its steps as a list, and the step that is looked at. */
+/** A run of a skill: progress, its graph or list of steps, and the selected step. */
 
 import * as React from 'react';
 
 import type { TaskGraph } from '../../api/protocol.gen';
 import type { OzzieApi } from '../../api/requests';
-import { followed, hasDots, type IPick, isAsking, isStack, known, stepNamed } from '../../model/graphPick';
-import { counts, isSettled } from '../../model/graphWording';
+import { currentPick, defaultPick, hasDots, type IPick, isAsking, isStack, stepNamed } from '../../model/graphPick';
+import { isSettled, progressText } from '../../model/graphWording';
 import { visibleLabel } from '../../model/visible';
 import type { ITranslate } from '../../model/wording';
 import { Picture } from './picture';
 import { StepDetail } from './stepDetail';
 import { ProblemRows, StackRows, StepList } from './stepRows';
 
-const SAY_MS = 3_000;
+const ANNOUNCE_MS = 3_000;
 
 export interface IGraphViewProps {
   readonly graph: TaskGraph;
@@ -21,13 +21,13 @@ export interface IGraphViewProps {
   readonly now: number;
   readonly trans: ITranslate;
   readonly onTask: ((taskId: string) => void) | null;
-  /** Whether its name stands above it already. */
+  /** Whether its name is already above it. */
   readonly isNamed?: boolean;
-  /** Leave it by Esc, where it follows the run already. */
+  /** Called on Esc if it already follows the run. */
   readonly onLeave?: () => void;
 }
 
-/** Drawn again only where the graph or the time is another: of a large run, much else is heard. */
+/** Redrawn only if the graph or the time changed: a large run has many other events. */
 export const GraphView = React.memo(function GraphView(props: IGraphViewProps): React.JSX.Element {
   const { graph, api, width, now, trans, onTask, isNamed, onLeave } = props;
   const [chosen, setChosen] = React.useState<'graph' | 'list' | null>(null);
@@ -36,9 +36,9 @@ export const GraphView = React.memo(function GraphView(props: IGraphViewProps): 
   const outer = React.useRef<HTMLDivElement>(null);
   const pane = useSteady(picked === null);
   const form = chosen ?? (hasDots(graph) ? 'list' : 'graph');
-  const pick = known(graph, picked) ?? known(graph, followedFrom(graph, last)) ?? { node: '', step: '' };
+  const pick = currentPick(graph, picked) ?? currentPick(graph, nextDefaultPick(graph, last)) ?? { node: '', step: '' };
   React.useEffect(() => {
-    setLast(before => followedFrom(graph, before));
+    setLast(before => nextDefaultPick(graph, before));
   }, [graph]);
   const node = graph.layout.nodes.find(each => each.node_id === pick.node);
   const step = stepNamed(graph, pick.step);
@@ -72,7 +72,7 @@ export const GraphView = React.memo(function GraphView(props: IGraphViewProps): 
       <div className="jp-Ozzie-graphHead">
         <span className="jp-Ozzie-graphName">{isNamed ? '' : visibleLabel(graph.name)}</span>
         <Bar graph={graph} />
-        <span className="jp-Ozzie-figure">{counts(graph, trans)}</span>
+        <span className="jp-Ozzie-figure">{progressText(graph, trans)}</span>
         <span className="jp-Ozzie-segments" role="group" aria-label={trans.__('Form')}>
           <button aria-pressed={form === 'graph'} onClick={() => setChosen('graph')}>
             {trans.__('Graph')}
@@ -97,17 +97,19 @@ export const GraphView = React.memo(function GraphView(props: IGraphViewProps): 
   );
 });
 
-/** As `followed`; where nothing runs, what was shown stays, unless it has ended and a person is to look at another. */
-function followedFrom(graph: TaskGraph, last: IPick | null): IPick {
+/**
+ * Like `defaultPick`, but if nothing runs, keep the last pick, unless it has ended and a person should look at another.
+ */
+function nextDefaultPick(graph: TaskGraph, last: IPick | null): IPick {
   const shown = last && stepNamed(graph, last.step);
   const runs = graph.steps.some(step => step.state === 'Working');
   const isBehind = shown && isSettled(shown) && graph.steps.some(isAsking);
-  return last === null || runs || isBehind ? followed(graph) : last;
+  return last === null || runs || isBehind ? defaultPick(graph) : last;
 }
 
 /**
- * As long as nobody has picked, what is told of one step after the other takes no less room than of those before: what
- * stands below it, such as an approval, would move at each, and can't be answered while it moves.
+ * While nobody has picked, never let the details shrink: content below, such as an approval, would move at each step
+ * and can't be answered while it moves.
  */
 function useSteady(isFollowing: boolean): React.RefObject<HTMLDivElement> {
   const pane = React.useRef<HTMLDivElement>(null);
@@ -139,9 +141,9 @@ function Bar({ graph }: { graph: TaskGraph }): React.JSX.Element {
   );
 }
 
-/** How many steps have failed is said once it changes, and not each time. */
+/** Announce a rising number of failed steps, but not at each change. */
 function Announced({ graph, trans }: { graph: TaskGraph; trans: ITranslate }): React.JSX.Element {
-  const [said, setSaid] = React.useState('');
+  const [text, setText] = React.useState('');
   const { failed } = graph;
   const all = graph.steps.length;
   const first = React.useRef(failed);
@@ -151,13 +153,13 @@ function Announced({ graph, trans }: { graph: TaskGraph; trans: ITranslate }): R
     }
     const timer = setTimeout(() => {
       first.current = failed;
-      setSaid(trans._n('%1 of %2 steps failed', '%1 of %2 steps failed', failed, failed, all));
-    }, SAY_MS);
+      setText(trans._n('%1 of %2 steps failed', '%1 of %2 steps failed', failed, failed, all));
+    }, ANNOUNCE_MS);
     return () => clearTimeout(timer);
   }, [failed, all, trans]);
   return (
     <span className="jp-Ozzie-announcer" aria-live="polite">
-      {said}
+      {text}
     </span>
   );
 }

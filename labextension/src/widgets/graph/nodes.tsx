@@ -1,10 +1,10 @@
-/** The nodes of a graph as buttons: of a step, of a stack, or a box with a dot for each step. */
+/** The nodes of a graph as buttons: a step, a stack, or a box with a dot for each step. */
 
 import * as React from 'react';
 
 import type { GraphNode, GraphStep, TaskGraph } from '../../api/protocol.gen';
 import { type IPick, isProblem, isStack, type StepState } from '../../model/graphPick';
-import { nameOf, secondLine, settledOf, spoken } from '../../model/graphWording';
+import { nameOf, nodeLabel, secondLine, settledOf } from '../../model/graphWording';
 import { visibleLabel } from '../../model/visible';
 import type { ITranslate } from '../../model/wording';
 import { StepIcon } from '../icons';
@@ -18,7 +18,7 @@ export interface INodeProps {
   readonly onPick: (pick: IPick) => void;
 }
 
-/** The class of a state, in which the colour of an edge and a dot lies. */
+/** The class of a state, which colours edges and dots. */
 export function stateClass(state: StepState): string {
   switch (state) {
     case 'Working':
@@ -32,12 +32,12 @@ export function stateClass(state: StepState): string {
   }
 }
 
-/** How focus finds what is picked, in whatever form. */
+/** The key by which the focus finds a pick in any form. */
 export function pickKey({ node, step }: IPick): string {
   return `${node} ${step}`;
 }
 
-/** What an element stands for; null for one that is no node. */
+/** The pick of an element; null if it is no node. */
 export function pickAt({ dataset }: HTMLElement): IPick | null {
   const [node, step] = dataset.pick?.split(' ') ?? [];
   return node === undefined ? null : { node, step: step ?? '' };
@@ -56,15 +56,15 @@ export function Node({ graph, node, pick, now, trans, onPick }: INodeProps): Rea
     graph.layout.form === 'compact' ? 'jp-Ozzie-mod-compact' : '',
     graph.kind === 'fsm' && graph.current === node.node_id ? 'jp-Ozzie-mod-current' : ''
   ];
-  const said = spoken(told, many, after, now, trans);
+  const label = nodeLabel(told, many, after, now, trans);
   return (
     <button
       className={classes.filter(Boolean).join(' ')}
       style={{ left: node.x, top: node.y, width: node.w, height: node.h }}
       tabIndex={isPicked ? 0 : -1}
-      aria-label={said}
+      aria-label={label}
       aria-pressed={isPicked}
-      title={said}
+      title={label}
       data-pick={pickKey(own)}
       data-state={told.state}
       onClick={() => onPick(own)}
@@ -84,7 +84,7 @@ export function Node({ graph, node, pick, now, trans, onPick }: INodeProps): Rea
   );
 }
 
-/** A box: what its steps have in common, how many have ended, and a dot for each. */
+/** A box: the steps' common title, how many have ended, and a dot for each. */
 export function Box({ graph, node, pick, now, trans, onPick }: INodeProps): React.JSX.Element {
   const steps = new Map(graph.steps.map(step => [step.step_id, step]));
   const isTabStop = (stepId: string): boolean => pick.step === stepId;
@@ -110,7 +110,7 @@ export function Box({ graph, node, pick, now, trans, onPick }: INodeProps): Reac
               y={dot.y - node.y}
               own={{ node: node.node_id, step: dot.step_id }}
               isPicked={isTabStop(dot.step_id)}
-              said={spoken(step, step.visits, '', now, trans)}
+              label={nodeLabel(step, step.visits, '', now, trans)}
               onPick={onPick}
             />
           )
@@ -126,7 +126,7 @@ interface IDotProps {
   readonly y: number;
   readonly own: IPick;
   readonly isPicked: boolean;
-  readonly said: string;
+  readonly label: string;
   readonly onPick: (pick: IPick) => void;
 }
 
@@ -144,16 +144,16 @@ const DOTS: Readonly<Record<StepState, string>> = {
   Paused: 'M2.5 1v7M6.5 1v7'
 };
 
-/** A button of the grid's size, so that it is hit; what is drawn in it is smaller. */
-function Dot({ step, x, y, own, isPicked, said, onPick }: IDotProps): React.JSX.Element {
+/** A button as large as the grid, so that it is easy to hit; its drawing is smaller. */
+function Dot({ step, x, y, own, isPicked, label, onPick }: IDotProps): React.JSX.Element {
   return (
     <button
       className={`jp-Ozzie-dot ${stateClass(step.state)}${isProblem(step) ? ' jp-Ozzie-mod-problem' : ''}`}
       style={{ left: x, top: y }}
       tabIndex={isPicked ? 0 : -1}
-      aria-label={said}
+      aria-label={label}
       aria-pressed={isPicked}
-      title={said}
+      title={label}
       data-pick={pickKey(own)}
       data-state={step.state}
       onClick={() => onPick(own)}

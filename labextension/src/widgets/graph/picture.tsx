@@ -1,11 +1,11 @@
-/** The picture of a graph where the gateway laid it out: lines as an SVG, nodes as buttons on it. */
+/** The graph in the gateway's layout: edges as an SVG, nodes as buttons on it. */
 
 import * as React from 'react';
 
 import type { GraphEdge, TaskGraph } from '../../api/protocol.gen';
-import { moved } from '../../model/graphKeys';
+import { pickByKey } from '../../model/graphKeys';
 import { hasDots, type IPick, isAsking } from '../../model/graphPick';
-import { counts, stepWord } from '../../model/graphWording';
+import { progressText, stepWord } from '../../model/graphWording';
 import { visibleLabel } from '../../model/visible';
 import type { ITranslate } from '../../model/wording';
 import { Box, Node, pickAt, pickKey, stateClass } from './nodes';
@@ -13,12 +13,12 @@ import { Box, Node, pickAt, pickKey, stateClass } from './nodes';
 export interface IPictureProps {
   readonly graph: TaskGraph;
   readonly pick: IPick;
-  /** So many px there are for it; a picture that is wider is made smaller, and never scrolled sideways. */
+  /** Available px; a wider picture is scaled down, never scrolled sideways. */
   readonly width: number;
   readonly now: number;
   readonly trans: ITranslate;
   readonly onPick: (pick: IPick) => void;
-  /** Read what is picked. */
+  /** Show the picked step. */
   readonly onOpen: () => void;
 }
 
@@ -32,9 +32,9 @@ export function Picture(props: IPictureProps): React.JSX.Element {
     if (event.ctrlKey || event.metaKey || event.altKey) {
       return;
     }
-    // What is picked may follow the run: keys go on from where the focus is.
+    // The pick may follow the run: keys start from the focus.
     const here = pickAt(event.target as HTMLElement) ?? pick;
-    const to = moved(graph, here, event.key);
+    const to = pickByKey(graph, here, event.key);
     if (to) {
       event.preventDefault();
       event.stopPropagation();
@@ -45,7 +45,7 @@ export function Picture(props: IPictureProps): React.JSX.Element {
       onPick(here);
       onOpen();
     } else if (event.key.startsWith('Arrow')) {
-      event.preventDefault(); // at the end of the graph, the notebook does not scroll
+      event.preventDefault(); // at the end of the graph, the notebook must not scroll
     }
   };
 
@@ -57,7 +57,7 @@ export function Picture(props: IPictureProps): React.JSX.Element {
       aria-label={trans.__(
         'Graph of %1: %2, %3. Arrow keys move, Enter opens, F next failed, W next waiting.',
         visibleLabel(graph.name),
-        counts(graph, trans),
+        progressText(graph, trans),
         stepWord(graph.state, trans)
       )}
       style={{ height: layout.height * scale }}
@@ -77,7 +77,7 @@ export function Picture(props: IPictureProps): React.JSX.Element {
   );
 }
 
-/** Move the focus to what was picked, wherever it is drawn in `outer`. */
+/** Focus the pick, wherever it is drawn in `outer`. */
 export function focusPick(outer: HTMLElement | null, pick: IPick): void {
   const own = [...(outer?.querySelectorAll<HTMLElement>('[data-pick]') ?? [])];
   const node = own.find(each => each.dataset.pick === pickKey(pick)) ?? own.find(each => isNode(each, pick));
@@ -86,7 +86,7 @@ export function focusPick(outer: HTMLElement | null, pick: IPick): void {
 
 const isNode = (element: HTMLElement, pick: IPick): boolean => element.dataset.pick?.split(' ')[0] === pick.node;
 
-/** The lines; those that lead to where something happens above the others. */
+/** The edges; those to active nodes above the others. */
 function Edges({ graph }: { graph: TaskGraph }): React.JSX.Element {
   const { layout } = graph;
   const states = new Map(layout.nodes.map(node => [node.node_id, node.told.state]));

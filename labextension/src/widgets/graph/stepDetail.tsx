@@ -1,4 +1,4 @@
-/** One step in full below its graph: what is to be done, what has to hold, what it was given and gave. */
+/** One step in full: its instruction, acceptance check, input and result. */
 
 import * as React from 'react';
 
@@ -9,8 +9,8 @@ import { visibleLabel, visibleProof } from '../../model/visible';
 import { duration, type ITranslate, stepText } from '../../model/wording';
 import { StepIcon } from '../icons';
 
-/** How long is between two questions about a step in which much happens. */
-const ASK_MS = 1_000;
+/** Least pause between two requests about a busy step. */
+const LOAD_MS = 1_000;
 const LONG_CHARACTERS = 400;
 const LONG_LINES = 6;
 
@@ -20,7 +20,7 @@ export interface IStepDetailProps {
   readonly api: Pick<OzzieApi, 'runStep'>;
   readonly now: number;
   readonly trans: ITranslate;
-  /** Show the task that carries it out; null where nothing shows tasks. */
+  /** Show the step's task; null if nothing can show tasks. */
   readonly onTask: ((taskId: string) => void) | null;
 }
 
@@ -118,7 +118,7 @@ interface IFactProps {
   readonly trans: ITranslate;
 }
 
-/** A text of one or many lines; a long one is folded until it is asked for. */
+/** A text of one or more lines; long ones are folded. */
 function Fact({ name, text, isCode, more, trans }: IFactProps): React.JSX.Element | null {
   const [isOpen, setOpen] = React.useState(false);
   if (!text) {
@@ -159,23 +159,23 @@ interface IMadeCallProps {
   readonly trans: ITranslate;
 }
 
-/** The call of a step that was made at once, without a task. */
+/** The call of a step without a task. */
 function MadeCall({ call, state, trans }: IMadeCallProps): React.JSX.Element {
   const rule = call.rule ? trans.__('Rule: %1', visibleLabel(call.rule)) : '';
-  const told = [call.argument, call.summary].filter(Boolean).map(visibleLabel);
+  const parts = [call.argument, call.summary].filter(Boolean).map(visibleLabel);
   return (
     <ul className="jp-Ozzie-calls" aria-label={trans.__('Calls')}>
-      <li title={[visibleLabel(call.name), ...told, rule].filter(Boolean).join('\n')}>
+      <li title={[visibleLabel(call.name), ...parts, rule].filter(Boolean).join('\n')}>
         <StepIcon state={state} />
         <code>{visibleLabel(call.name)}</code>
-        <span className="jp-Ozzie-stepTold">{told.join(' · ')}</span>
+        <span className="jp-Ozzie-stepTold">{parts.join(' · ')}</span>
         <span className="jp-Ozzie-figure">{duration(call.duration_ms, trans)}</span>
       </li>
     </ul>
   );
 }
 
-/** The calls of the task that carries it out. */
+/** The calls of the step's task. */
 function Calls({ calls, trans }: { calls: readonly Step[]; trans: ITranslate }): React.JSX.Element {
   return (
     <ul className="jp-Ozzie-calls" aria-label={trans.__('Calls')}>
@@ -208,14 +208,14 @@ function callState({ status }: Step): GraphStep['state'] {
   }
 }
 
-/** What the server knows of the step; asked again when the graph has news, calmly. That of another step is not shown. */
+/** Load the step's details; again when the graph changes, not too often. Never return another step's. */
 function useDetail(graph: TaskGraph, step: GraphStep, api: Pick<OzzieApi, 'runStep'>): Detail | null {
   const { task_id: taskId, version } = graph;
   const { step_id: stepId } = step;
   const [detail, setDetail] = React.useState<Detail | null>(null);
   const last = React.useRef({ stepId: '', at: 0 });
   const isGoingOn = step.started_at !== null && step.finished_at === null;
-  // What has ended changes no more; what goes on does with each version.
+  // An ended step no longer changes; a running one may with each version.
   const wanted = isGoingOn ? version : `${step.state} ${step.visits} ${step.attempt}`;
   React.useEffect(() => {
     let isCurrent = true;
@@ -224,15 +224,15 @@ function useDetail(graph: TaskGraph, step: GraphStep, api: Pick<OzzieApi, 'runSt
       () => {
         last.current = { stepId, at: Date.now() };
         api.runStep(taskId, stepId).then(
-          told => {
+          loaded => {
             if (isCurrent) {
-              setDetail(told);
+              setDetail(loaded);
             }
           },
-          () => undefined // its graph goes on to say what is known
+          () => undefined // its graph still shows what is known
         );
       },
-      isOther ? 0 : Math.max(0, last.current.at + ASK_MS - Date.now())
+      isOther ? 0 : Math.max(0, last.current.at + LOAD_MS - Date.now())
     );
     return () => {
       isCurrent = false;

@@ -1,18 +1,18 @@
-/** Steps as rows below each other: the whole list, a stack's, or those that a person is to look at. */
+/** Steps as rows: the whole list, a stack's, or those to look at. */
 
 import * as React from 'react';
 
 import type { GraphStep, TaskGraph } from '../../api/protocol.gen';
-import { movedInList } from '../../model/graphKeys';
+import { pickByKeyInList } from '../../model/graphKeys';
 import { type IPick, isProblem, pickOf } from '../../model/graphPick';
-import { counts, nameOf, secondLine, stepTime, stepWord, trouble } from '../../model/graphWording';
+import { nameOf, problemText, progressText, secondLine, stepTime, stepWord } from '../../model/graphWording';
 import { visibleLabel } from '../../model/visible';
 import type { ITranslate } from '../../model/wording';
 import { StepIcon } from '../icons';
 import { pickKey } from './nodes';
 import { focusPick } from './picture';
 
-const MOST_PROBLEMS = 20;
+const MAX_PROBLEMS = 20;
 
 export interface IRowsProps {
   readonly graph: TaskGraph;
@@ -26,7 +26,7 @@ export interface IRowsProps {
 /** All steps in the order of the skill, with one tab stop. */
 export function StepList(props: IRowsProps): React.JSX.Element {
   const { graph, trans } = props;
-  const label = trans.__('Steps of %1: %2', visibleLabel(graph.name), counts(graph, trans));
+  const label = trans.__('Steps of %1: %2', visibleLabel(graph.name), progressText(graph, trans));
   return <Rows {...props} steps={graph.steps} label={label} className="jp-Ozzie-stepList" />;
 }
 
@@ -37,11 +37,11 @@ export function StackRows(props: IRowsProps & { stepIds: readonly string[]; labe
   return <Rows {...props} steps={steps} className="jp-Ozzie-stepList" />;
 }
 
-/** Below dots, which tell nothing but a state: the steps that failed or wait. */
+/** Below dots, which show only a state: the failed and waiting steps. */
 export function ProblemRows(props: IRowsProps): React.JSX.Element | null {
   const { graph, trans } = props;
   const problems = graph.steps.filter(isProblem);
-  const more = problems.length - MOST_PROBLEMS;
+  const more = problems.length - MAX_PROBLEMS;
   if (problems.length === 0) {
     return null;
   }
@@ -49,7 +49,7 @@ export function ProblemRows(props: IRowsProps): React.JSX.Element | null {
     <>
       <Rows
         {...props}
-        steps={problems.slice(0, MOST_PROBLEMS)}
+        steps={problems.slice(0, MAX_PROBLEMS)}
         label={trans.__('What to look at')}
         className="jp-Ozzie-problems"
       />
@@ -68,7 +68,7 @@ function Rows(props: IAllRowsProps): React.JSX.Element {
   const { graph, steps, label, className, pick, now, trans, onPick, onOpen } = props;
   const outer = React.useRef<HTMLUListElement>(null);
   const after = new Map(graph.layout.nodes.map(node => [node.node_id, node.after]));
-  // What is picked is in view where the list comes; later nothing moves but by a key.
+  // Scroll to the pick when the list appears; later only keys move it.
   React.useLayoutEffect(() => {
     const list = outer.current;
     const row = list?.querySelector<HTMLElement>('[aria-current="true"]');
@@ -83,7 +83,7 @@ function Rows(props: IAllRowsProps): React.JSX.Element {
       return;
     }
     const at = (event.target as HTMLElement).dataset.step ?? '';
-    const to = movedInList({ ...graph, steps: [...steps] }, pickOf(graph, at), event.key);
+    const to = pickByKeyInList({ ...graph, steps: [...steps] }, pickOf(graph, at), event.key);
     if (to) {
       event.preventDefault();
       event.stopPropagation();
@@ -100,8 +100,8 @@ function Rows(props: IAllRowsProps): React.JSX.Element {
     <ul className={`jp-Ozzie-stepRows ${className}`} aria-label={label} ref={outer} onKeyDown={onKey}>
       {steps.map(step => {
         const own = pickOf(graph, step.step_id);
-        const told = isProblem(step)
-          ? trouble(step, trans)
+        const text = isProblem(step)
+          ? problemText(step, trans)
           : secondLine({ ...step, started_at: null }, after.get(step.step_id) ?? '', now, trans).join(' · ');
         const time = stepTime(step, now, trans);
         return (
@@ -112,7 +112,7 @@ function Rows(props: IAllRowsProps): React.JSX.Element {
               data-pick={pickKey(own)}
               data-step={step.step_id}
               data-state={step.state}
-              title={[nameOf(step, step.visits), told].filter(Boolean).join('\n')}
+              title={[nameOf(step, step.visits), text].filter(Boolean).join('\n')}
               onClick={() => onPick(own)}
             >
               <StepIcon state={step.state} />
@@ -120,7 +120,7 @@ function Rows(props: IAllRowsProps): React.JSX.Element {
               <span className="jp-Ozzie-stepName">{nameOf(step, step.visits)}</span>
               <span className="jp-Ozzie-stepTold">
                 <span className="jp-Ozzie-announcer">{stepWord(step.state, trans)} </span>
-                {told === stepWord('Done', trans) ? '' : told}
+                {text === stepWord('Done', trans) ? '' : text}
               </span>
               <span className="jp-Ozzie-figure">{time}</span>
             </button>

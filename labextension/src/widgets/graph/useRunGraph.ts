@@ -1,18 +1,18 @@
-/** A graph that is followed as long as it is shown, as wide as what it stands in. */
+/** Follows a graph while it is shown, as wide as its container. */
 
 import * as React from 'react';
 
 import type { OzzieApi } from '../../api/requests';
 import type { TaskBoard } from '../../model/board';
 import { RunGraph } from '../../model/runGraph';
-import { useChanges } from '../following';
+import { useChanges } from '../useChanges';
 
 const TICK_MS = 1_000;
 
 export interface IFollowedGraph {
   readonly run: RunGraph;
   readonly width: number;
-  /** For the element that it stands in. */
+  /** For its container. */
   readonly ref: React.RefObject<HTMLDivElement>;
 }
 
@@ -43,7 +43,7 @@ export function useRunGraph(
   return { run, width, ref };
 }
 
-/** The time, each second as long as anything runs. */
+/** Return the time, updated each second while something runs. */
 export function useNow(isRunning: boolean): number {
   const [now, setNow] = React.useState(() => Date.now());
   React.useEffect(() => {

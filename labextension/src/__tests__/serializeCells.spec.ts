@@ -1,10 +1,10 @@
 import type { IOutput } from '@jupyterlab/nbformat';
 
 import type { WrittenCell } from '../api/notebookFrames';
-import { MOST_OUTPUTS, MOST_TOLD, toldCells, toldOutputs } from '../model/toldCells';
+import { boundedOutputs, MAX_CHARACTERS, MAX_OUTPUTS, serializeCells } from '../model/serializeCells';
 import { aCell, printed } from './notebookRig';
 
-const told = (cells: readonly WrittenCell[], first = 0) => toldCells(cells.length, index => cells[index]!, first);
+const told = (cells: readonly WrittenCell[], first = 0) => serializeCells(cells.length, index => cells[index]!, first);
 const ids = (cells: readonly object[]): string[] => cells.map(cell => (cell as { id: string }).id);
 
 test('cells are told as nbformat has them, without a mark that they are trusted', () => {
@@ -30,7 +30,7 @@ test('a large notebook is told in parts', () => {
     const part = told(cells, seen.length);
     expect(part.count).toBe(7);
     expect(part.cells.length).toBeGreaterThan(0);
-    expect(JSON.stringify(part.cells).length).toBeLessThanOrEqual(MOST_TOLD);
+    expect(JSON.stringify(part.cells).length).toBeLessThanOrEqual(MAX_CHARACTERS);
     seen.push(...ids(part.cells));
   }
 
@@ -51,7 +51,7 @@ test('behind the last cell there is nothing', () => {
 });
 
 test('a cell that fits nowhere is said, when it is reached', () => {
-  const cells = [aCell('one'), aCell('two', 'a'.repeat(MOST_TOLD + 1))];
+  const cells = [aCell('one'), aCell('two', 'a'.repeat(MAX_CHARACTERS + 1))];
 
   expect(ids(told(cells).cells)).toEqual(['one']);
   expect(() => told(cells, 1)).toThrow('Cell 2 is too large to be read.');
@@ -65,31 +65,31 @@ test('halves of characters are said, as the gateway takes no text with them', ()
 test('large outputs are named, each form once', () => {
   const png: IOutput = {
     output_type: 'display_data',
-    data: { 'text/plain': '<Figure>', 'image/png': 'a'.repeat(MOST_OUTPUTS) },
+    data: { 'text/plain': '<Figure>', 'image/png': 'a'.repeat(MAX_OUTPUTS) },
     metadata: {}
   };
 
-  expect(toldOutputs([png, printed('x'), png])).toEqual([
+  expect(boundedOutputs([png, printed('x'), png])).toEqual([
     printed('[outputs that were too large to be kept: image/png, text/plain, stream]')
   ]);
-  expect(toldOutputs([printed('x')])).toEqual([printed('x')]);
+  expect(boundedOutputs([printed('x')])).toEqual([printed('x')]);
 });
 
 test('of many forms only some are named', () => {
   const data = Object.fromEntries(Array.from({ length: 20 }, (_, at) => [`a/${String.fromCharCode(97 + at)}`, 'x']));
   const many: IOutput = {
     output_type: 'display_data',
-    data: { ...data, 'a/a': 'x'.repeat(MOST_OUTPUTS) },
+    data: { ...data, 'a/a': 'x'.repeat(MAX_OUTPUTS) },
     metadata: {}
   };
 
-  expect(toldOutputs([many])[0]!.text).toBe(
+  expect(boundedOutputs([many])[0]!.text).toBe(
     '[outputs that were too large to be kept: a/a, a/b, a/c, a/d, a/e, a/f, a/g, a/h, …]'
   );
 });
 
 test('what else makes a cell large is left out, and its mark is not', () => {
-  const large = 'a'.repeat(MOST_OUTPUTS);
+  const large = 'a'.repeat(MAX_OUTPUTS);
   const ozzie = { made_from: ['web:a.example'] };
   const [code, text] = told([
     aCell('one', 'x', { metadata: { ozzie, large } }),

@@ -1,5 +1,5 @@
 import { rowOf, type TaskRow } from '../model/fold';
-import { above, countedFor, openRuns, ownRun, shownIn } from '../model/ownRuns';
+import { ancestors, totalsWith, openRuns, topRun, shownIn } from '../model/topRuns';
 import { aTask, at } from './rig';
 
 type Given = Parameters<typeof aTask>[0] & { task_id: string };
@@ -22,21 +22,21 @@ const of = (taskId: string): TaskRow => ALL.get(taskId)!;
 const ids = (rows: readonly TaskRow[]): string[] => rows.map(row => row.taskId);
 
 test('the tasks above one are told, the nearest first', () => {
-  expect(above(of('deep'), ALL)).toEqual(['inner', 'step', 'run', 'agent', 'turn']);
-  expect(above(of('turn'), ALL)).toEqual([]);
+  expect(ancestors(of('deep'), ALL)).toEqual(['inner', 'step', 'run', 'agent', 'turn']);
+  expect(ancestors(of('turn'), ALL)).toEqual([]);
 });
 
 test('above what is not known, REST has told of the last', () => {
   const some = known({ task_id: 'step', parent_id: 'run', run_id: 'turn' }, { task_id: 'last', parent_id: 'turn' });
 
-  expect(above(some.get('step')!, some)).toEqual(['run', 'turn']);
-  expect(above({ ...some.get('last')!, runId: '' }, some)).toEqual(['turn']);
+  expect(ancestors(some.get('step')!, some)).toEqual(['run', 'turn']);
+  expect(ancestors({ ...some.get('last')!, runId: '' }, some)).toEqual(['turn']);
 });
 
 test('the run that a turn has handed over to, however deep, is one of its own; one within it is not', () => {
-  expect(ownRun(of('run'), ALL)?.turn.taskId).toBe('turn');
+  expect(topRun(of('run'), ALL)?.turn.taskId).toBe('turn');
   for (const taskId of ['turn', 'agent', 'step', 'inner', 'deep']) {
-    expect(ownRun(of(taskId), ALL)).toBeUndefined();
+    expect(topRun(of(taskId), ALL)).toBeUndefined();
   }
 });
 
@@ -67,9 +67,9 @@ test('of several runs of a turn, those that go on are told, the oldest first', (
 });
 
 test('what a step uses counts for the run that is shown, and for the turn', () => {
-  expect(ids(countedFor(of('deep'), ALL))).toEqual(['run', 'turn']);
-  expect(ids(countedFor(of('run'), ALL))).toEqual(['run', 'turn']);
-  expect(ids(countedFor(of('agent'), ALL))).toEqual(['turn']);
+  expect(ids(totalsWith(of('deep'), ALL))).toEqual(['run', 'turn']);
+  expect(ids(totalsWith(of('run'), ALL))).toEqual(['run', 'turn']);
+  expect(ids(totalsWith(of('agent'), ALL))).toEqual(['turn']);
 });
 
 test('what is asked is shown with the run that is drawn, or with the turn where an agent alone asks', () => {

@@ -1,7 +1,6 @@
 /**
- * What a turn asks, below its cell: its approvals, or a question; or what skills ask that it has handed work over to, but
- * for runs, which are drawn with what they ask. It stands beside Lab's outputs and never in them: nothing
- * of it is saved, and it is there without the kernel (docs/adr/0027).
+ * A turn's prompts below its cell: approvals, a question, or those of skills it delegated to, except runs, which show
+ * their own. They are beside Lab's outputs, never in them: nothing is saved, and no kernel is needed (docs/adr/0027).
  */
 
 import * as React from 'react';
@@ -11,40 +10,39 @@ import type { OzzieApi } from '../api/requests';
 import type { ApprovalBook } from '../model/approvals';
 import type { TaskBoard } from '../model/board';
 import { needsPerson, type TaskRow } from '../model/fold';
-import { isRun } from '../model/ownRuns';
+import { isRun } from '../model/topRuns';
 import type { ITranslate } from '../model/wording';
 import { ApprovalCard } from './approvalCard';
-import { useChanges } from './following';
+import { useChanges } from './useChanges';
 import { IN_CELL } from './liveTurn';
 import { QuestionCard } from './questionCard';
-import { StepAsks } from './stepAsks';
+import { StepPrompts } from './stepPrompts';
 
-/** As far as a notebook is needed here. */
+/** The part of a notebook that is needed here. */
 export interface ICells {
   readonly widgets: readonly { readonly model: { readonly id: string }; readonly node: HTMLElement }[];
 }
 
-export type Asking = Pick<TaskRow, 'taskId' | 'cellId' | 'mode' | 'position' | 'status' | 'waiting'>;
+export type PromptingTask = Pick<TaskRow, 'taskId' | 'cellId' | 'mode' | 'position' | 'status' | 'waiting'>;
 
-/** What the cards are drawn with. */
-export interface IAskParts {
+export interface IPromptParts {
   readonly api: Pick<OzzieApi, 'task' | 'answer' | 'approvalCard' | 'artifactText'>;
   readonly approvals: ApprovalBook;
   readonly board: Pick<TaskBoard, 'changed' | 'state' | 'row' | 'isPartOf' | 'shownIn'>;
   readonly trans: ITranslate;
-  /** Leave a card by Esc. */
+  /** Called on Esc in a card. */
   readonly onLeave: () => void;
 }
 
-/** What the extension shows itself need not stand in the kernel's own form as well. */
-const ASKING = 'jp-Ozzie-mod-asking';
-const cards = new WeakMap<ICells, CellAsks>();
+/** Hides the kernel's form of prompts shown here. */
+const PROMPTING = 'jp-Ozzie-mod-asking';
+const cards = new WeakMap<ICells, CellPrompts>();
 
-class CellAsks {
+class CellPrompts {
   constructor(
-    private task: Asking,
+    private task: PromptingTask,
     private readonly area: HTMLElement,
-    private readonly parts: IAskParts
+    private readonly parts: IPromptParts
   ) {
     this.node = area.appendChild(document.createElement('div'));
     this.node.className = IN_CELL;
@@ -55,15 +53,15 @@ class CellAsks {
   dispose(): void {
     this.root.unmount();
     this.node.remove();
-    this.area.classList.remove(ASKING);
+    this.area.classList.remove(PROMPTING);
   }
 
-  isOf(task: Asking, area: HTMLElement | null): boolean {
+  isOf(task: PromptingTask, area: HTMLElement | null): boolean {
     return this.task.taskId === task.taskId && area !== null && area.contains(this.node);
   }
 
-  /** The task was heard of since: it may ask something else. */
-  heard(task: Asking): void {
+  /** Redraw if the task has changed: it may ask something else. */
+  update(task: PromptingTask): void {
     if (task.position !== this.task.position || task.status !== this.task.status) {
       this.task = task;
       this.render();
@@ -79,25 +77,25 @@ class CellAsks {
       ) : status === 'WAITING_INPUT' ? (
         <QuestionCard taskId={taskId} version={position} api={api} trans={trans} onShown={this.onShown} />
       ) : (
-        <HandedOverAsks taskId={taskId} {...this.parts} />
+        <DelegatedPrompts taskId={taskId} {...this.parts} />
       )
     );
   }
 
   private readonly onShown = (isShown: boolean): void => {
-    this.area.classList.toggle(ASKING, isShown);
+    this.area.classList.toggle(PROMPTING, isShown);
   };
 
   private readonly node: HTMLElement;
   private readonly root: Root;
 }
 
-interface ICellApprovalsProps extends IAskParts {
+interface ICellApprovalsProps extends IPromptParts {
   readonly taskId: string;
   readonly onShown: (isShown: boolean) => void;
 }
 
-/** The approvals of a task, the oldest first, each with its own buttons. */
+/** A task's approvals, the oldest first. */
 function CellApprovals(props: ICellApprovalsProps): React.JSX.Element {
   const { taskId, approvals, board, api, trans, onLeave, onShown } = props;
   useChanges(approvals.changed, board.changed);
@@ -124,32 +122,32 @@ function CellApprovals(props: ICellApprovalsProps): React.JSX.Element {
   );
 }
 
-/** What is asked by whom a turn has handed work over to. */
-function HandedOverAsks(props: IAskParts & { taskId: string }): React.JSX.Element {
+/** Prompts of the skills that a turn delegated to. */
+function DelegatedPrompts(props: IPromptParts & { taskId: string }): React.JSX.Element {
   const { taskId, board } = props;
   useChanges(board.changed);
   const isHere = (row: TaskRow): boolean => board.isPartOf(row, taskId) && board.shownIn(row) === taskId;
   const waiting = (board.row(taskId)?.waiting ?? []).filter(isHere);
-  return <StepAsks {...props} runId={taskId} isAlone={true} {...{ waiting, isHere }} />;
+  return <StepPrompts {...props} runId={taskId} isAlone={true} {...{ waiting, isHere }} />;
 }
 
-/** Whether a turn has something to ask in its cell, itself or by whom it has handed work over to. */
-export function asksInCell(task: Asking, board: Pick<TaskBoard, 'shownIn'>): boolean {
+/** Whether a turn, or a skill it delegated to, has something to ask in its cell. */
+export function hasPrompts(task: PromptingTask, board: Pick<TaskBoard, 'shownIn'>): boolean {
   return needsPerson(task) || (!isRun(task) && task.waiting.some(row => board.shownIn(row) === task.taskId));
 }
 
-/** Draw what `task` asks below its cell, and take away what another one asked; without a task, only that. */
-export function drawAsks(notebook: ICells, task: Asking | undefined, parts: IAskParts): void {
+/** Draw what `task` asks below its cell, in place of any other task's; without a task, only remove that. */
+export function drawPrompts(notebook: ICells, task: PromptingTask | undefined, parts: IPromptParts): void {
   const drawn = cards.get(notebook);
   const cell = task && notebook.widgets.find(each => each.model.id === task.cellId);
   const area = cell?.node.querySelector<HTMLElement>('.jp-Cell-outputArea') ?? null;
   if (drawn && task && drawn.isOf(task, area)) {
-    drawn.heard(task);
+    drawn.update(task);
     return;
   }
   drawn?.dispose();
   cards.delete(notebook);
   if (task && area) {
-    cards.set(notebook, new CellAsks(task, area, parts));
+    cards.set(notebook, new CellPrompts(task, area, parts));
   }
 }

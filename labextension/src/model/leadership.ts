@@ -1,16 +1,16 @@
 /**
- * Which of several pages on one notebook has its changes to save (docs/adr/0013-lab-extension.md).
+ * Decides which of several pages on one notebook saves its changes (docs/adr/0013-lab-extension.md).
  *
- * All show the same end of a turn. If each took it for a change of its own, each would save, and Lab would ask in every
- * one but the first whether to overwrite a file that has changed. So one page leads: the one that ran a cell last, else
- * the one that was there first. The browser's own locks say which; where there are none, every page leads.
+ * All show the same end of a turn. If each saved it as its own change, Lab would ask in all but the first whether to
+ * overwrite a changed file. So one page leads: the one that ran a cell last, else the one that was there first. The
+ * browser's locks decide it; without them, every page leads.
  */
 
 import { type ISignal, Signal } from '@lumino/signaling';
 
 type Locks = Pick<LockManager, 'request'>;
 
-export class Lead {
+export class Leadership {
   constructor(
     private readonly name: string,
     private readonly locks: Locks | undefined = globalThis.navigator?.locks
@@ -22,17 +22,17 @@ export class Lead {
     return this.locks === undefined || this._release !== null;
   }
 
-  /** This page leads from now on, as no other does any more. */
+  /** Emitted when this page leads because the former leader has gone. */
   get inherited(): ISignal<this, void> {
     return this._inherited;
   }
 
-  /** Lead from now on, whoever did before. */
+  /** Become the leader, even if another page is. */
   take(): void {
     if (!this.isHeld) {
       this._waiting?.abort();
       this._waiting = null;
-      this.request({ steal: true });
+      this.requestLock({ steal: true });
     }
   }
 
@@ -44,19 +44,19 @@ export class Lead {
 
   private wait(): void {
     this._waiting = new AbortController();
-    this.request({ signal: this._waiting.signal });
+    this.requestLock({ signal: this._waiting.signal });
   }
 
-  private request(options: LockOptions): void {
-    const asked = this.locks?.request(this.name, options, () => {
+  private requestLock(options: LockOptions): void {
+    const request = this.locks?.request(this.name, options, () => {
       const held = new Promise<void>(resolve => (this._release = resolve));
       if (!options.steal) {
         this._inherited.emit();
       }
       return held;
     });
-    asked?.catch(() => {
-      // Another page took it, or this one stopped waiting.
+    request?.catch(() => {
+      // Another page took the lock, or this one stopped waiting.
       if (!options.signal?.aborted && !this._isDisposed) {
         this._release = null;
         this.wait();

@@ -1,7 +1,4 @@
-/**
- * What the steps of a run ask a person, or the skills that a turn has handed work over to: a card each, the oldest first,
- * while the others go on.
- */
+/** Prompts of a run's steps, or of skills that a turn delegated to: a card each, the oldest first. */
 
 import * as React from 'react';
 
@@ -12,50 +9,50 @@ import { stepOf, type TaskRow } from '../model/fold';
 import { visibleLabel } from '../model/visible';
 import { type ITranslate, partName } from '../model/wording';
 import { ApprovalCard } from './approvalCard';
-import { useChanges } from './following';
+import { useChanges } from './useChanges';
 import { QuestionCard } from './questionCard';
 
-export interface IStepAsksProps {
+export interface IStepPromptsProps {
   readonly runId: string;
-  /** Those that wait. */
+  /** The tasks that wait. */
   readonly waiting: readonly TaskRow[];
-  /** Whether nothing of the run goes on meanwhile. */
+  /** Whether nothing else in the run is going on. */
   readonly isAlone: boolean;
   readonly api: Pick<OzzieApi, 'task' | 'answer' | 'approvalCard' | 'artifactText'>;
   readonly approvals: ApprovalBook;
   readonly board: Pick<TaskBoard, 'changed' | 'state' | 'row' | 'isPartOf'>;
-  /** Whether it is shown here what a task asks; unless it is given, of all that is part of the run. */
+  /** Whether a task's prompts are shown here; by default, those of all parts of the run. */
   readonly isHere?: (row: TaskRow) => boolean;
   readonly trans: ITranslate;
   readonly onLeave?: () => void;
 }
 
-export function StepAsks(props: IStepAsksProps): React.JSX.Element {
+export function StepPrompts(props: IStepPromptsProps): React.JSX.Element {
   const { runId, waiting, isAlone, api, approvals, board, trans, onLeave } = props;
   const isHere = props.isHere ?? ((row: TaskRow) => board.isPartOf(row, runId));
   useChanges(approvals.changed, board.changed);
-  /** Of a skill that a step runs: "step “review” of letter". */
-  const named = (taskId: string): string => {
+  /** Name a step, including one of a nested skill: "step “review” of letter". */
+  const nameOf = (taskId: string): string => {
     const row = board.row(taskId);
     const name = partName(row ?? { title: '' }, trans);
     const { skill } = stepOf(row ?? { title: '' });
     return skill && row?.parentId !== runId ? trans.__('%1 of %2', name, visibleLabel(skill)) : name;
   };
-  const isShown = (asked: ApprovalRow): boolean => {
-    const row = board.row(asked.task_id);
+  const isShown = (approval: ApprovalRow): boolean => {
+    const row = board.row(approval.task_id);
     return row !== undefined && isHere(row);
   };
   return (
     <>
-      {approvals.shown.filter(isShown).map(asked => (
+      {approvals.shown.filter(isShown).map(approval => (
         <ApprovalCard
-          key={asked.approval_id}
-          row={asked}
+          key={approval.approval_id}
+          row={approval}
           book={approvals}
           api={api}
           trans={trans}
           isConnected={board.state === 'ready'}
-          kicker={trans.__('Approval needed by %1', named(asked.task_id))}
+          kicker={trans.__('Approval needed by %1', nameOf(approval.task_id))}
           note={isAlone ? '' : trans.__('The other steps go on meanwhile.')}
           onLeave={onLeave}
         />
@@ -69,7 +66,7 @@ export function StepAsks(props: IStepAsksProps): React.JSX.Element {
             version={row.position}
             api={api}
             trans={trans}
-            kicker={trans.__('Question from %1', named(row.taskId))}
+            kicker={trans.__('Question from %1', nameOf(row.taskId))}
           />
         ))}
     </>

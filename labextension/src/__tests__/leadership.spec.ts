@@ -1,4 +1,4 @@
-import { Lead } from '../model/lead';
+import { Leadership } from '../model/leadership';
 
 /** The browser's locks, as several pages share them: one holder, the others wait in order, and it may be stolen. */
 class FakeLocks {
@@ -38,7 +38,7 @@ class FakeLocks {
 }
 
 let locks: FakeLocks;
-const page = (): Lead => new Lead('ozzie:plan.ipynb', locks as unknown as LockManager);
+const page = (): Leadership => new Leadership('ozzie:plan.ipynb', locks as unknown as LockManager);
 const settle = (): Promise<void> => new Promise(resolve => setTimeout(resolve, 0));
 
 beforeEach(() => {
@@ -81,5 +81,5 @@ test('it can go to and fro', async () => {
 });
 
 test('where the browser has no locks, every page leads', () => {
-  expect(new Lead('ozzie:plan.ipynb', undefined).isHeld).toBe(true);
+  expect(new Leadership('ozzie:plan.ipynb', undefined).isHeld).toBe(true);
 });
