@@ -424,7 +424,7 @@ class LiveKernels:
             "code": "",
             "silent": True,
             "store_history": False,
-            "user_expressions": {"inspection_of": expression(name)},
+            "user_expressions": {"inspection": expression(name)},
             "allow_stdin": False,
             "stop_on_error": False,
         }
@@ -437,7 +437,7 @@ class LiveKernels:
         while (left := end - loop.time()) > 0:
             for message in await line.read(left):
                 if message.is_reply and message.parent == request:
-                    return (message.content.get("user_expressions") or {}).get("inspection_of")
+                    return (message.content.get("user_expressions") or {}).get("inspection")
         raise self._busy(info)
 
     async def _usable(self, kernel_id: str) -> tuple[KernelInfo, Any]:

@@ -176,7 +176,7 @@ def test_what_is_not_asked_is_told_by_its_type_as_the_interpreter_has_it() -> No
     assert describe({"x": hostile()}, "x")["variable"] == {
         "name": "x",
         "type": "Hostile",
-        "note": "Only its type is inspection_of: to look further would run code of its own.",
+        "note": "Only its type is told: to look further would run code of its own.",
     }
 
 
