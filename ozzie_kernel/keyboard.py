@@ -35,7 +35,7 @@ class Keyboard(Protocol):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Prompt:
     """A question that a line of text answers. `question` is printed as part of the first `prompt`: other output comes
-    another way, and nobody should be asked to approve what is not shown yet. `read` turns a line into parameters of the
+    another way, and nobody should approve a call that is not shown yet. `read` turns a line into parameters of the
     gateway's `method`, or None if it is no answer; a `d` prints `details`."""
 
     key: str

@@ -18,5 +18,5 @@ def trust_project(options: argparse.Namespace) -> int:
         raise NotFound(f"There is no {file}.", hint="Name the folder that has it: ozzie config trust FOLDER.")
     home.create()
     trust_file(home, file)
-    line = f"{file} is used from now on, as it is. If it changes, it has to be trusted again."
+    line = f"{file} is now trusted in its present version. If it changes, trust it again."
     return print_result({"trusted": str(file)}, line, as_json=options.json)

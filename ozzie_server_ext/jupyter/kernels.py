@@ -157,7 +157,7 @@ _MOST_BYTES = 1024 * 1024
 
 
 def expression(name: str = "") -> str:
-    """Return the expression that describes the variables. Raise InputError for what is no plain variable name."""
+    """Return the expression that describes the variables. Raise InputError for an invalid variable name."""
     if name and not is_plain_name(name):
         raise InputError(f"{quoted(name[:LONGEST_NAME])} is no plain name of a variable.", code="kernel.name")
     # Functions know their globals and their built-ins without any lookup of a name.

@@ -141,7 +141,7 @@ class Outputs:
         return data
 
     def _give_back(self, data: Json) -> None:
-        """Free the room of what is not shown any more."""
+        """Free the room of an output that is replaced."""
         for kind, value in data.items() if isinstance(data, dict) else ():
             if kind in _MAGIC:
                 self._picture_room += len(str(value))

@@ -272,7 +272,7 @@ class Ledger:
         self._changed = asyncio.Event()
 
     async def _bring_up_to_date(self, budgets: Sequence[Budget], entries: Sequence[_Entry]) -> None:
-        """Read what is not known yet or was raised meanwhile, until nothing is raised while reading."""
+        """Read the balances that are unknown or outdated, until none is raised during a read."""
         while stale := [
             (budget.account, entry)
             for budget, entry in zip(budgets, entries, strict=True)

@@ -73,7 +73,7 @@ def _inner(address: ipaddress.IPv6Address) -> Iterator[ipaddress.IPv4Address]:
 PORTS = {"http": 80, "https": 443}
 _MORE_PORTS = frozenset({80, 443, 8080, 8443})
 _LOCAL_SUFFIXES = ("localhost", "local", "internal", "intranet", "lan", "home", "corp", "arpa", "onion", "invalid")
-"""Suffixes of names of a machine, a house or a company, or of no resolver (RFC 6761, RFC 6762, ICANN)."""
+"""Suffixes of local and special-use names (RFC 6761, RFC 6762, ICANN)."""
 _KEPT = "!#$%&'()*+,/:;=?@[]~"
 _BAD_PERCENT = re.compile(r"%(?![0-9A-Fa-f]{2})")
 _AMBIGUOUS = re.compile(r"[\x00-\x1f\x7f\\]")

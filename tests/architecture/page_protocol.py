@@ -1,7 +1,7 @@
 """What the JupyterLab extension knows of the protocol, made from the code: our wire shapes as a JSON schema, and the
 operations of REST that it uses, each with its path, its input and its answer.
 
-`make types` writes them anew, and the TypeScript made from the schema.
+`make types` generates them and the TypeScript from the schema.
 """
 
 import json

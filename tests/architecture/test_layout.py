@@ -89,7 +89,6 @@ def test_a_kernel_that_is_ready_has_loaded_nothing_that_only_a_cell_needs() -> N
         "ozzie_kernel.history",
         "ozzie_kernel.interrupt",
         "ozzie_kernel.kernel",
-        "ozzie_kernel.reading",
         "ozzie_server_ext",
         "ozzie_server_ext.domain",
         "ozzie_server_ext.domain.errors",

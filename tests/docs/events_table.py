@@ -1,4 +1,4 @@
-"""The tables of docs/events.md, made from the code: `python -m tests.docs.events_table` writes them anew."""
+"""The tables of docs/events.md, made from the code: `python -m tests.docs.events_table` writes them."""
 
 import dataclasses
 import inspect

@@ -137,7 +137,7 @@ export class TaskBoard {
     return shownIn(row, this._rows);
   }
 
-  /** The open runs of skills that are part of no other run, the oldest first. */
+  /** The open runs of skills that are outside other runs, oldest first. */
   get openRuns(): readonly ITopRun[] {
     return openRuns(this._rows);
   }

@@ -380,7 +380,7 @@ def test_what_the_terminals_encoding_lacks_is_shown_escaped(home: GatewayHome) -
     done = ozzie(ascii_only, "config", "trust", "caf\u00e9")
 
     assert (done.returncode, done.stderr) == (0, "")
-    assert "caf\\xe9/.ozzie/config.jsonc is used from now on" in done.stdout
+    assert "caf\\xe9/.ozzie/config.jsonc is now trusted" in done.stdout
 
 
 def test_without_any_home_folder_it_says_what_to_set(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -44,7 +44,7 @@ CHANGES: tuple[TaskFact, ...] = (
     TaskCancelled(by="ann", reason="enough"),
 )
 
-# The specified transitions, written out by hand: from → by → to. What is not here is not allowed.
+# The allowed transitions, written by hand: from → by → to.
 _ALWAYS = {"task.failed": "FAILED", "task.cancelled": "CANCELLED"}
 TABLE: dict[str, dict[str, str]] = {
     "CREATED": {"task.queued": "QUEUED", **_ALWAYS},
