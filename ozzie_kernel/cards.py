@@ -88,7 +88,7 @@ class Buttons:
         self._answer(self._method, {**params, **text})
 
 
-class Cards:
+class PlainCards:
     """The plain buttons of one turn: none if the page draws cards, or for what the kernel may not answer."""
 
     def __init__(self, answer: Answer) -> None:

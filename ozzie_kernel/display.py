@@ -5,7 +5,7 @@ from collections.abc import Awaitable, Callable
 from functools import cache
 from typing import TYPE_CHECKING, Any, Protocol
 
-from ozzie_kernel.cards import Answer, Cards
+from ozzie_kernel.cards import Answer, PlainCards
 from ozzie_kernel.keyboard import Asking, Keyboard, Prompt, next_prompt, withdrawn_notice
 from ozzie_server_ext.domain.json import JsonObject
 from ozzie_server_ext.render.console import ConsoleWriter
@@ -101,7 +101,7 @@ class WidgetDisplay:
         """`answer`: see `cards`."""
         self._publisher = publisher
         self._display_id = display_id
-        self._cards = Cards(answer)
+        self._cards = PlainCards(answer)
         self._box: VBox | None = None
         self._live = LiveTurn()
         self._picture = ""

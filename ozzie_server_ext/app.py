@@ -40,7 +40,7 @@ from ozzie_server_ext.store.sqlite import SqliteEventLog
 from ozzie_server_ext.store.troubles import Troubles
 from ozzie_server_ext.store.writer import OwnerWatch
 from ozzie_server_ext.tasks.answers import Answers
-from ozzie_server_ext.tasks.approvals import Approvals, Cards, Expiry
+from ozzie_server_ext.tasks.approvals import ApprovalCards, Approvals, Expiry
 from ozzie_server_ext.tasks.budgets import TaskBudgets, TodaysUsage, balance_of, limits_under
 from ozzie_server_ext.tasks.completion import Completion, Inspection, ProjectFiles
 from ozzie_server_ext.tasks.concurrency import IdleTasks, TaskSlots
@@ -226,7 +226,7 @@ class Ozzie:
         )
         self._index = ToolIndex(self.tools)
         self._turn_tools = TurnTools(self._tool_context, self.artifacts, self._index, self.rules, self._skill_tools)
-        self.cards = Cards(self.log, self.approvals, self.tools, self._turn_tools.context_of)
+        self.cards = ApprovalCards(self.log, self.approvals, self.tools, self._turn_tools.context_of)
 
     async def _build_turns(self) -> None:
         """Build the runner of turns."""

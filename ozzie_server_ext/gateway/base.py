@@ -153,7 +153,7 @@ def name_of(user: User) -> str:
 
 
 @stream_request_body
-class Caller(JupyterHandler):
+class AuthenticatedHandler(JupyterHandler):
     """Authenticates the caller, and reads a body only from callers who may send one. Jupyter's own checks of Host,
     Origin, cookies and XSRF stay in force."""
 
@@ -282,7 +282,7 @@ class Caller(JupyterHandler):
             super().log_exception(typ, value, tb)
 
 
-class OzzieHandler(Caller, APIHandler):
+class OzzieHandler(AuthenticatedHandler, APIHandler):
     """Base of the REST handlers. Kernels are refused: they use the WebSocket."""
 
     auth_resource = RESOURCE

@@ -17,7 +17,7 @@ from ozzie_server_ext.store.feed import Feed
 from ozzie_server_ext.store.log import EventLog
 from ozzie_server_ext.store.troubles import Troubles
 from ozzie_server_ext.tasks.answers import Answers
-from ozzie_server_ext.tasks.approvals import Approvals, Cards
+from ozzie_server_ext.tasks.approvals import ApprovalCards, Approvals
 from ozzie_server_ext.tasks.budgets import TodaysUsage
 from ozzie_server_ext.tasks.completion import Completion, Inspection
 from ozzie_server_ext.tasks.configuration import SecretChanges
@@ -69,7 +69,7 @@ class Services(Protocol):
     @property
     def approvals(self) -> Approvals: ...
     @property
-    def cards(self) -> Cards: ...
+    def cards(self) -> ApprovalCards: ...
     @property
     def today(self) -> TodaysUsage: ...
     @property

@@ -18,7 +18,7 @@ from ozzie_server_ext.domain.errors import InputError, OzzieError
 from ozzie_server_ext.domain.events import FINAL_TYPES, Event, Transient
 from ozzie_server_ext.domain.ids import SessionId, TaskId
 from ozzie_server_ext.domain.json import JsonObject
-from ozzie_server_ext.gateway.base import RESOURCE, Caller, error_info
+from ozzie_server_ext.gateway.base import RESOURCE, AuthenticatedHandler, error_info
 from ozzie_server_ext.gateway.methods import request_of_event
 from ozzie_server_ext.gateway.operation import Call, Operation
 from ozzie_server_ext.gateway.outbox import Followed, Outbox
@@ -46,7 +46,7 @@ _ON_PURPOSE = frozenset({1000, 1001})
 """Close codes of a page that leaves on purpose (RFC 6455 §7.4.1)."""
 
 
-class WsHandler(Caller, WebSocketHandler):
+class WsHandler(AuthenticatedHandler, WebSocketHandler):
     """One client's connection, answered here or, if this server is attached, relayed to the owner."""
 
     auth_resource = RESOURCE
@@ -260,7 +260,7 @@ def _failed(request_id: str, error: BaseException) -> Response:
     return Response(id=request_id, ok=False, error=ErrorInfo(code=info.code, message=info.message, hint=info.hint))
 
 
-async def _is_allowed(handler: Caller) -> bool:
+async def _is_allowed(handler: AuthenticatedHandler) -> bool:
     """Ask Jupyter's authorizer about the handshake; `@authorized` can't wrap a WebSocket's `get`."""
     allowed = handler.authorizer.is_authorized(handler, handler.current_user, "execute", RESOURCE)
     return allowed if isinstance(allowed, bool) else await allowed

@@ -33,7 +33,7 @@ from ozzie_server_ext.store.log import EventLog
 from ozzie_server_ext.tasks.reconciliation import not_again, stopped, unfinished
 from ozzie_server_ext.tasks.rows import user_recorder, with_delegated
 from ozzie_server_ext.tasks.service import TaskService
-from ozzie_server_ext.tools.broker import MOST_TEXT, outcome_of
+from ozzie_server_ext.tools.questions import MOST_TEXT, outcome_of
 
 ALL_SCOPES: frozenset[Scope] = frozenset({"task", "session", "project", "day"})
 OWN_SCOPES: frozenset[Scope] = frozenset({"task", "session"})

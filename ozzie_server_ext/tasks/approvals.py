@@ -413,7 +413,7 @@ class Expiry:
 
 
 @dataclass(frozen=True, slots=True)
-class Cards:
+class ApprovalCards:
     """Draws the cards of approvals. `context_of` returns the context of a task's calls."""
 
     log: EventLog

@@ -4,20 +4,16 @@ import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TypeVar
 
 import msgspec
 
 from ozzie_server_ext.artifacts.store import ArtifactStore, Kept
-from ozzie_server_ext.domain.approvals import SKIP
 from ozzie_server_ext.domain.artifacts import REPLACED_BY, Artifact, ArtifactKind
 from ozzie_server_ext.domain.clock import Clock, IdSource
 from ozzie_server_ext.domain.content import CLEAN, Content, Label, Provenance
 from ozzie_server_ext.domain.errors import OzzieError, PolicyError
 from ozzie_server_ext.domain.events import (
     EventBody,
-    PromptOption,
-    PromptRequested,
     ToolCallCancelled,
     ToolCallCompleted,
     ToolCallDecided,
@@ -36,7 +32,6 @@ from ozzie_server_ext.policy.decision import Action, Caller, Decision
 from ozzie_server_ext.policy.engine import ASKED_BY_SKILL, Ruling, Rulings
 from ozzie_server_ext.policy.patterns import host_of
 from ozzie_server_ext.protocol.jsontext import loads_object
-from ozzie_server_ext.render.text import cut_end, visible_label, visible_prose
 from ozzie_server_ext.render.toolrows import called
 from ozzie_server_ext.store.recorder import Recorder
 from ozzie_server_ext.store.shielded import shielded
@@ -44,7 +39,6 @@ from ozzie_server_ext.tools.base import (
     ArtifactReader,
     InvalidArguments,
     Marks,
-    ModelQuestion,
     Plan,
     Tool,
     ToolContext,
@@ -62,80 +56,11 @@ from ozzie_server_ext.tools.permissions import (
     unattended,
     unknown_tool,
 )
+from ozzie_server_ext.tools.questions import prompt_of
 from ozzie_server_ext.tools.registry import ToolRegistry
 from ozzie_server_ext.tools.timeout import in_time, limited, planned
 
-
-def parsed(arguments: str) -> JsonObject:
-    """Parse the arguments. Raises InvalidArguments if they are no JSON object."""
-    try:
-        return loads_object(arguments or "{}", surrogates="repair")
-    except OzzieError as error:
-        raise InvalidArguments(f"The arguments are not a JSON object: {error}") from None
-
-
-def arguments_of(use: ToolUse) -> JsonObject:
-    """Return the arguments, or {} if they are no JSON object."""
-    try:
-        return parsed(use.arguments)
-    except OzzieError:
-        return {}
-
-
-TEXT = "text"
-"""The option for a free answer. Choices are numbered from 1."""
-MOST_TEXT = 20_000
-"""Characters of a free answer: it is typed, not a document."""
-
-_SUMMARY = 40
-
-
-def prompt_of(question: ModelQuestion, prompt_id: PromptId, call_id: CallId) -> PromptRequested:
-    """Return the event that puts the question. The model's words are shown as visible text only."""
-    choices = [
-        PromptOption(name=str(number), label=visible_label(each.label), help=visible_label(each.help))
-        for number, each in enumerate(question.choices, 1)
-    ]
-    own = PromptOption(name=TEXT, label="Something else…" if choices else "Answer", takes_text=True)
-    return PromptRequested(
-        prompt_id=prompt_id,
-        kind="question",
-        question=visible_prose(question.text),
-        notes=(),
-        options=(*choices, *((own,) if question.is_free else ()), PromptOption(name=SKIP, label="Skip")),
-        call_id=call_id,
-    )
-
-
-def outcome_of(call_id: CallId, option: PromptOption, text: str, waited_ms: float) -> ToolCallCompleted:
-    """Return the call's result from an answer. `waited_ms` is how long the question was open."""
-    answer = text if option.takes_text else option.label
-    data: JsonObject = {"answer": answer}
-    if option.name == SKIP:
-        data = {"answer": None, "note": "The user skipped the question."}
-    summary = "skipped" if option.name == SKIP else cut_end(visible_label(answer), _SUMMARY)
-    return ToolCallCompleted(call_id=call_id, ok=True, data=data, summary=summary, duration_ms=waited_ms)
-
-
-async def brought(meta: ToolMeta, args: JsonObject, own: Content, marks: Marks, *, has_run: bool) -> Content:
-    """Return the labels of everything a call's result may come from: what the result itself says (`own`), what the
-    named project files are made from, and after the run what the contract brings. If the result names no source, that
-    is the named host or the tool; for the web, an unknown place."""
-    found = own
-    read = replace(meta, targets=tuple(target for target in meta.targets if target.is_read))
-    for path in Action.of(read, args, Caller()).paths if read.targets else ():
-        found |= await marks.below("/".join(path or ()))
-    if meta.brings is None or meta.brings in own.labels or not has_run:
-        return found
-    urls = [args.get(target.argument) for target in meta.targets if target.kind is TargetKind.URL]
-    hosts = [str(host) for url in urls if isinstance(url, str) and (host := host_of(url)) is not None]
-    nowhere = "" if meta.brings is Label.WEB else meta.tool_id
-    return found | Content.of(meta.brings, hosts or [nowhere])
-
-
 log = logger(__name__)
-
-T = TypeVar("T")
 
 Outcome = ToolCallCompleted | ToolCallFailed | ToolCallCancelled | ToolCallUncertain
 """How a call ends."""
@@ -277,6 +202,38 @@ async def run_tool(tool: Tool, plan: Plan, context: ToolContext) -> ToolResult |
             log.exception("tool %s broke", tool.meta.tool_id)
         # Cut off by the time limit or a bug: nobody knows how far it got.
         return NoResult(error_of(tool.meta, error), is_known=foreseen or tool.meta.may_be_repeated)
+
+
+def parsed(arguments: str) -> JsonObject:
+    """Parse the arguments. Raises InvalidArguments if they are no JSON object."""
+    try:
+        return loads_object(arguments or "{}", surrogates="repair")
+    except OzzieError as error:
+        raise InvalidArguments(f"The arguments are not a JSON object: {error}") from None
+
+
+def arguments_of(use: ToolUse) -> JsonObject:
+    """Return the arguments, or {} if they are no JSON object."""
+    try:
+        return parsed(use.arguments)
+    except OzzieError:
+        return {}
+
+
+async def brought(meta: ToolMeta, args: JsonObject, own: Content, marks: Marks, *, has_run: bool) -> Content:
+    """Return the labels of everything a call's result may come from: what the result itself says (`own`), what the
+    named project files are made from, and after the run what the contract brings. If the result names no source, that
+    is the named host or the tool; for the web, an unknown place."""
+    found = own
+    read = replace(meta, targets=tuple(target for target in meta.targets if target.is_read))
+    for path in Action.of(read, args, Caller()).paths if read.targets else ():
+        found |= await marks.below("/".join(path or ()))
+    if meta.brings is None or meta.brings in own.labels or not has_run:
+        return found
+    urls = [args.get(target.argument) for target in meta.targets if target.kind is TargetKind.URL]
+    hosts = [str(host) for url in urls if isinstance(url, str) and (host := host_of(url)) is not None]
+    nowhere = "" if meta.brings is Label.WEB else meta.tool_id
+    return found | Content.of(meta.brings, hosts or [nowhere])
 
 
 class _ToolCall:

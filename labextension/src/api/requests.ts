@@ -35,6 +35,11 @@ export class RequestError extends Error {
   }
 }
 
+/** Return what went wrong, followed by what to do about it. */
+export function errorText(error: unknown): string {
+  return error instanceof RequestError ? `${error.message} ${error.hint}`.trim() : String(error);
+}
+
 /** `isAll`: there are no others. */
 export interface ISomeTasks {
   readonly tasks: readonly Task[];

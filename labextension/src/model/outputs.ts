@@ -2,6 +2,7 @@
 
 import type { IDisplayData, IMimeBundle, IOutput } from '@jupyterlab/nbformat';
 
+import { isObject } from '../api/notebookFrames';
 import type { TaskOutput } from '../api/protocol.gen';
 import { isOpen, type TaskRow } from './fold';
 
@@ -100,8 +101,4 @@ function firstTurn(outputs: readonly IOutput[]): number {
 
 function textOf(value: unknown): string {
   return Array.isArray(value) ? value.join('') : typeof value === 'string' ? value : '';
-}
-
-function isObject(value: unknown): value is Record<string, unknown> {
-  return typeof value === 'object' && value !== null && !Array.isArray(value);
 }

@@ -7,7 +7,7 @@ import { ILauncher } from '@jupyterlab/launcher';
 import type { Contents } from '@jupyterlab/services';
 import { ITranslator, nullTranslator } from '@jupyterlab/translation';
 
-import { RequestError } from '../api/requests';
+import { errorText } from '../api/requests';
 import { CATEGORY, CommandIDs } from '../commands';
 import { IOzzie } from '../tokens';
 import { ozzieIcon } from './sidebar';
@@ -82,8 +82,8 @@ export const notebooksPlugin: JupyterFrontEndPlugin<void> = {
         try {
           await openFirst();
         } catch (error) {
-          const text = error instanceof RequestError ? `${error.message} ${error.hint}` : String(error);
-          Notification.error(trans.__('The first notebook could not be opened. %1', text), { autoClose: 8_000 });
+          const text = trans.__('The first notebook could not be opened. %1', errorText(error));
+          Notification.error(text, { autoClose: 8_000 });
         }
       }
     });

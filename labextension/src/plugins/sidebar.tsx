@@ -6,6 +6,7 @@ import { ITranslator, nullTranslator, type TranslationBundle } from '@jupyterlab
 import { LabIcon } from '@jupyterlab/ui-components';
 import * as React from 'react';
 
+import { errorText } from '../api/requests';
 import { CATEGORY, CommandIDs } from '../commands';
 import { actLabel, actOf, type TaskAct } from '../model/taskActs';
 import { IOzzie, ISidebar } from '../tokens';
@@ -13,7 +14,7 @@ import { OZZIE_SVG } from '../widgets/icons';
 import { focusNextApproval } from '../widgets/nextApproval';
 import { type ISidebarActions, Sidebar } from '../widgets/sidebar';
 import { TASK_ATTRIBUTE } from '../widgets/taskList';
-import { act, errorText, stop } from './taskControl';
+import { act, stop } from './taskControl';
 
 export const ozzieIcon = new LabIcon({ name: '@ozzie/labextension:ozzie', svgstr: OZZIE_SVG });
 

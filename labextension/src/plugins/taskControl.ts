@@ -3,7 +3,7 @@
 import { Dialog, Notification, showDialog } from '@jupyterlab/apputils';
 import type { TranslationBundle } from '@jupyterlab/translation';
 
-import { RequestError } from '../api/requests';
+import { errorText, RequestError } from '../api/requests';
 import { mayHaveEffect } from '../model/fold';
 import type { TaskAct } from '../model/taskActs';
 import type { IOzzie } from '../tokens';
@@ -41,8 +41,4 @@ export async function act(what: TaskAct, taskId: string, { board }: IOzzie): Pro
   } catch (error) {
     Notification.error(errorText(error), { autoClose: SHOWN_MS });
   }
-}
-
-export function errorText(error: unknown): string {
-  return error instanceof RequestError ? `${error.message} ${error.hint}`.trim() : String(error);
 }

@@ -3,7 +3,7 @@
 import * as React from 'react';
 
 import type { ApprovalScope } from '../api/approval';
-import { type OzzieApi, RequestError } from '../api/requests';
+import { errorText, type OzzieApi, RequestError } from '../api/requests';
 import type { Answer, ApprovalBook, ApprovalRow } from '../model/approvals';
 import {
   becauseText,
@@ -161,10 +161,7 @@ function problemText(
   trans: ITranslate,
   absent = trans.__('No connection. Your answer was not sent.')
 ): string {
-  if (!(error instanceof RequestError)) {
-    return String(error);
-  }
-  return error.status === 0 ? absent : `${error.message} ${error.hint}`.trim();
+  return error instanceof RequestError && error.status === 0 ? absent : errorText(error);
 }
 
 interface IPartProps extends IApprovalCardProps {

@@ -2,7 +2,7 @@
 
 import * as React from 'react';
 
-import { RequestError } from '../api/requests';
+import { errorText } from '../api/requests';
 import type { ApprovalRow } from '../model/approvals';
 import { countOf, type IProofLine, proofLines } from '../model/diff';
 import type { ITranslate } from '../model/wording';
@@ -37,7 +37,7 @@ export function Proof({ row, isOpen, textOf, trans, onWhole }: IProofProps): Rea
     if (row.whole !== null) {
       setProblem('');
       textOf(row.whole).then(setText, (error: unknown) => {
-        setProblem(error instanceof RequestError ? `${error.message} ${error.hint}`.trim() : String(error));
+        setProblem(errorText(error));
       });
     }
   }, [row.whole, textOf]);

@@ -3,7 +3,7 @@
 import * as React from 'react';
 
 import type { Question } from '../api/protocol.gen';
-import { type OzzieApi, type PromptAnswer, RequestError } from '../api/requests';
+import { errorText, type OzzieApi, type PromptAnswer } from '../api/requests';
 import type { ITranslate } from '../model/wording';
 
 const NO_ANSWER_MS = 5_000;
@@ -42,7 +42,7 @@ export function useSending(
         () => undefined,
         (error: unknown) => {
           setSending('');
-          setProblem(error instanceof RequestError ? `${error.message} ${error.hint}`.trim() : String(error));
+          setProblem(errorText(error));
         }
       )
       .finally(() => clearTimeout(late));

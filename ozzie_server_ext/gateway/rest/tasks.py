@@ -53,7 +53,7 @@ from ozzie_server_ext.tasks.answers import ALL_SCOPES, OWN_SCOPES
 from ozzie_server_ext.tasks.failures import NEXT_STEPS, failed_steps
 from ozzie_server_ext.tasks.rows import above, run_of, waiting_below
 from ozzie_server_ext.tasks.signals import awaited
-from ozzie_server_ext.tools.broker import MOST_TEXT
+from ozzie_server_ext.tools.questions import MOST_TEXT
 
 _PAGE = 500
 

@@ -35,7 +35,7 @@ from ozzie_server_ext.store.log import EventLog
 from ozzie_server_ext.store.memory import InMemoryEventLog
 from ozzie_server_ext.tasks.approvals import Answerer, Approvals
 from ozzie_server_ext.tools.base import ModelQuestion
-from ozzie_server_ext.tools.broker import prompt_of
+from ozzie_server_ext.tools.questions import prompt_of
 
 ANA = Answerer(name="Ana", way=AuthStrength.BROWSER)
 BEN = Answerer(name="Ben", way=AuthStrength.CLI)

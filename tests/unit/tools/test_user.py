@@ -9,8 +9,9 @@ from ozzie_server_ext.domain.ids import CallId, PromptId
 from ozzie_server_ext.domain.json import JsonObject
 from ozzie_server_ext.policy.decision import Caller
 from ozzie_server_ext.tools.base import InvalidArguments, ModelQuestion, ToolContext, ToolFailed
-from ozzie_server_ext.tools.broker import CallPosition, outcome_of, prompt_of
+from ozzie_server_ext.tools.broker import CallPosition
 from ozzie_server_ext.tools.builtin import user
+from ozzie_server_ext.tools.questions import outcome_of, prompt_of
 from tests.unit.tools.test_broker import Bench
 
 ASK, _ = user.TOOLS
