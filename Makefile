@@ -6,8 +6,12 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check -q
 NOTEBOOK := notebooks/01_first_turn.ipynb
 # One more worker than cores: tests wait for processes much of their time.
 SIDE_BY_SIDE := --numprocesses=$(shell expr $$(nproc) + 1) --maxprocesses=5 --dist=loadfile --durations=10
+ALONE = $(shell grep -rl --include='test_*.py' '^@pytest.mark.serial' tests)
 LAB_SOURCES := $(shell find labextension -type f -not -path '*/node_modules/*' -not -path '*/lib/*' -not -path '*/dist/*' \
                    -not -path '*/.yarn/*')
+
+# Where Python may not keep compiled modules, each of some thousand processes would compile the same files.
+unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
 .PHONY: help setup run test soak check fix types build bench lock clean
@@ -23,7 +27,7 @@ run: $(VENV)/.lab ## Open JupyterLab on the first notebook; no key is needed
 test: $(VENV)/.dev $(VENV)/.lab ## Test every behaviour once
 	$(BIN)/python labextension/build.py test
 	$(BIN)/python -m pytest -m "not soak and not serial" $(SIDE_BY_SIDE)
-	$(BIN)/python -m pytest -m "not soak and serial" --durations=3 tests/unit
+	$(BIN)/python -m pytest -m "not soak and serial" --durations=3 $(ALONE)
 
 soak: $(VENV)/.dev $(VENV)/.lab ## Test what takes hours: every moment, every seed, every story
 	OZZIE_SOAK=1 $(BIN)/python -m pytest -m "(soak or sampled) and not serial" $(SIDE_BY_SIDE)

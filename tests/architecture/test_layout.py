@@ -182,12 +182,3 @@ def test_nothing_that_was_built_or_fetched_is_tracked() -> None:
     odd = [named(path) for path in tracked() if {".venv", "node_modules", "__pycache__", "dist"} & set(path.parts)]
 
     assert odd == []
-
-
-def test_what_runs_alone_lies_where_make_test_looks_for_it() -> None:
-    alone = [
-        named(path) for path in tracked() if path.suffix == ".py" and b"pytest.mark." + b"serial" in path.read_bytes()
-    ]
-
-    assert alone
-    assert [path for path in alone if not path.startswith("tests/unit/")] == []
