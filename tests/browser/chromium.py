@@ -8,7 +8,7 @@ from pathlib import Path
 from playwright.async_api import BrowserContext, async_playwright, expect
 
 MISSING = "There is no Chromium for the browser tests. On Debian or Ubuntu:\napt-get install -y chromium"
-SHOWN_MS = 20_000
+SHOWN_MS = 45_000
 """How long a page has to show what is expected of it."""
 ARGUMENTS = [
     *("--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run"),
