@@ -53,10 +53,11 @@ async def press(found: Locator, name: str) -> None:
     raise AssertionError(f"{name} was clicked in vain")
 
 
-async def reject(found: Locator, why: str) -> None:
+async def reject(found: Locator, why: str = "") -> None:
     """Open the line for a comment, click until that counts, and send it."""
     line = found.get_by_role("textbox")
     for _ in range(20):
+        await armed(found)
         await found.get_by_role("button", name="Reject…").click()
         try:
             await expect(line).to_be_visible(timeout=1_000)

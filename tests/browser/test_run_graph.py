@@ -13,7 +13,7 @@ from tests.browser.notebook_page import NotebookPage
 from tests.browser.run_skills import FAILING, LETTER, ONE, OUTER, REVIEW, STACK, RunCell, many, write
 from tests.browser.screenshots import screenshot
 from tests.browser.sidebar import Sidebar
-from tests.browser.test_approvals import armed, press
+from tests.browser.test_approvals import armed, press, reject
 from tests.fakes.openai_server import FakeOpenAI
 from tests.fakes.replies import Answer, pieces_of
 
@@ -173,9 +173,7 @@ async def test_a_state_machine_shows_where_it_is_and_how_often_it_was_there(
     run = RunCell(it)
     await in_state(run.node("review"), "Waiting for you")
     await expect(run.node("review")).to_have_class("jp-Ozzie-node jp-Ozzie-mod-waits jp-Ozzie-mod-current")
-    await armed(run.cards)
-    await run.cards.get_by_role("button", name="Reject…").click()
-    await it.page.keyboard.press("Enter")
+    await reject(run.cards)
     await expect(run.node("review")).to_contain_text("review × 2")
     await expect(run.detail).to_have_attribute("data-step", "review")
     await in_state(run.node("review"), "Waiting for you")
