@@ -33,6 +33,7 @@ from ozzie_server_ext.domain.events import (
     TaskCreated,
     TaskModelChosen,
     TaskQueued,
+    TaskResumed,
     TaskRetried,
     TaskStalled,
     TaskStarted,
@@ -157,6 +158,7 @@ EVENT_TYPES = frozenset(
         PromptRequested.type,
         TaskCreated.type,
         TaskQueued.type,
+        TaskResumed.type,
         TaskRetried.type,
         TaskStarted.type,
         TaskModelChosen.type,
@@ -239,6 +241,7 @@ class Conversation:
                 finished.uses = () if finish == "length" else uses
                 finished.finish = finish
                 finished.whole = True
+                finished.event_id = event.event_id
                 self._last[event.task_id] = finished
             case MessageCompleted(reply_id=reply_id, text=text):
                 self._entry(reply_id, event.task_id).text = text
@@ -257,14 +260,14 @@ class Conversation:
                 if approval.checked:
                     self._doubts.setdefault(event.task_id, {})[approval.binds] = approval.checked
             case ApprovalGranted(approval_id=approval_id, way=way):
-                self._close_approval(approval_id, Grant(way=way, at=event.ts))
+                self._close_approval(approval_id, Grant(way=way, at=event.ts, event_id=event.event_id))
             case ApprovalExpired(approval_id=approval_id):
                 self._close_approval(approval_id, None)
             case PromptRequested(kind="question"):
                 self._asks[event.task_id] += 1
             case PromptAnswered(option=option) if option == GO_ON:
                 self._asks.pop(event.task_id, None)
-            case TaskQueued(reason="recovered" | "answered" | "resumed"):
+            case TaskResumed() | TaskQueued(reason="recovered" | "answered" | "resumed"):
                 # Answers cut off by the gateway's end or a time limit are requested again; those that a person stopped
                 # stay.
                 self._drop(event.task_id, lambda entry: not entry.whole)

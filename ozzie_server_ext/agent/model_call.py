@@ -228,6 +228,7 @@ class ModelCaller:
         reserved.settle(failed.settled)
 
     async def _complete(self, call: "_CallInProgress", answer: Finished) -> None:
+        choice = call.request.choice
         completed = ModelCallCompleted(
             call_id=call.request.call_id,
             response_blob=await self._parts.blobs.put(self._without_keys(answer.response)),
@@ -237,6 +238,9 @@ class ModelCaller:
             cost=answer.cost,
             latency_ms=self._since(call.began),
             ttft_ms=answer.ttft_ms,
+            alias=choice.alias,
+            provider=choice.provider,
+            model=choice.model,
         )
         await self._recorder.append(completed, *call.message(answer.finish))
         call.reserved.settle(completed.settled(call.reserved.cost))

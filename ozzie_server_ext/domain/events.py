@@ -273,7 +273,8 @@ class ModelCallStarted(Fact):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelCallCompleted(Fact):
-    """The model's complete response. `cost` is in 1e-9 USD, None if unknown; `ttft_ms` is None if no token came."""
+    """The model's complete response. `cost` is in 1e-9 USD, None if unknown; `ttft_ms` is None if no token came.
+    `alias`, `provider` and `model` are those of its start, empty in logs older than that."""
 
     type: ClassVar[str] = "model.call.completed"
     call_id: CallId
@@ -284,6 +285,9 @@ class ModelCallCompleted(Fact):
     cost: int | None
     latency_ms: float
     ttft_ms: float | None
+    alias: str = ""
+    provider: str = ""
+    model: str = ""
 
     def settled(self, reserved_cost: int | None) -> Spending:
         """Return what budgets count for the call. An unknown cost counts as reserved."""
@@ -695,7 +699,8 @@ class TaskQueued(Fact):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskStarted(Fact):
-    """A driver claimed the task. `epoch` is a fencing token: only the holder of the highest one may go on."""
+    """A driver claimed the task. `epoch` is a fencing token, another for each start: only the holder of the highest one
+    may go on. `attempt` counts from 1; only a retry raises it."""
 
     type: ClassVar[str] = "task.started"
     attempt: int
@@ -1127,6 +1132,7 @@ class Draft(NamedTuple):
     """A fact to append to the log. A tuple, because it is made in a third of the time, several times per tool call.
 
     `source` is the emitting part (agent, hub, ws, plugin, skill …); `labels` and `sources` are the fact's provenance.
+    Where `trace_id`, `span_id` or `causation_id` are left out, the log fills them (docs/adr/0052).
     """
 
     body: EventBody
@@ -1186,19 +1192,22 @@ def content_of(events: Iterable[Event]) -> Content:
     return Content.of_all(event.content for event in events)
 
 
+TransientType: TypeAlias = Literal[
+    "reply.delta",
+    "reply.reset",
+    "agent.thinking",
+    "tool.output",
+    "tool.call.progressed",
+    "task.progress",
+    "status.heartbeat",
+]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Transient:
     """A live message, sent through the feed and never recorded."""
 
-    type: Literal[
-        "reply.delta",
-        "reply.reset",
-        "agent.thinking",
-        "tool.output",
-        "tool.call.progressed",
-        "task.progress",
-        "status.heartbeat",
-    ]
+    type: TransientType
     session_id: SessionId | None
     task_id: TaskId | None
     payload: JsonObject = field(default_factory=dict["str", "Json"])

@@ -64,7 +64,7 @@ class ConsoleWriter:
 
     def __init__(self) -> None:
         self._queued = False
-        self._attempt = 1
+        self._recoveries = 0
         self._headed = False
         self._ended = False
         self._texts: dict[str, str] = {}
@@ -87,9 +87,9 @@ class ConsoleWriter:
             self._headed = True
             for line in _head(view):
                 self._line(out, line)
-        if view.recovered and view.attempt > self._attempt:
+        if view.recoveries > self._recoveries and view.status != "Queued":
             # The text that a restart interrupted stands above, and comes again below.
-            self._attempt = view.attempt
+            self._recoveries = view.recoveries
             self._line(out, CONTINUED)
         for part in view.parts:
             if isinstance(part, TextPart):

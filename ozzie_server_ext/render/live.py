@@ -108,7 +108,7 @@ def _running(seconds: float) -> str:
 
 def _notes(view: TurnView) -> list[str]:
     notes: list[str] = []
-    if view.recovered and not view.is_final:
+    if view.recoveries and not view.is_final:
         notes.append("continued after a restart")
     running = [row.name for row in view.rows if row.state == "running"]
     waiting = sum(not each.expired for each in view.asked)

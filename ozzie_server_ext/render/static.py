@@ -163,7 +163,7 @@ def _footer(view: TurnView) -> list[str]:
         named[0] += f", instead of {view.instead_of}"
     if len(named) > MAX_MODELS:
         named[MAX_MODELS - 1 :] = [f"{len(named) - MAX_MODELS + 1} more models"]
-    continued = "continued after a restart" if view.recovered else ""
+    continued = "continued after a restart" if view.recoveries else ""
     items = [f"Ozzie: {view.status}", continued, *named, *figures(view), f"task {_task(view)}" if view.task_id else ""]
     return [visible_label(item) for item in items if item]
 

@@ -196,11 +196,16 @@ def _queued(view: TurnView, payload: Mapping[str, Any], ts: datetime | None) -> 
     reason = payload.get("reason")
     if reason not in ("recovered", "answered", "resumed"):
         return replace(view, status="Queued", open_calls=frozenset())
-    # What was interrupted by a restart or cut short by a budget will come again; what was finished stays.
-    waiting = {row.call_id for row in view.rows if row.state == "waiting"} if reason != "recovered" else set[str]()
+    view = _to_go_on(view, is_recovered=reason == "recovered")
+    recoveries = view.recoveries + (reason == "recovered")
+    return replace(view, status="Queued", recoveries=recoveries)
+
+
+def _to_go_on(view: TurnView, *, is_recovered: bool = False) -> TurnView:
+    """Keep what was finished; what a restart interrupted or a budget cut short will come again."""
+    waiting = set[str]() if is_recovered else {row.call_id for row in view.rows if row.state == "waiting"}
     parts = tuple(kept for part in _without_short(view.parts) if (kept := _finished(part, waiting)) is not None)
-    recovered = view.recovered or reason == "recovered"
-    return replace(view, status="Queued", recovered=recovered, open_calls=frozenset(), parts=parts, step="")
+    return replace(view, open_calls=frozenset(), parts=parts, step="")
 
 
 def _model_chosen(view: TurnView, payload: Mapping[str, Any], ts: datetime | None) -> TurnView:
@@ -226,9 +231,7 @@ def _finished(part: Part, waiting: Set[str]) -> Part | None:
 
 
 def _started(view: TurnView, payload: Mapping[str, Any], ts: datetime | None) -> TurnView:
-    attempt = payload.get("attempt")
-    view = replace(view, status="Working", started_at=view.started_at or ts, ahead=0)
-    return replace(view, attempt=attempt) if isinstance(attempt, int) else view
+    return replace(view, status="Working", started_at=view.started_at or ts, ahead=0)
 
 
 def _stopping(view: TurnView, payload: Mapping[str, Any], ts: datetime | None) -> TurnView:
@@ -307,7 +310,8 @@ def _expired(view: TurnView, payload: Mapping[str, Any], ts: datetime | None) ->
 
 
 def _resumed(view: TurnView, payload: Mapping[str, Any], ts: datetime | None) -> TurnView:
-    return replace(_released(view, ts), status="Working", reason="", budget_share=0, asked=())
+    view = _to_go_on(_released(view, ts))
+    return replace(view, status="Working", reason="", budget_share=0, asked=())
 
 
 def _retried(view: TurnView, payload: Mapping[str, Any], ts: datetime | None) -> TurnView:

@@ -103,6 +103,7 @@ class TurnView:
 
     - `parts`: in the order in which things happened
     - `cost`: in 1e-9 USD, a lower bound if `cost_known` is false
+    - `recoveries`: how often it went on after a restart
     - `closing`: the last line of a turn that a person stopped
     - `step`: what the turn waits for if that has no row; `ahead`: the number of turns before it in its session
     - `instead_of`: the provider that another one replaces
@@ -133,8 +134,7 @@ class TurnView:
     cost: int = 0
     cost_known: bool = True
     error: TurnError | None = None
-    attempt: int = 0
-    recovered: bool = False
+    recoveries: int = 0
     reason: str = ""
     closing: str = ""
     step: str = ""

@@ -22,7 +22,6 @@ from ozzie_server_ext.domain.events import (
     TaskCancelled,
     TaskFailed,
     TaskModelChosen,
-    TaskQueued,
     TaskResumed,
     ToolCallResolved,
 )
@@ -216,4 +215,4 @@ def _resolutions(asked: OpenQuestion, option: str, by: str) -> list[EventBody]:
 
 def goes_on(by: str) -> list[EventBody]:
     """Return the events that let a waiting task go on."""
-    return [TaskResumed(by=by), TaskQueued(reason="answered")]
+    return [TaskResumed(by=by)]

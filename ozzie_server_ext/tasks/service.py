@@ -59,6 +59,7 @@ class NewTurn:
     - `answer_schema`: a JSON Schema that the answer must fit; ignored for a skill.
     - `content`: the provenance of a message that is not a person's own (from a channel, a schedule or a task).
     - `skill`: run this skill instead of a turn.
+    - `source`: the part of the gateway that took it.
     """
 
     session_id: SessionId
@@ -71,6 +72,7 @@ class NewTurn:
     answer_schema: JsonObject | None = None
     content: Content = CLEAN
     skill: SkillRequest | None = None
+    source: str = HUB
 
     @property
     def message(self) -> str:
@@ -186,19 +188,24 @@ class TaskService:
             answer_schema=turn.answer_schema if started is None else None,
         )
 
-        def draft(body: EventBody, content: Content = turn.content, actor: Actor = GATEWAY) -> Draft:
+        def draft(
+            body: EventBody, content: Content = turn.content, actor: Actor = GATEWAY, key: str | None = None
+        ) -> Draft:
             return Draft(
                 body=body,
                 actor=actor,
-                source=HUB,
+                source=turn.source,
                 session_id=turn.session_id,
                 task_id=task_id,
+                idempotency_key=key,
                 labels=content.labels,
                 sources=content.sources,
             )
 
         drafts = [
-            draft(received, actor="user"),  # the text is the person's own, even beside a picture that is not
+            draft(
+                received, actor="user", key=message_id
+            ),  # the text is the person's own, even beside a picture that is not
             draft(created, turn.content | pictures.content),
             *([] if started is None else [draft(started)]),
             draft(TaskQueued(reason="created")),

@@ -53,6 +53,11 @@ class SessionInfo:
     message_count: int
 
 
+def unknown_session(session_id: str) -> NotFound:
+    """Return the error for an unknown session id."""
+    return NotFound(f"There is no session {session_id[:40]}.", hint="List them with ozzie sessions list.")
+
+
 class Sessions:
     """Opens, names and lists sessions. All state is in the log. `by` is the authenticated name of the caller."""
 
@@ -124,7 +129,7 @@ class Sessions:
         is_id = is_session_id(session_id)
         rows = await self._log.rows("sessions", where={"session_id": session_id}, limit=1) if is_id else []
         if not rows:
-            raise NotFound(f"There is no session {session_id[:40]}.", hint="List them with ozzie sessions list.")
+            raise unknown_session(session_id)
         return rows[0]
 
     async def list(

@@ -324,13 +324,16 @@ export interface Picture {
   size: number;
 }
 /**
- * The model's complete response. `cost` is in 1e-9 USD, None if unknown; `ttft_ms` is None if no token came.
+ * The model's complete response. `cost` is in 1e-9 USD, None if unknown; `ttft_ms` is None if no token came. `alias`, `provider` and `model` are those of its start, empty in logs older than that.
  */
 export interface ModelCallCompleted {
+  alias: string;
   call_id: string;
   cost: number | null;
   finish: 'cancelled' | 'content_filter' | 'failed' | 'length' | 'stop' | 'tool_calls';
   latency_ms: number;
+  model: string;
+  provider: string;
   response_blob: string;
   tool_uses: ToolUse[];
   ttft_ms: number | null;
@@ -525,7 +528,7 @@ export interface TaskRetried {
   };
 }
 /**
- * A driver claimed the task. `epoch` is a fencing token: only the holder of the highest one may go on.
+ * A driver claimed the task. `epoch` is a fencing token, another for each start: only the holder of the highest one may go on. `attempt` counts from 1; only a retry raises it.
  */
 export interface TaskStarted {
   attempt: number;
@@ -750,7 +753,7 @@ export interface Failure {
   message: string;
 }
 /**
- * `from_position`: events after it; None: only new ones. With a `task_id` the feed ends with the task; to follow a retry, subscribe again.
+ * `from_position`: events after it; None: only new ones. `types`: names as in frames, or canonical ones. With a `task_id` the feed ends with the task; to follow a retry, subscribe again.
  */
 export interface FeedSubscribe {
   from_position?: number | null;
@@ -896,6 +899,13 @@ export interface ModelWorker {
  */
 export interface HealthQuery {}
 /**
+ * A task's latest event of consequence, and the checkpoint that a run goes on from.
+ */
+export interface Pointers {
+  latest_checkpoint_id: string | null;
+  latest_event_id: string;
+}
+/**
  * A task's question. `notes` are sentences below it.
  */
 export interface Question {
@@ -911,6 +921,13 @@ export interface Request {
   params?: {
     [k: string]: unknown;
   };
+}
+/**
+ * Who requested a task: `sender_id` on a `channel`, such as notebook, page or cli.
+ */
+export interface Requester {
+  channel: string;
+  sender_id: string;
 }
 export interface Response {
   error?: ErrorInfo | null;
@@ -1000,10 +1017,12 @@ export interface StepDetail {
   title: string;
 }
 /**
- * One unit of work. `model` is the requested one, empty for the session's own; `reason` explains the state; `stopping` and `pausing`: requested, but not yet done. `cell_id` is its notebook cell, empty without one. `parent_id` is the task that delegated it, as a run of a skill does with each `step`; `run_id` is the topmost one, its own id if nobody delegated it. `waiting` are delegated tasks below it, at any depth, that wait for a person.
+ * One unit of work. `model` is the requested one, empty for the session's own; `reason` explains the state; `stopping` and `pausing`: requested, but not yet done. `cell_id` is its notebook cell, empty without one. `parent_id` is the task that delegated it, as a run of a skill does with each `step`; `run_id` is the topmost one, its own id if nobody delegated it. `thread_id` and `scope_id` name the conversation that it belongs to; `assigned_worker` is the latest start of it by a gateway, empty before the first. `waiting` are delegated tasks below it, at any depth, that wait for a person.
  */
 export interface Task {
+  assigned_worker: string;
   attempt: number;
+  budget: TaskBudget;
   cell_id: string;
   channel: string;
   /**
@@ -1017,10 +1036,13 @@ export interface Task {
   model: string;
   parent_id: string | null;
   pausing: boolean;
+  pointers: Pointers;
   reason: string;
+  requester: Requester;
   risk_level: string;
   rounds: number;
   run_id: string;
+  scope_id: string;
   sender_id: string;
   session_id: string | null;
   status:
@@ -1036,11 +1058,21 @@ export interface Task {
   step: string;
   stopping: boolean;
   task_id: string;
+  thread_id: string;
   title: string;
   token_usage: TokenUsage;
   tool_calls: number;
   updated_at: string;
   waiting: WaitingStep[];
+}
+/**
+ * A task's own limits; null means none. `deadline_s`: seconds of work, without the time spent waiting for people, so it is no moment.
+ */
+export interface TaskBudget {
+  deadline_s: number | null;
+  max_cost_usd: number | null;
+  max_rounds: number;
+  max_tokens: number | null;
 }
 /**
  * A delegated task that waits for a person; `title` names the skill and the step: "sums: gate".
@@ -1196,7 +1228,9 @@ export interface TaskRetry {
  */
 export interface TaskWithSteps {
   answer: unknown;
+  assigned_worker: string;
   attempt: number;
+  budget: TaskBudget;
   cell_id: string;
   channel: string;
   content: string;
@@ -1212,11 +1246,14 @@ export interface TaskWithSteps {
   model: string;
   parent_id: string | null;
   pausing: boolean;
+  pointers: Pointers;
   question: Question | null;
   reason: string;
+  requester: Requester;
   risk_level: string;
   rounds: number;
   run_id: string;
+  scope_id: string;
   sender_id: string;
   session_id: string | null;
   status:
@@ -1234,6 +1271,7 @@ export interface TaskWithSteps {
   stopping: boolean;
   task_id: string;
   text: string;
+  thread_id: string;
   title: string;
   token_usage: TokenUsage;
   tool_calls: number;

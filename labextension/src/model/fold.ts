@@ -217,7 +217,7 @@ function changesOf(row: TaskRow, event: RecordedEvent): Partial<TaskRow> {
     case 'task.paused':
       return { status: 'PAUSED', reason: event.payload.reason, isPausing: false };
     case 'task.resumed':
-      return { status: 'RUNNING', reason: '', isPausing: false };
+      return { status: 'RUNNING', reason: '', calls: [], step: '', isPausing: false };
     case 'task.retried':
       return { status: 'QUEUED', reason: '', finishedAt: null };
     case 'task.stopping':

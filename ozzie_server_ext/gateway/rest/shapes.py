@@ -9,8 +9,8 @@ from urllib.parse import quote
 from msgspec import Meta
 
 from ozzie_server_ext.domain.artifacts import ArtifactKind, ErasedWhy
-from ozzie_server_ext.domain.events import EVENT_CLASSES
 from ozzie_server_ext.domain.json import Json, JsonObject
+from ozzie_server_ext.protocol.frames import STORED_NAMES
 from ozzie_server_ext.vault.document import SlotKind
 
 T = TypeVar("T")
@@ -85,7 +85,7 @@ Moment: TypeAlias = Annotated[
 EventType: TypeAlias = Annotated[
     str,
     Meta(
-        pattern=f"^({'|'.join(cls.type for cls in EVENT_CLASSES)})$".replace(".", r"\."),
+        pattern=f"^({'|'.join(sorted(STORED_NAMES))})$".replace(".", r"\."),
         title="the name of an event, such as task.created",
     ),
 ]

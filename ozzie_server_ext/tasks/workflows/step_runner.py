@@ -19,7 +19,7 @@ from ozzie_server_ext.domain.events import (
     Origin,
     SkillStarted,
     TaskPaused,
-    TaskQueued,
+    TaskResumed,
     TaskWaitingApproval,
     TaskWaitingInput,
     content_of,
@@ -115,7 +115,7 @@ class StepProgress:
                     self._publish(run, f"{what} waits for your answer: Ozzie's sidebar, or ozzie tasks list")
                 case TaskPaused(reason=reason):
                     self._publish(run, f"{what} is paused {reason}: ozzie tasks resume {event.task_id}")
-                case TaskQueued(reason="answered" | "resumed"):
+                case TaskResumed():
                     self._publish(run, f"{what} goes on")
                 case _:
                     pass

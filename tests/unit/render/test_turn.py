@@ -179,7 +179,7 @@ def test_a_recovered_turn_says_so_while_it_runs():
         (5, "task.started", {"attempt": 2, "epoch": "f"}),
     ]
     view = folded([*BEGINNING, *again])
-    assert (view.status, view.attempt) == ("Working", 2)
+    assert (view.status, view.recoveries) == ("Working", 1)
     assert "continued after a restart" in live_html(view)
     done = folded([*BEGINNING, *again, (6, "task.succeeded", {"rounds": 1})])
     assert "Ozzie: Done · continued after a restart" in static_bundle(done)[0]["text/markdown"]
@@ -290,7 +290,7 @@ def test_after_a_restart_the_half_said_is_dropped_and_the_finished_kept():
     view = fold(view, *delta("b", 0, "ha")[1:])
     recovered = fold(view, "task.queued", {"reason": "recovered"})
     assert texts(recovered) == ["whole"]
-    assert recovered.recovered
+    assert recovered.recoveries == 1
 
 
 @pytest.mark.parametrize(
