@@ -6,7 +6,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check -q
 NOTEBOOK := notebooks/01_first_turn.ipynb
 # One more worker than cores: tests wait for processes much of their time.
 SIDE_BY_SIDE := --numprocesses=$(shell expr $$(nproc) + 1) --maxprocesses=5 --dist=loadfile --durations=10
-ALONE = $(shell grep -rl --include='test_*.py' '^@pytest.mark.serial' tests)
+ALONE = $(shell grep -rl --include='test_*.py' 'pytest[.]mark[.]serial' tests)
 LAB_SOURCES := $(shell find labextension -type f -not -path '*/node_modules/*' -not -path '*/lib/*' -not -path '*/dist/*' \
                    -not -path '*/.yarn/*')
 

@@ -21,16 +21,6 @@ settings.load_profile("ozzie")
 
 start_kernels_warm()
 
-PATIENCE = 3
-"""Limits of time are there to end a test that hangs. On a machine that is slow or full, tests take so much longer."""
-
-
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    usual = float(config.getini("timeout"))
-    for item in items:
-        limit = item.get_closest_marker("timeout")
-        item.add_marker(pytest.mark.timeout(PATIENCE * (limit.args[0] if limit else usual)), append=False)
-
 
 @pytest.fixture
 def say(capsys: pytest.CaptureFixture[str]) -> Callable[[str], None]:

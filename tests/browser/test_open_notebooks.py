@@ -167,6 +167,7 @@ async def opened(
 
 
 @pytest.mark.soak
+@pytest.mark.timeout(600)  # so many edits take minutes, on a slow machine more than four
 @pytest.mark.parametrize("shared", [False, True], ids=["in the page", "as a shared document"])
 async def test_whoever_types_loses_nothing_and_no_edit_is_lost(
     browser: BrowserContext, provider: FakeOpenAI, tmp_path: Path, shared: bool
