@@ -1,6 +1,6 @@
 """Rounds: one answer of the model with the outcomes of its tool calls, and the limits on repeating that."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 from ozzie_server_ext.domain.calls import CallRecord, Calls
@@ -16,8 +16,8 @@ from ozzie_server_ext.domain.events import (
     ToolCallUncertain,
     ToolUse,
 )
-from ozzie_server_ext.domain.ids import CallId, ReplyId, TaskId
-from ozzie_server_ext.domain.json import JsonObject
+from ozzie_server_ext.domain.ids import ArtifactId, CallId, EventId, ReplyId, TaskId
+from ozzie_server_ext.domain.json import Json, JsonObject
 from ozzie_server_ext.models.driver import ChatMessage
 from ozzie_server_ext.policy.decision import UNREAD, Reading
 from ozzie_server_ext.protocol.jsontext import dumps
@@ -78,7 +78,13 @@ class LimitGuard:
             )
 
 
-_STOPPED = '{"error":"The turn was stopped."}'
+def result_text(*, data: Json = None, error: JsonObject | None = None, artifacts: Sequence[ArtifactId] = ()) -> str:
+    """Return the result of a call as every model reads it; without an `error`, it is ok."""
+    refs: list[Json] = [*artifacts]
+    return dumps({"ok": error is None, "data": data, "error": error, "artifact_refs": refs})
+
+
+_STOPPED = result_text(error={"code": "tool.stopped", "message": "The turn was stopped."})
 
 
 @dataclass(slots=True)
@@ -94,6 +100,7 @@ class Round:
     `whole`: the answer is complete; `placed`: it has its place in the conversation. `problem` says why it does not fit
     the schema, so that the model is asked again. `is_given`: the task was created with this one call, without a model.
     `reading` is the provenance of the answer and its calls: everything in the conversation when the model was called.
+    `event_id`: the event that completed the answer, and so led to its calls.
     """
 
     task_id: TaskId | None
@@ -114,6 +121,7 @@ class Round:
     failures: dict[str, str] = field(default_factory=dict[str, str])
     is_given: bool = False
     reading: Reading = UNREAD
+    event_id: EventId | None = None
 
     def open_uses(self) -> tuple[tuple[int, ToolUse], ...]:
         """Return the calls without an outcome, each with its index."""
@@ -163,15 +171,19 @@ def _update(asking: Round, use_id: str, call: CallRecord) -> None:
         case None:
             if call.started is not None:
                 asking.begun[use_id] = call.started.effect
-        case ToolCallCompleted(ok=ok, data=data):
-            asking.outcomes[use_id] = dumps(data if ok else {"error": data})
-        case ToolCallFailed(message=message):
-            asking.outcomes[use_id] = dumps({"error": message})
+        case ToolCallCompleted(ok=True, data=data, artifacts=artifacts):
+            asking.outcomes[use_id] = result_text(data=data, artifacts=artifacts)
+        case ToolCallCompleted(data=data, artifacts=artifacts):
+            error: JsonObject = data if isinstance(data, dict) else {"code": "tool.failed", "message": data}
+            asking.outcomes[use_id] = result_text(error=error, artifacts=artifacts)
+        case ToolCallFailed(code=code, message=message):
+            asking.outcomes[use_id] = result_text(error={"code": code, "message": message})
             asking.failures[use_id] = message
         case ToolCallCancelled():
             _close_approval(asking, use_id)
         case ToolCallUncertain(reason=reason, again=again):
-            content = dumps({"error": f"It may or may not have happened. {reason}"})
+            message = f"It may or may not have happened. {reason}"
+            content = result_text(error={"code": "tool.uncertain", "message": message})
             if again:
                 asking.in_doubt[use_id] = content
                 _close_approval(asking, use_id)
@@ -184,7 +196,8 @@ def _doubt(asking: Round, use_id: str, call: CallRecord, content: str) -> None:
     match call.resolved and call.resolved.outcome:
         case "done":
             asking.unknown.pop(use_id, None)
-            asking.outcomes[use_id] = dumps({"done": True, "note": "A person looked, and says that it was done."})
+            done: JsonObject = {"done": True, "note": "A person looked, and says that it was done."}
+            asking.outcomes[use_id] = result_text(data=done)
         case "again":
             asking.unknown.pop(use_id, None)
             asking.outcomes.pop(use_id, None)

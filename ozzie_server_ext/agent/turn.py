@@ -214,7 +214,8 @@ class Turn:
         context = msgspec.structs.replace(self._context, reading=reading)
         self._calls += 1
         try:
-            return await self._parts.broker.call(use, position, context, self._recorder, earlier, begun)
+            recorder = self._recorder.caused_by(last.event_id)
+            return await self._parts.broker.call(use, position, context, recorder, earlier, begun)
         finally:
             self._calls -= 1
 

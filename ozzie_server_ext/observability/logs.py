@@ -1,4 +1,4 @@
-"""Application logs: one JSON object a line in `logs/app/`, with the ids of session, task and action."""
+"""Application logs: one JSON object a line in `logs/app/`, with the ids of agent, session, task, action and trace."""
 
 import json
 import logging
@@ -15,7 +15,7 @@ from ozzie_server_ext.domain.errors import Unavailable
 from ozzie_server_ext.domain.redaction import redact_text
 
 _ROOT = "ozzie"
-_OWN_FIELDS = ("session_id", "task_id", "action_id", "trace_id")
+_OWN_FIELDS = ("agent_id", "session_id", "task_id", "action_id", "trace_id")
 
 
 def logger(module: str) -> logging.Logger:

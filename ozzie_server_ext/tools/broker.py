@@ -265,6 +265,8 @@ class _ToolCall:
             artifacts=_NotedArtifacts(context.artifacts, self._provenance),
         )
         self._recorder = recorder.made_from(context.reading.content)
+        if earlier is not None and earlier.grant is not None:
+            self._recorder = self._recorder.caused_by(earlier.grant.event_id)
         self._began = broker.clock.monotonic()
         self._tool = broker.registry.find(use.name)
         self._args: JsonObject = {}
@@ -393,10 +395,12 @@ class _ToolCall:
         )
         facts, self._before = (*self._before, started), ()
         try:
-            await shielded(self._broker.artifacts.record_all(self._recorder, [replaced] if replaced else [], *facts))
+            kept = [replaced] if replaced else []
+            recorded = await shielded(self._broker.artifacts.record_all(self._recorder, kept, *facts))
         except asyncio.CancelledError:
             await shielded(self._record_outcome(self._cancelled("The turn was stopped before it was begun.")))
             raise
+        self._recorder = self._recorder.caused_by(recorded[-1].event_id if recorded else None)
 
     # --- running --------------------------------------------------------------------------------------------------
 

@@ -68,7 +68,7 @@ async def test_a_session_sums_up_what_happened_in_it(log: EventLog) -> None:
     await log.append(TASK_STREAM, [task_draft(body) for body in calls])
     (row,) = await log.rows("sessions")
     assert (row["message_count"], row["input_tokens"], row["output_tokens"], row["cost"]) == (1, 10, 20, 70)
-    assert (row["model"], row["cost_known"], row["last_position"]) == ("large", 1, 6)
+    assert (row["model"], row["cost_known"], row["last_position"]) == ("local/large", 1, 6)
     await log.append(
         TASK_STREAM, [task_draft(call_completed("b", tokens=1, cost=None)), task_draft(completed("r", "x"))]
     )

@@ -44,8 +44,9 @@ SESSIONS = Table(
     key=("session_id",),
 )
 """`status` is active, archived or closed. `key` is empty once another session has taken it. `model` last answered,
-`chosen_model` is the user's choice (empty: the default). `cost` is in 1e-9 USD; `cost_known` is 0 once a call had no
-known price. A forked session has a `parent`, and begins with its history up to the position `forked_at`."""
+behind its provider; `chosen_model` is the user's choice (empty: the default). `cost` is in 1e-9 USD; `cost_known` is 0
+once a call had no known price. A forked session has a `parent`, and begins with its history up to the position
+`forked_at`."""
 
 TITLE_LENGTH = 60
 """Characters of a title taken from a message."""
@@ -151,8 +152,8 @@ def _changes(row: Row, event: Event) -> Row:
             return {"message_count": plus(row["message_count"], 1), "status": status, "title": title}
         case MessageCompleted():
             return {"message_count": plus(row["message_count"], 1)}
-        case ModelCallStarted(model=model, purpose="answer"):
-            return {"model": model}
+        case ModelCallStarted(provider=provider, model=model, purpose="answer"):
+            return {"model": f"{provider}/{model}".strip("/")}
         case ModelCallCompleted() as fact:
             return usage_changes(row, fact)
         case ModelCallFailed() as fact:

@@ -92,7 +92,6 @@ class QuickCalls:
             log=buffer,
             session_id=run.session_id,
             task_id=task_id,
-            trace_id=run.trace_id,
             read=lambda: order.content,
         )
         reading = Reading(content=order.content, has_read=True, has_own=True)

@@ -129,8 +129,8 @@ class GraphRunner:
     async def run(self, row: Row, recorder: Recorder) -> int:
         """Continue the run of a task until it has ended; return how many steps have.
 
-        Raises SkillFailedError, LimitExceeded when its time is over, TurnHeld if it is paused, or what a cancellation
-        raises, after cancelling the delegated tasks.
+        Raises SkillFailedError, LimitExceeded when its time is over, TurnHeld if it is paused or waits, or what a
+        cancellation raises, after cancelling the delegated tasks.
         """
         try:
             return await self._run(row, recorder)
@@ -168,6 +168,7 @@ class GraphRunner:
             async with parts.times.bounded(recorder.task_id, limit_s):
                 with (
                     parts.pauses.notifying(recorder.task_id, executor.wake),
+                    parts.waits.notifying(recorder.task_id, executor.wake),
                     parts.idle.track(recorder.task_id, is_idle),
                 ):
                     return await driving.run()
@@ -236,6 +237,9 @@ class _RunDriver:
                 return await self._end(run.ended)
             if any(not attempt.at_once for attempt in begun):
                 self._publish_progress()
+            if self._parts.waits.may_wait(run):
+                await self._journal.flushed()
+                await self._parts.waits.point(run, self._recorder)
             for attempt, outcome in await self._executor.next():
                 if isinstance(outcome, NotAtOnce):
                     await self._start_with_task(attempt)

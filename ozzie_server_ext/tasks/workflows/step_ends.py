@@ -28,6 +28,7 @@ from ozzie_server_ext.skills.spec import RetryPolicy, Skill, State, Step, Work
 from ozzie_server_ext.skills.templates import Output
 from ozzie_server_ext.store.blobs import BlobStore
 from ozzie_server_ext.store.log import EventLog
+from ozzie_server_ext.store.projections.tasks import task_from
 from ozzie_server_ext.store.tables import Row
 from ozzie_server_ext.tasks.workflows.executor import FailedAttempt, Succeeded
 from ozzie_server_ext.tasks.workflows.skill_log import STOPPED, LoadedRun
@@ -122,10 +123,6 @@ def _failed(row: Row, events: Sequence[Event], work: Work) -> Succeeded | Failed
     )
 
 
-UNDRIVEN = frozenset({TaskStatus.PAUSED, TaskStatus.QUEUED})
-"""The states in which a started run does not record ends of its steps."""
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HeldStep:
     """A started step of a run that does not record its end. `outcome` is that of its task, or None if the task is
@@ -140,7 +137,8 @@ def may_be_held(run: Row, step: Row | None) -> bool:
     created."""
     if step is None:
         return run["status"] == TaskStatus.PAUSED
-    return step["status"] == TaskStatus.PAUSED or (run["status"] in UNDRIVEN and step["status"] in FINAL)
+    is_driven = run["status"] == TaskStatus.RUNNING and not task_from(run).is_unclaimed
+    return step["status"] == TaskStatus.PAUSED or (not is_driven and step["status"] in FINAL)
 
 
 async def held_steps(

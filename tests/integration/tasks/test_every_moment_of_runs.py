@@ -50,7 +50,7 @@ SKILL = {
 async def person(ozzie: ScriptedOzzie, task_id: TaskId, *, pauses: bool = False) -> str:
     """Whoever sees the run through: says more to it once, tells it once, and lets it go on where it is paused; how it
     ends. With `pauses`, they pause it while it waits."""
-    control = ozzie.control
+    control, was_paused_here = ozzie.control, False
     async with asyncio.timeout(WAIT_S), ozzie.feed.subscribe(0) as feed:
         while True:
             row = await ozzie.tasks.get(task_id)
@@ -60,10 +60,10 @@ async def person(ozzie: ScriptedOzzie, task_id: TaskId, *, pauses: bool = False)
                 events = await ozzie.log.read_stream(task_stream(task_id))
                 if not row["updates"]:
                     await control.updates.update(task_id, "In French.", by="ann")
-                elif row["status"] == TaskStatus.PAUSED or (row["pause_by"] and not pauses):
+                elif row["status"] == TaskStatus.PAUSED or (row["pause_by"] and not was_paused_here):
                     await control.pauses.resume(task_id, by="ann")
                 elif awaited(events) and pauses:
-                    pauses = False
+                    pauses, was_paused_here = False, True
                     await control.pauses.pause(task_id, by="ann")
                 elif awaited(events) and not row["pause_by"]:
                     await control.signals.send(task_id, "paid", {"amount": 12}, by="ann", key="invoice-7")

@@ -174,7 +174,7 @@ def test_any_order_of_events_folds_and_an_outcome_is_final(facts: list[EventBody
     calls = Calls()
     for fact in facts:
         changed = calls.take(fact)
-        assert changed is None or calls[changed.call_id] is changed
+        assert changed is None or calls[changed.call_id] == changed
         for call_id, outcome in final.items():
             assert calls[call_id].outcome == outcome
         final = {call.call_id: call.outcome for call in calls.values() if call.is_final}

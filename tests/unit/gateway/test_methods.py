@@ -136,7 +136,7 @@ class Asked:
     answers: Answers
 
 
-@pytest.mark.parametrize(("option", "status"), [("allow", "QUEUED"), ("stop", "CANCELLED")])
+@pytest.mark.parametrize(("option", "status"), [("allow", "RUNNING"), ("stop", "CANCELLED")])
 @pytest.mark.parametrize("scope", ["task", "session"])
 async def test_a_kernel_may_answer_what_its_own_session_asks(scope: Scope, option: str, status: str) -> None:
     assert await answer(KERNEL, OWN, scope, option) == status
@@ -147,7 +147,7 @@ async def test_a_kernel_may_not_raise_what_other_sessions_share_but_it_may_stop(
     with pytest.raises(PolicyError, match="other sessions share it"):
         await answer(KERNEL, OWN, scope, "allow")
     assert await answer(KERNEL, OWN, scope, "stop") == "CANCELLED"
-    assert await answer(USER, OWN, scope, "allow") == "QUEUED"
+    assert await answer(USER, OWN, scope, "allow") == "RUNNING"
 
 
 @pytest.mark.parametrize("option", ["allow", "stop"])
