@@ -72,8 +72,8 @@ HOSTILE = (
 
 @pytest.mark.serial
 def test_no_text_makes_looking_at_it_expensive() -> None:
-    """So much of each, whatever it ends with, takes milliseconds. What took time by the square would take hours, and is
-    ended. The end counts: what is wanted behind a long run and isn't there makes a search begin anew."""
+    """Each long text takes milliseconds, whatever it ends with. Time by the square would be hours: the limit on the
+    processor's time ends it. The end counts: a search that finds no end of a match begins again."""
     done = subprocess.run(
         [sys.executable, "-c", _LINEAR],
         input="\0".join(HOSTILE),
