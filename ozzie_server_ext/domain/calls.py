@@ -145,11 +145,6 @@ class Calls(Mapping[CallId, CallRecord]):
 
     def _call_of(self, fact: EventBody) -> CallId | None:
         match fact:
-            case ApprovalRequested(call_id=call_id, approval_id=approval_id):
-                self._approvals[approval_id] = call_id
-                return call_id
-            case ApprovalGranted() | ApprovalRejected() | ApprovalExpired():
-                return self._approvals.get(fact.approval_id)
             case (
                 ToolCallRequested()
                 | ToolCallDecided()
@@ -162,6 +157,11 @@ class Calls(Mapping[CallId, CallRecord]):
                 | PromptRequested()
             ):
                 return fact.call_id
+            case ApprovalRequested(call_id=call_id, approval_id=approval_id):
+                self._approvals[approval_id] = call_id
+                return call_id
+            case ApprovalGranted() | ApprovalRejected() | ApprovalExpired():
+                return self._approvals.get(fact.approval_id)
             case _:
                 return None
 

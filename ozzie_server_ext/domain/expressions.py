@@ -96,8 +96,11 @@ class Language(Generic[V]):
 
     def _value(self, node: ast.expr, names: Mapping[str, V]) -> V:
         match node:
-            case ast.Constant(value=value) if self._has_literal(value):
-                return self.literal(value)
+            case ast.Constant(value=value):
+                try:
+                    return self.literal(value)
+                except TypeError:
+                    raise NotAllowed(node) from None
             case ast.Name(id=name) if name in names:
                 return names[name]
             case ast.BinOp(left=left, op=op, right=right) if type(op) in self.binary:

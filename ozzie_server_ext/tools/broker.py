@@ -225,8 +225,8 @@ async def brought(meta: ToolMeta, args: JsonObject, own: Content, marks: Marks, 
     named project files are made from, and after the run what the contract brings. If the result names no source, that
     is the named host or the tool; for the web, an unknown place."""
     found = own
-    read = replace(meta, targets=tuple(target for target in meta.targets if target.is_read))
-    for path in Action.of(read, args, Caller()).paths if read.targets else ():
+    read = tuple(target for target in meta.targets if target.is_read)
+    for path in Action.of(replace(meta, targets=read), args, Caller()).paths if read else ():
         found |= await marks.below("/".join(path or ()))
     if meta.brings is None or meta.brings in own.labels or not has_run:
         return found

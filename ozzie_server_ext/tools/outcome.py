@@ -262,8 +262,10 @@ class OutcomeWriter:
             made, mentions = await self.kept(call_id, meta, result.made)
         except OzzieError as error:
             return self.failure(call_id, error, since()), []
-        data = {**result.data, "kept": mentions} if mentions and isinstance(result.data, dict) else result.data
-        result = replace(result, data=data, artifact_refs=(*result.artifact_refs, *(each.artifact_id for each in made)))
+        if made:
+            data = {**result.data, "kept": mentions} if mentions and isinstance(result.data, dict) else result.data
+            refs = (*result.artifact_refs, *(each.artifact_id for each in made))
+            result = replace(result, data=data, artifact_refs=refs)
         outcome, whole = await self.result(call_id, meta, args, result, since())
         if isinstance(outcome, ToolCallFailed):
             return outcome, []

@@ -132,7 +132,7 @@ class _Buffer:
 
 
 def _outcome(drafts: Sequence[Draft]) -> Outcome:
-    (call,) = fold_calls(draft.body for draft in drafts).values()
+    (call,) = fold_calls([draft.body for draft in drafts]).values()
     content = Content(labels=drafts[-1].labels, sources=drafts[-1].sources)
     requested = call.requested
     assert requested is not None, "the first event of each call"
