@@ -1,20 +1,24 @@
 """Builds every object of the gateway once, starts the running ones, and stops them in the opposite order."""
 
+import os
 import time
 from collections.abc import Callable
 from contextlib import AsyncExitStack
 from pathlib import Path
 
-from ozzie_server_ext.agent.conversation import Conversations
+from ozzie_server_ext.agent.conversations import Conversations
 from ozzie_server_ext.agent.plan import TurnParts
 from ozzie_server_ext.artifacts.erasing import Eraser, Sweep
 from ozzie_server_ext.artifacts.store import ArtifactStore
 from ozzie_server_ext.config.home import Home, anchor_key_file, key_folder, shipped
 from ozzie_server_ext.config.loader import Config
 from ozzie_server_ext.config.settings import ArtifactsSettings
-from ozzie_server_ext.domain.errors import OzzieError
+from ozzie_server_ext.domain.errors import OzzieError, Unavailable
+from ozzie_server_ext.domain.toolmeta import Capability
+from ozzie_server_ext.execution.box import find_programs
 from ozzie_server_ext.execution.bubblewrap import BubblewrapRunner
 from ozzie_server_ext.jupyter.documents import Jupyter
+from ozzie_server_ext.jupyter.kernels import NoKernels
 from ozzie_server_ext.models.chain import Health
 from ozzie_server_ext.models.credentials import KnownSecrets, VaultSecrets
 from ozzie_server_ext.models.driver import ModelChoice, ModelDriver, Models, ProviderAccess
@@ -36,9 +40,11 @@ from ozzie_server_ext.store.checks import DailyCheck
 from ozzie_server_ext.store.feed import Feed
 from ozzie_server_ext.store.log import EventLog
 from ozzie_server_ext.store.projections.marks import FileMarks
+from ozzie_server_ext.store.readable import ReadableFiles
 from ozzie_server_ext.store.sqlite import SqliteEventLog
 from ozzie_server_ext.store.troubles import Troubles
 from ozzie_server_ext.store.writer import OwnerWatch
+from ozzie_server_ext.tasks.activity import Activity
 from ozzie_server_ext.tasks.answers import Answers
 from ozzie_server_ext.tasks.approvals import ApprovalCards, Approvals, Expiry
 from ozzie_server_ext.tasks.budgets import TaskBudgets, TodaysUsage, balance_of, limits_under
@@ -47,7 +53,7 @@ from ozzie_server_ext.tasks.concurrency import IdleTasks, TaskSlots
 from ozzie_server_ext.tasks.configuration import Configuration, SecretChanges
 from ozzie_server_ext.tasks.control import Retries, TaskControl
 from ozzie_server_ext.tasks.driver import TaskDriver
-from ozzie_server_ext.tasks.intake import Intake, PictureIntake
+from ozzie_server_ext.tasks.intake import Intake, Joining, PictureIntake
 from ozzie_server_ext.tasks.labels import Labels
 from ozzie_server_ext.tasks.models import LastModelCalls, ModelDetails, ModelKnowledge, ModelService
 from ozzie_server_ext.tasks.pauses import PausePoints, Pauses
@@ -55,6 +61,7 @@ from ozzie_server_ext.tasks.reconciliation import Reconciler
 from ozzie_server_ext.tasks.recovery import WorkerRecord, recover
 from ozzie_server_ext.tasks.rules import RulesInForce
 from ozzie_server_ext.tasks.service import TaskService
+from ozzie_server_ext.tasks.session_tasks import TasksOfSession
 from ozzie_server_ext.tasks.sessions import EarlierRuns, Notebooks, Sessions
 from ozzie_server_ext.tasks.signals import SignalIntake, SignalWaits, UpdateIntake
 from ozzie_server_ext.tasks.times import TaskTimes
@@ -70,6 +77,7 @@ from ozzie_server_ext.tasks.views import FoldedTurns
 from ozzie_server_ext.tasks.watchdog import Watchdog
 from ozzie_server_ext.tasks.workflows.delegation import Delegation
 from ozzie_server_ext.tasks.workflows.quick_calls import QuickCalls, RecentRules
+from ozzie_server_ext.tasks.workflows.run_waits import RunWaits
 from ozzie_server_ext.tasks.workflows.runner import SkillRuns
 from ozzie_server_ext.tasks.workflows.skill_starts import SkillStarts
 from ozzie_server_ext.tasks.workflows.step_runner import StepParts, StepProgress, TaskEnds
@@ -225,16 +233,25 @@ class Ozzie:
             jupyter=self.jupyter,
         )
         self._index = ToolIndex(self.tools)
-        self._turn_tools = TurnTools(self._tool_context, self.artifacts, self._index, self.rules, self._skill_tools)
+        self._turn_tools = TurnTools(
+            self._tool_context,
+            self.artifacts,
+            self._index,
+            self.rules,
+            self._skill_tools,
+            lambda recorder: TasksOfSession(self.log, self.tasks, recorder.session_id, recorder.task_id),
+        )
         self.cards = ApprovalCards(self.log, self.approvals, self.tools, self._turn_tools.context_of)
 
     async def _build_turns(self) -> None:
         """Build the runner of turns."""
+        Activity(self.log)
         self._conversations = Conversations(self.log)
         self._progress = Progress(self.feed.publish)
         self.times, self._idle = TaskTimes(self.log, self.clock), IdleTasks()
-        self._pauses = PausePoints(self.log)
+        self._pauses, self._run_waits = PausePoints(self.log), RunWaits(self.log, self.blobs, self.clock)
         await self._pauses.load()
+        await self._run_waits.load()
         parts = TurnParts(
             models=self._drivers,
             health=self._health,
@@ -284,6 +301,7 @@ class Ozzie:
             is_idle=self._idle.is_idle,
         )
         self._closing.push_async_callback(self.driver.stop)
+        self._closing.push_async_callback(self._run_waits.stop)
         pictures = PictureIntake(self.project, self.blobs, self._marks.below)
         self.tasks = TaskService(self.log, self.ids, self.driver, pictures.of)
         starts = SkillStarts(
@@ -300,8 +318,9 @@ class Ozzie:
             Retries(self.log, self.blobs, self.tasks, self.sessions, self.driver, starts, self.times),
         )
         self.runs.connect(self._step_parts(starts), self.driver, self.tasks)
-        self.submit = Intake(self.configuration, self.secrets, self.sessions, self.tasks, starts).submit
         self.answers = Answers(self.log, self.tasks, self._ledger, self.clock)
+        joining = Joining(self.log, self.ids, self.answers, self.control.updates)
+        self.submit = Intake(self.configuration, self.secrets, self.sessions, self.tasks, starts, joining).submit
 
     def _build_views(self) -> None:
         """Build the views for clients."""
@@ -321,6 +340,7 @@ class Ozzie:
         count = await recover(
             self.log, self.driver, ids=self.ids, reconciler=self._reconciler, publish=self.feed.publish
         )
+        await self._run_waits.recover()
         log.info("started with %d unfinished tasks", count)
         watchdog = Watchdog(self.log, self.tasks, self.clock, lambda: self.config.settings, self.models.cheaper)
         watchdog.start(self.feed)
@@ -331,6 +351,9 @@ class Ozzie:
         self.daily_check = DailyCheck(self.home, anchor_key_file(), self.clock)
         await self.daily_check.start()
         self._closing.push_async_callback(self.daily_check.stop)
+        self._readable = ReadableFiles(self.log, self.home.root)
+        self._readable.start()
+        self._closing.push_async_callback(self._readable.stop)
         watch = OwnerWatch(self.log, self._replaced)
         watch.start()
         self._closing.callback(watch.stop)
@@ -356,11 +379,12 @@ class Ozzie:
             progress=StepProgress(self.log, self._progress.step),
             pauses=self._pauses,
             idle=self._idle,
-            signals=SignalWaits(self.log, self.clock),
+            signals=SignalWaits(self.log),
             quick=QuickCalls(self._gate(RecentRules(self.rules, self.clock)), self.tools.meta),
             times=self.times,
             context_of=self._turn_tools.context_of,
             updates=self.control.updates,
+            waits=self._run_waits,
         )
 
     def _worker(self, number: int) -> Supervisor:
@@ -391,6 +415,20 @@ class Ozzie:
     def config_error(self) -> str:
         return self.configuration.error
 
+    def problem_of(self, capability: Capability) -> str:
+        """See `gateway.services`."""
+        match capability:
+            case Capability.SANDBOX:
+                try:
+                    find_programs(root=os.geteuid() == 0)
+                except Unavailable as error:
+                    return f"{error} {error.hint}".rstrip()
+            case Capability.KERNELS if isinstance(self.jupyter.kernels, NoKernels):
+                return "No Jupyter Server hosts this gateway."
+            case _:
+                pass
+        return ""
+
     @property
     def busy(self) -> bool:
         return self.driver.busy
@@ -408,4 +446,5 @@ class Ozzie:
 
     def _replaced(self, error: OzzieError) -> None:
         self.anchoring.abandon()
+        self._readable.abandon()
         self.on_replaced(error)

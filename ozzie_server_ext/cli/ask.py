@@ -117,6 +117,7 @@ async def _ask(params: JsonObject, session: str, *, quiet: bool) -> TurnView:
                 "message_id": new_message_id(),
                 "attended": sys.stdout.isatty() and not quiet,
                 "made_from": [*content_in(os.environ).sources],
+                "awaits_answer": True,
             },
         )
         task_id = str(sent["task_id"])

@@ -7,8 +7,8 @@ from msgspec import Meta
 
 from ozzie_server_ext.domain import ids
 from ozzie_server_ext.domain.approvals import ApprovalScope
-from ozzie_server_ext.domain.errors import InputError
-from ozzie_server_ext.domain.events import Origin
+from ozzie_server_ext.domain.errors import InputError, OzzieError
+from ozzie_server_ext.domain.events import ModelCallStarted, Origin
 from ozzie_server_ext.domain.json import JsonObject
 from ozzie_server_ext.domain.messages import Channel
 from ozzie_server_ext.gateway.access import Principal, answerer_of
@@ -16,8 +16,10 @@ from ozzie_server_ext.gateway.operation import Call
 from ozzie_server_ext.gateway.rest.approval_shapes import ApprovalId, Binds, Comment
 from ozzie_server_ext.gateway.rest.shapes import MAX_CONTENT, Limit, SessionId, SessionName, Title, Words
 from ozzie_server_ext.protocol.codec import encode
+from ozzie_server_ext.protocol.jsontext import loads_object
 from ozzie_server_ext.protocol.made_from import content_of
 from ozzie_server_ext.skills.library import describe
+from ozzie_server_ext.store.codec import time_text
 from ozzie_server_ext.tasks.budgets import Spent, costs_of
 from ozzie_server_ext.tasks.completion import Completions
 from ozzie_server_ext.tasks.service import NewTurn, SkillRequest, Submitted
@@ -106,7 +108,8 @@ class MessageSend:
     """`message_id`: a ULID of the sender's; a message sent again with the same one counts once. Unless `attended`,
     nobody can answer questions. `answer_schema`: a JSON Schema that the answer must fit. `skill`: run this skill in
     place of a turn; `content` is then the command as typed. `made_from`: the sources of a message that no person wrote,
-    such as "web:example.org"."""
+    such as "web:example.org". `awaits_answer`: the sender shows the answer by itself, as a cell does; then a running
+    task does not take the message as an update."""
 
     content: str
     session_id: SessionId
@@ -117,6 +120,7 @@ class MessageSend:
     answer_schema: JsonObject | None = None
     skill: RequestedSkill | None = None
     made_from: tuple[str, ...] = ()
+    awaits_answer: bool = False
 
 
 def _channel(principal: Principal) -> Channel:
@@ -131,7 +135,8 @@ def _channel(principal: Principal) -> Channel:
 
 
 async def send_message(call: Call, request: MessageSend) -> Submitted:
-    """Start a turn for a message; return its task, and the position from which a feed shows all of it."""
+    """Start a turn for a message; return its task, and the position from which a feed shows all of it. A plain message
+    may instead answer the question that its session waits with, or be an update of the running task: see `became`."""
     origin = Origin(
         channel=_channel(call.principal),
         sender_id=call.principal.name,
@@ -149,6 +154,8 @@ async def send_message(call: Call, request: MessageSend) -> Submitted:
         answer_schema=request.answer_schema,
         content=content_of(request.made_from),
         skill=None if request.skill is None else SkillRequest(name=request.skill.name, words=request.skill.words),
+        source="ws",
+        may_update=not request.awaits_answer and call.principal.kind != "kernel",
     )
     return await call.ozzie.submit(turn)
 
@@ -201,6 +208,56 @@ async def choose_model(call: Call, request: ModelChoose) -> JsonObject:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ConfigQuery:
+    """No parameters."""
+
+
+async def show_config(call: Call, request: ConfigQuery) -> JsonObject:
+    """Return the configuration in force: its files, what they set, files that nobody has trusted, and why a newer state
+    was rejected. Keys are never in it."""
+    config = call.ozzie.config
+    return {
+        "files": list(config.files),
+        "set": config.raw,
+        "ignored": list(config.ignored),
+        "error": call.ozzie.config_error,
+        "config_file": str(call.ozzie.home.config_file),
+    }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PromptQuery:
+    session_id: SessionId
+
+
+async def show_prompt(call: Call, request: PromptQuery) -> JsonObject:
+    """Return the latest request to a model in a session, exactly as it was sent, and when; without `request` if there
+    was none, or `why` it is gone."""
+    events = await call.ozzie.log.read(
+        types=frozenset({ModelCallStarted.type}),
+        session_id=ids.SessionId(request.session_id),
+        newest_first=True,
+        limit=_LATEST_CALLS,
+    )
+    for event in events:
+        if isinstance(event.body, ModelCallStarted) and event.body.purpose == "answer":
+            try:
+                document = await call.ozzie.blobs.get(event.body.request_blob)
+            except OzzieError as error:
+                return {"why": str(error)}
+            return {
+                "request": loads_object(document, max_bytes=len(document)),
+                "ts": time_text(event.ts),
+                "task_id": event.task_id,
+            }
+    return {}
+
+
+_LATEST_CALLS = 20
+"""Calls of models to look through for one that answers a person."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Typed:
     """`cursor` counts characters (code points) of `text`; negative means behind its end."""
 
@@ -225,6 +282,5 @@ async def inspect(call: Call, request: Typed) -> JsonObject:
     return {} if card is None else {"card": encode(card)}
 
 
-def request_of_event(event: str, payload: JsonObject) -> tuple[str, JsonObject] | None:
-    """Return the method and parameters that a client's event frame stands for: `user.message` is `message.send`."""
-    return ("message.send", dict(payload)) if event == "user.message" else None
+METHODS_OF_EVENTS = {"user.message": "message.send", "prompt.response": "task.answer"}
+"""The methods that a client's event frames stand for."""

@@ -79,7 +79,7 @@ class Operation:
 
     async def payload_for(self, call: Call, params: JsonObject) -> JsonObject:
         """Return the answer to a WebSocket request with these parameters. Raises as `perform`, NotFound, InputError."""
-        answer = await self.perform(call, read_params(self, call.principal, params))
+        answer = await self.perform(call, read_params(self, call, params))
         if self.payload is not None:
             return self.payload(answer)
         # a response says by itself that it is done
@@ -180,16 +180,19 @@ def read(operation: Operation, path: Mapping[str, str], query: Mapping[str, list
 _IDS = ("session_id", "task_id", "approval_id")
 
 
-def read_params(operation: Operation, principal: Principal, params: JsonObject) -> Any:
+def read_params(operation: Operation, call: Call, params: JsonObject) -> Any:
     """Return a WebSocket request's input. Empty text counts as missing for optional fields; unknown fields are ignored,
-    since a newer peer may send them.
+    since a newer peer may send them. A missing `session_id` is the kernel's own session; else that of the connection's
+    handshake, unless the request names a session or a task in another way.
 
     Raises NotFound for an id that can't name anything, InputError if the session is missing, BadParameter otherwise.
     """
     optional = {"session_id", *(found.name for found in fields(operation.request_type) if found.default is None)}
     given = {name: value for name, value in params.items() if value != "" or name not in optional}
-    if principal.session_id is not None:
-        given.setdefault("session_id", principal.session_id)
+    if call.principal.session_id is not None:
+        given.setdefault("session_id", call.principal.session_id)
+    elif call.socket is not None and call.socket.session_id and not given.keys() & {"session_name", "task_id"}:
+        given.setdefault("session_id", call.socket.session_id)
     return _converted(operation, given, _IDS)
 
 

@@ -8,6 +8,7 @@ from ozzie_server_ext.artifacts.store import ArtifactStore
 from ozzie_server_ext.config.home import Home
 from ozzie_server_ext.config.loader import Config
 from ozzie_server_ext.domain.clock import Clock
+from ozzie_server_ext.domain.toolmeta import Capability
 from ozzie_server_ext.planes.pool import Pool
 from ozzie_server_ext.skills.library import Library
 from ozzie_server_ext.store.anchor import Anchoring
@@ -106,6 +107,10 @@ class Services(Protocol):
     @property
     def busy(self) -> bool:
         """Whether a task is running or queued here."""
+        ...
+
+    def problem_of(self, capability: Capability) -> str:
+        """Return why a capability is not there, and what to do; "" if it is."""
         ...
 
     async def submit(self, turn: NewTurn) -> Submitted:

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from pathlib import Path
 
-from ozzie_server_ext.agent.conversation import Conversations
+from ozzie_server_ext.agent.conversations import Conversations
 from ozzie_server_ext.domain.content import Content
 from ozzie_server_ext.domain.errors import NotFound
 from ozzie_server_ext.domain.events import HUB, Draft, LabelsCleared

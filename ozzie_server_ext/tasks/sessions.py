@@ -13,6 +13,7 @@ from ozzie_server_ext.domain.errors import Conflict, InputError, NotFound
 from ozzie_server_ext.domain.events import (
     HUB,
     Draft,
+    Event,
     EventBody,
     MessageReceived,
     SessionArchived,
@@ -21,8 +22,10 @@ from ozzie_server_ext.domain.events import (
     SessionForked,
     SessionModelChosen,
     SessionMoved,
+    SessionPinned,
     SessionRenamed,
     SessionResumed,
+    SessionUnpinned,
     ToolCallRequested,
     ToolCallStarted,
 )
@@ -34,6 +37,10 @@ from ozzie_server_ext.store.projections.sessions import TITLE_LENGTH
 from ozzie_server_ext.store.tables import Row
 from ozzie_server_ext.tools.registry import ToolRegistry
 
+MOST_PINS = 50
+"""Pinned facts of a session."""
+MOST_PINNED_CHARS = 1000
+"""Characters of one."""
 MOST_SEARCHED = 1000
 """The number of sessions that `find` searches."""
 SHORTEST_END = 4
@@ -51,6 +58,11 @@ class SessionInfo:
     model: str
     base_url: str
     message_count: int
+
+
+def unknown_session(session_id: str) -> NotFound:
+    """Return the error for an unknown session id."""
+    return NotFound(f"There is no session {session_id[:40]}.", hint="List them with ozzie sessions list.")
 
 
 class Sessions:
@@ -124,7 +136,7 @@ class Sessions:
         is_id = is_session_id(session_id)
         rows = await self._log.rows("sessions", where={"session_id": session_id}, limit=1) if is_id else []
         if not rows:
-            raise NotFound(f"There is no session {session_id[:40]}.", hint="List them with ozzie sessions list.")
+            raise unknown_session(session_id)
         return rows[0]
 
     async def list(
@@ -170,6 +182,47 @@ class Sessions:
         if not title:
             raise InputError("A session needs a title.", hint="Write it behind the command.", code="input.title")
         await self._append(session_id, SessionRenamed(title=title[:TITLE_LENGTH], by=by))
+
+    async def pin(self, session_id: SessionId, text: str, *, by: str = "") -> None:
+        """Pin a fact: every later request of the session has it. Raises NotFound, InputError for an empty or too long
+        text, and Conflict if there are too many."""
+        text = " ".join(text.split())
+        if not text:
+            raise InputError("The fact is empty.", hint="Write it behind the command.", code="input.pin")
+        if len(text) > MOST_PINNED_CHARS:
+            raise InputError(
+                f"The fact has {len(text):,} characters; at most {MOST_PINNED_CHARS:,} are taken.",
+                hint="Write it shorter, or put it into a file of the project and pin its name.",
+                code="input.pin",
+            )
+        if len(await self.pins(session_id)) >= MOST_PINS:
+            raise Conflict(
+                f"{MOST_PINS} facts are pinned already.",
+                hint="Remove one with: %pin remove NUMBER",
+                code="session.pins",
+            )
+        await self._append(session_id, SessionPinned(pin_id=self._ids.new(), text=text, by=by))
+
+    async def unpin(self, session_id: SessionId, pin_id: str, *, by: str = "") -> None:
+        """Remove a pinned fact. Raises NotFound."""
+        if pin_id not in [pin.pin_id for pin in await self.pins(session_id)]:
+            raise NotFound("There is no such pinned fact.", hint="List them with: %pin", code="session.pins")
+        await self._append(session_id, SessionUnpinned(pin_id=pin_id, by=by))
+
+    async def pins(self, session_id: SessionId) -> Sequence[SessionPinned]:
+        """Return the pinned facts in their order. Raises NotFound."""
+        await self.get(session_id)
+        types = frozenset({SessionPinned.type, SessionUnpinned.type})
+        pins: dict[str, SessionPinned] = {}
+        for event in await self._log.read(session_id=session_id, types=types):
+            match event.body:
+                case SessionPinned() as pin:
+                    pins[pin.pin_id] = pin
+                case SessionUnpinned(pin_id=pin_id):
+                    pins.pop(pin_id, None)
+                case _:
+                    pass
+        return list(pins.values())
 
     async def archive(self, session_id: SessionId, *, by: str = "") -> None:
         """Archive a session; a message in it makes it active again. Raises NotFound."""
@@ -325,7 +378,8 @@ def _is_same_file(there: Path, path: str) -> bool:
 
 
 MOST_LOOKED_AT = 1000
-"""The number of latest messages, and of tool calls, that are read."""
+"""The number of latest messages, and of tool calls in cells, that are read."""
+MOST_PAGES = 10
 
 _UNKNOWN = "a tool that is not known any more"
 """For calls whose request was erased or was not read."""
@@ -363,13 +417,24 @@ class EarlierRuns:
         )
 
     async def _effects(self, session_id: SessionId, tasks: frozenset[str | None]) -> dict[str, int]:
-        calls = await self._log.read(
-            types=frozenset({ToolCallRequested.type, ToolCallStarted.type}),
-            session_id=session_id,
-            limit=2 * MOST_LOOKED_AT,
-            newest_first=True,
-        )
-        own = fold_calls(event.body for event in reversed(calls) if event.task_id in tasks)
+        # What a run itself calls only reads, and may be thousands of calls.
+        rows = await self._log.rows("tasks", where={"task_id": [task for task in tasks if task], "mode": "FREE"})
+        turns = {row["task_id"] for row in rows}
+        found: list[Event] = []
+        before: int | None = None
+        for _ in range(MOST_PAGES):
+            page = await self._log.read(
+                types=frozenset({ToolCallRequested.type, ToolCallStarted.type}),
+                session_id=session_id,
+                limit=2 * MOST_LOOKED_AT,
+                before=before,
+                newest_first=True,
+            )
+            found += (event for event in page if event.task_id in turns)
+            if len(page) < 2 * MOST_LOOKED_AT or len(found) >= 2 * MOST_LOOKED_AT:
+                break
+            before = page[-1].position
+        own = fold_calls(event.body for event in reversed(found))
         started: Counter[str] = Counter()
         for call in own.values():
             if call.started and (call.requested is None or self._changes_something(call.requested.tool_id)):

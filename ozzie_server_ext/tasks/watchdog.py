@@ -30,6 +30,7 @@ from ozzie_server_ext.observability.logs import logger
 from ozzie_server_ext.render.text import duration
 from ozzie_server_ext.store.feed import Feed
 from ozzie_server_ext.store.log import EventLog
+from ozzie_server_ext.store.projections.tasks import task_from
 from ozzie_server_ext.store.recorder import Recorder
 from ozzie_server_ext.store.tables import Row
 from ozzie_server_ext.tasks.reconciliation import describe, unfinished
@@ -94,7 +95,8 @@ class Watchdog:
             return
         rows = await open_tasks(self._log)
         delegating = {row["parent_id"] for row in rows}
-        running = [row for row in rows if row["status"] == TaskStatus.RUNNING]
+        # One that was resumed and has no place to run yet is queued.
+        running = [row for row in rows if row["status"] == TaskStatus.RUNNING and not task_from(row).is_unclaimed]
         for row in running:
             # A task with open delegated tasks waits for them; those are checked themselves.
             if row["task_id"] not in delegating:

@@ -19,6 +19,8 @@ from ozzie_server_ext.gateway.rest.shapes import (
     Message,
     NumberCursor,
     Page,
+    PinId,
+    PinText,
     Session,
     SessionId,
     SessionName,
@@ -31,6 +33,7 @@ from ozzie_server_ext.gateway.rest.task_shapes import TaskWithSteps
 from ozzie_server_ext.gateway.rest.tasks import task_with_steps
 from ozzie_server_ext.protocol.codec import encode
 from ozzie_server_ext.protocol.jsontext import loads
+from ozzie_server_ext.store.session_models import with_providers
 from ozzie_server_ext.store.tables import Row
 from ozzie_server_ext.tasks.service import NewTurn, Submitted
 from ozzie_server_ext.tasks.sessions import SessionInfo
@@ -54,13 +57,15 @@ async def list_sessions(call: Call, request: SessionsQuery) -> Page[Session]:
     """List sessions, the most recently active first."""
     if request.named is not None:
         found = await call.ozzie.sessions.fitting(request.named)
-        return Page(items=[session_shape(row) for row in found[: request.limit]], next=None)
+        named = await with_providers(call.ozzie.log, found[: request.limit])
+        return Page(items=[session_shape(row) for row in named], next=None)
     rows = await call.ozzie.sessions.list(
         limit=request.limit + 1,
         after=None if request.cursor is None else int(request.cursor),
         status=request.status,
         channel=request.channel,
     )
+    rows = await with_providers(call.ozzie.log, rows)
     return shapes.page(rows, request.limit, session_shape, lambda row: row["last_position"])
 
 
@@ -88,7 +93,7 @@ class SessionQuery:
 
 async def get_session(call: Call, request: SessionQuery) -> SessionWithMessages:
     """Show one session with its messages."""
-    row = await call.ozzie.sessions.row(ids.SessionId(request.session_id))
+    (row,) = await with_providers(call.ozzie.log, [await call.ozzie.sessions.row(ids.SessionId(request.session_id))])
     newest = await call.ozzie.log.rows(
         "messages",
         where={"session_id": request.session_id},
@@ -133,6 +138,57 @@ async def rename_session(call: Call, request: SessionRename) -> Session:
     session_id = ids.SessionId(request.session_id)
     await call.ozzie.sessions.rename(session_id, request.title, by=call.principal.name)
     return await _session(call, await call.ozzie.sessions.get(session_id))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pin:
+    """A pinned fact, which is part of every request of its session."""
+
+    pin_id: str
+    text: str
+    by: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pins:
+    """The pinned facts in their order."""
+
+    items: list[Pin]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PinsQuery:
+    session_id: SessionId
+
+
+async def list_pins(call: Call, request: PinsQuery) -> Pins:
+    """List the pinned facts of a session."""
+    found = await call.ozzie.sessions.pins(ids.SessionId(request.session_id))
+    return Pins(items=[Pin(pin_id=pin.pin_id, text=pin.text, by=pin.by) for pin in found])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SessionPin:
+    session_id: SessionId
+    text: PinText
+
+
+async def pin_fact(call: Call, request: SessionPin) -> Pins:
+    """Pin a fact: every later request of the session has it, however long the session gets."""
+    await call.ozzie.sessions.pin(ids.SessionId(request.session_id), request.text, by=call.principal.name)
+    return await list_pins(call, PinsQuery(session_id=request.session_id))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SessionUnpin:
+    session_id: SessionId
+    pin_id: PinId
+
+
+async def unpin_fact(call: Call, request: SessionUnpin) -> Pins:
+    """Remove a pinned fact."""
+    await call.ozzie.sessions.unpin(ids.SessionId(request.session_id), request.pin_id, by=call.principal.name)
+    return await list_pins(call, PinsQuery(session_id=request.session_id))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -194,7 +250,8 @@ def _fields(row: Row) -> dict[str, Any]:
 
 
 async def _session(call: Call, info: SessionInfo) -> Session:
-    return session_shape(await call.ozzie.sessions.row(info.session_id))
+    (row,) = await with_providers(call.ozzie.log, [await call.ozzie.sessions.row(info.session_id)])
+    return session_shape(row)
 
 
 def _message(row: Row) -> Message:
@@ -220,7 +277,10 @@ _RESTS = FINAL_TYPES | {TaskWaitingInput.type, TaskWaitingApproval.type}
 class MessageSend:
     """`session_id` or `session_name` chooses the session; without either, a new one is created. `model`: for this turn
     only. `wait`: answer at the end of the turn, or when it asks a question (only if `attended`). `answer_schema`: a
-    JSON Schema that the answer must fit; the task's `answer` is then its value."""
+    JSON Schema that the answer must fit; the task's `answer` is then its value.
+
+    A plain message answers the question that its session waits with, and without `wait` it is an update of the sender's
+    running task: `became` says which."""
 
     content: Content
     session_id: SessionId | None = None
@@ -250,6 +310,7 @@ async def send_message(call: Call, request: MessageSend) -> Accepted | TaskWithS
         model=request.model,
         attended=request.attended,
         answer_schema=request.answer_schema,
+        may_update=not request.wait,
     )
     sent = await call.ozzie.submit(turn)
     if request.wait and await _ended(call, sent):
@@ -260,6 +321,7 @@ async def send_message(call: Call, request: MessageSend) -> Accepted | TaskWithS
         session_id=session_id,
         position=sent.position,
         ahead=sent.ahead,
+        became=sent.became,
     )
 
 

@@ -9,8 +9,8 @@ from urllib.parse import quote
 from msgspec import Meta
 
 from ozzie_server_ext.domain.artifacts import ArtifactKind, ErasedWhy
-from ozzie_server_ext.domain.events import EVENT_CLASSES
 from ozzie_server_ext.domain.json import Json, JsonObject
+from ozzie_server_ext.protocol.frames import STORED_NAMES
 from ozzie_server_ext.vault.document import SlotKind
 
 T = TypeVar("T")
@@ -24,6 +24,15 @@ Limit: TypeAlias = Annotated[int, Meta(ge=1, le=MAX_PAGE, description="How many 
 Position: TypeAlias = Annotated[int, Meta(ge=0, le=MAX_POSITION, description="A position in the event log.")]
 SessionId: TypeAlias = Annotated[str, Meta(pattern=f"^sess_{_ULID}$", title="the id of a session, sess_ and a ULID")]
 TaskId: TypeAlias = Annotated[str, Meta(pattern=f"^{_ULID}$", title="the id of a task, a ULID")]
+PinId: TypeAlias = Annotated[str, Meta(pattern=f"^{_ULID}$", title="the id of a pinned fact, a ULID")]
+PinText: TypeAlias = Annotated[
+    str,
+    Meta(
+        pattern=r"[^\s\u001c-\u001f\u0085\ufeff]",
+        max_length=1000,
+        title="text that says something, of at most 1,000 characters",
+    ),
+]
 KernelId: TypeAlias = Annotated[str, Meta(pattern="^[A-Za-z0-9-]{8,64}$", title="the id of a kernel")]
 NumberCursor: TypeAlias = Annotated[
     str, Meta(pattern="^[0-9]{1,15}$", title="the next of another page", description="The `next` of the page before.")
@@ -85,7 +94,7 @@ Moment: TypeAlias = Annotated[
 EventType: TypeAlias = Annotated[
     str,
     Meta(
-        pattern=f"^({'|'.join(cls.type for cls in EVENT_CLASSES)})$".replace(".", r"\."),
+        pattern=f"^({'|'.join(sorted(STORED_NAMES))})$".replace(".", r"\."),
         title="the name of an event, such as task.created",
     ),
 ]
@@ -251,13 +260,14 @@ class SessionWithMessages(Session):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Accepted:
     """An accepted message. A feed from just before `position` shows all of its turn; `ahead` turns of the session come
-    first."""
+    first. `became`: a task of its own, the answer to a question of `task_id`, or an update of that."""
 
     task_id: str
     message_id: str
     session_id: str
     position: int
     ahead: int
+    became: Literal["task", "answer", "update"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

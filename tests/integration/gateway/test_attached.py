@@ -8,6 +8,7 @@ from pathlib import Path
 
 import psutil
 import pytest
+from tornado.httpclient import HTTPClientError
 
 from ozzie_server_ext.gateway.base import MAX_BODY_BYTES
 from ozzie_server_ext.gateway.routes import PREFIX
@@ -204,6 +205,19 @@ async def test_a_client_that_leaves_leaves_nothing_open(owner: Gateway, attached
                 break
             await asyncio.sleep(0.05)
     assert open_sockets(attached, owner) == 0
+
+
+async def test_an_attached_server_passes_on_the_session_of_a_handshake(owner: Gateway, attached: Gateway) -> None:
+    async with connected(attached) as client:
+        session_id = await client.open_session("handshake through another server")
+    async with connected(attached, query=f"?session_id={session_id}") as client:
+        opened = await client.request("session.open")
+    with pytest.raises(HTTPClientError) as refused:
+        async with connected(attached, query="?session_id=sess_01ARZ3NDEKTSV4RRFFQ69G5FAV"):
+            pass
+
+    assert opened["payload"]["session_id"] == session_id
+    assert refused.value.code == 404
 
 
 def open_sockets(attached: Gateway, owner: Gateway) -> int:

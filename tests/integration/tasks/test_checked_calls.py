@@ -128,7 +128,7 @@ async def test_a_no_of_the_second_model_is_for_a_person_to_overrule(bench: Bench
     assert (found.status, found.asked.needs) == ("pending", AuthStrength.RELAY)
     assert found.asked.checked == 'A second model advises against it: "Nobody asked for that."'
     (session,) = await bench.ozzie.log.rows("sessions", where={"session_id": found.session_id})
-    assert session["model"] == "first", "the one that answers, whoever was asked last"
+    assert session["model"] == "first/first", "the one that answers, whoever was asked last"
 
     after = (await bench.ozzie.log.head()).position
     await bench.ozzie.approvals.approve(found.approval_id, ANA)

@@ -7,6 +7,7 @@ down here.
 import asyncio
 import json
 from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
@@ -24,7 +25,7 @@ from ozzie_server_ext.domain.events import (
 )
 from ozzie_server_ext.domain.ids import SessionId, TaskId, task_stream
 from ozzie_server_ext.domain.toolmeta import Idempotency, RiskLevel, SideEffect, ToolMeta, ToolResult
-from ozzie_server_ext.models.scripted import Say, Use
+from ozzie_server_ext.models.scripted import Round, Say, Use
 from ozzie_server_ext.tasks.approvals import Answerer
 from ozzie_server_ext.tasks.service import NewTurn
 from ozzie_server_ext.tools.base import FunctionTool, ToolContext
@@ -44,7 +45,7 @@ ALLOW_NOTES = """{"rules": [{"id": "notes", "decision": "allow", "reason": "Note
 WEB = Content.of(Label.WEB, ["site.example"])
 WRITE = Use("write_file", {"path": "notes/b.md", "text": "As I was told.\n"})
 
-Play = Use | tuple[Use, ...]
+Play = Use | tuple[Use, ...] | Round
 
 
 @pytest.fixture
@@ -118,8 +119,10 @@ class Bench:
         assert not (self.project / "notes/b.md").exists()
 
 
-@pytest.fixture
-async def bench(tmp_path: Path, servers: FakeWeb, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Bench]:
+@asynccontextmanager
+async def bench_in(
+    tmp_path: Path, servers: FakeWeb, monkeypatch: pytest.MonkeyPatch, config: str = ""
+) -> AsyncIterator[Bench]:
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "user-config"))
     web = ErrandWeb(engine=DuckDuckGo(servers.url("/html/")), allowance=servers.allowance())
     monkeypatch.setattr("ozzie_server_ext.app.ErrandWeb", lambda: web)
@@ -127,6 +130,8 @@ async def bench(tmp_path: Path, servers: FakeWeb, monkeypatch: pytest.MonkeyPatc
     (project / "notes").mkdir(parents=True)
     home.create()
     (tmp_path / "home/policy.jsonc").write_text(ALLOW_NOTES)
+    if config:
+        (tmp_path / "home/config.jsonc").write_text(config)
     ozzie = await ScriptedOzzie.start(home, project)
     assert isinstance(ozzie, ScriptedOzzie)
     bench = Bench(ozzie, project, servers)
@@ -134,6 +139,12 @@ async def bench(tmp_path: Path, servers: FakeWeb, monkeypatch: pytest.MonkeyPatc
     assert (await bench.ozzie.log.verify()).ok
     assert await bench.ozzie.log.dump() == await bench.ozzie.log.rebuild()
     await bench.ozzie.stop()
+
+
+@pytest.fixture
+async def bench(tmp_path: Path, servers: FakeWeb, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Bench]:
+    async with bench_in(tmp_path, servers, monkeypatch) as bench:
+        yield bench
 
 
 # --- the same turn, and what stays comfortable -------------------------------------------------------------------

@@ -47,6 +47,8 @@ ADDED = {
     "message.rejected",
     "session.model_chosen",
     "session.moved",
+    "session.pinned",
+    "session.unpinned",
     "task.model_chosen",
     "task.pausing",
     "task.stalled",

@@ -111,7 +111,7 @@ async def test_a_disk_that_hangs_holds_up_one_thread_and_no_other_message(
     rig, pictures = TaskRig(), PictureIntake(project, InMemoryBlobs())
     service = TaskService(rig.log, rig.ids, rig.driver, pictures.of)
 
-    slow = asyncio.ensure_future(submit(service, "@plots/a.png", MessageId(CountingIds().new())))
+    slow = asyncio.ensure_future(submit(service, "@plots/a.png", MessageId(rig.ids.new())))
     other = await submit(service, "hello", MessageId(rig.ids.new()))
     with pytest.raises(InputError, match="the disk does not answer"):
         await slow
