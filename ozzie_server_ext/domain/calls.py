@@ -58,12 +58,12 @@ class CallRecord:
     @property
     def is_repeated(self) -> bool:
         """Whether another call takes its place, with the same key."""
-        return isinstance(self.outcome, ToolCallUncertain) and self.outcome.again
+        return _is_repeated(self.outcome)
 
     @property
     def is_uncertain(self) -> bool:
         """Whether nobody knows if the call took effect, and it is not repeated."""
-        return isinstance(self.outcome, ToolCallUncertain) and not self.outcome.again
+        return _is_uncertain(self.outcome)
 
     @property
     def doubt(self) -> str:
@@ -78,8 +78,7 @@ class CallRecord:
     @property
     def is_settled(self) -> bool:
         """Whether no event can change the call any more: it is final, and if uncertain, a person has resolved it."""
-        is_left = self.resolved is None or self.resolved.outcome == "left"
-        return self.is_final and not (self.is_uncertain and is_left)
+        return self.is_final and not (self.is_uncertain and _is_left(self.resolved))
 
     @property
     def waits_for(self) -> Literal["", "a yes", "an answer"]:
@@ -92,6 +91,19 @@ class CallRecord:
     def position(self) -> tuple[int, int] | None:
         """Round and index, which a repeated call shares with the one it replaces. None if the request was erased."""
         return None if self.requested is None else (self.requested.round, self.requested.index)
+
+
+def _is_repeated(outcome: CallOutcome | None) -> bool:
+    return isinstance(outcome, ToolCallUncertain) and outcome.again
+
+
+def _is_uncertain(outcome: CallOutcome | None) -> bool:
+    return isinstance(outcome, ToolCallUncertain) and not outcome.again
+
+
+def _is_left(resolved: ToolCallResolved | None) -> bool:
+    """Whether no person has said what became of the call."""
+    return resolved is None or resolved.outcome == "left"
 
 
 class Calls(Mapping[CallId, CallRecord]):
@@ -192,12 +204,10 @@ def _change(state: dict[str, Any], fact: EventBody) -> None:
             state["started"] = fact
         case ToolCallCompleted() | ToolCallFailed() | ToolCallCancelled() | ToolCallUncertain():
             before = state.get("outcome")
-            if before is None or (isinstance(before, ToolCallUncertain) and before.again):
+            if before is None or _is_repeated(before):
                 state["outcome"] = fact
         case ToolCallResolved():
-            before, resolved = state.get("outcome"), state.get("resolved")
-            is_uncertain = isinstance(before, ToolCallUncertain) and not before.again
-            if is_uncertain and (resolved is None or resolved.outcome == "left"):
+            if _is_uncertain(state.get("outcome")) and _is_left(state.get("resolved")):
                 state["resolved"] = fact
         case _:
             pass
