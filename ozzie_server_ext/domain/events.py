@@ -1,8 +1,8 @@
 """All facts in the log, one frozen class each, and their envelope.
 
-One file, though it is long: readers of a log look facts up here, and with `EventBody` the type checker finds every fold
-that must handle a new one. `protocol.frames` maps the names to those of the specifications. To change a shape, raise
-`schema` and add a function to `store.codec` that upgrades the older shape.
+One file, though it is long: readers of a log look facts up here, and with `TaskFact` and `StepFact` the type checker
+finds that `domain.tasks` and `domain.steps` must handle a new one. `protocol.frames` maps the names to those of the
+specifications. To change a shape, raise `schema` and add a function to `store.codec` that upgrades the older shape.
 """
 
 from collections.abc import Iterable

@@ -55,6 +55,15 @@ _END = """() => { const { editor } = window.jupyterapp.shell.currentWidget.conte
 _WHERE = """() => { const { content } = window.jupyterapp.shell.currentWidget;
     return [content.mode, content.activeCell.model.id, content.activeCell.editor.hasFocus()]; }"""
 
+_OVERWRITES = """() => new MutationObserver(() => {
+    const dialog = document.querySelector('.jp-Dialog');
+    const buttons = dialog?.textContent.startsWith('File Changed') ? [...dialog.querySelectorAll('button')] : [];
+    buttons.find(button => button.textContent === 'Overwrite')?.click();
+}).observe(document.body, { childList: true, subtree: true })"""
+"""A person who answers Lab at once. On a busy machine, saving a shared document may find the file newer than the page
+knows, because the server has just saved it, and Lab asks which to keep (jupyter-collaboration issue 312): both have the
+same text."""
+
 
 def write(lab: Lab, cells: Mapping[str, str]) -> None:
     made = []
@@ -160,6 +169,8 @@ async def opened(
         write(lab, sources)
         it = NotebookPage(lab, page, NAME)
         await it.open(workspace="edited")
+        if shared:
+            await page.evaluate(_OVERWRITES)
         try:
             yield lab, it, Agent(lab, provider)
         finally:

@@ -1,4 +1,5 @@
-"""A history in which every kind of event occurs, with what is hard to keep: all of Unicode, large numbers, nothing."""
+"""A history in which every kind of event of format 1 occurs, with what is hard to keep: all of Unicode, large numbers,
+nothing."""
 
 from collections.abc import Iterator
 

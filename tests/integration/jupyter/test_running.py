@@ -13,6 +13,7 @@ import pytest
 from ozzie_server_ext.jupyter.kernels import Ended, KernelBusy, KernelChanged, KernelUnfit, NoSuchKernel, Ran
 from ozzie_server_ext.jupyter.outputs import MOST_CHARACTERS, pictures_of, raised_in, text_of
 from tests.integration.jupyter.rig import WAIT_S, KernelBench, open_files
+from tests.loop_holds import longest_hold
 
 pytestmark = pytest.mark.asyncio(loop_scope="package")
 
@@ -182,16 +183,6 @@ async def test_one_huge_message_is_not_received_at_all(kernels: KernelBench) -> 
     assert ran.is_cut
     assert len(text_of(ran.outputs)) < 100
     assert text_of((await kernels.run(kernel, "1 + 1")).outputs) == "2"
-
-
-async def longest_hold(running: "asyncio.Task[object]") -> float:
-    """How long the loop was held at most while that ran, in seconds."""
-    loop = asyncio.get_running_loop()
-    longest, before = 0.0, loop.time()
-    while not running.done():
-        await asyncio.sleep(0)
-        longest, before = max(longest, loop.time() - before), loop.time()
-    return longest
 
 
 async def test_whoever_stops_waiting_has_the_code_interrupted_and_learns_what_came_of_it(kernels: KernelBench) -> None:

@@ -1,7 +1,7 @@
 """Where the steps of a workflow stand in its picture."""
 
 from dataclasses import replace
-from time import perf_counter
+from time import process_time
 
 import pytest
 from hypothesis import given, settings
@@ -227,12 +227,12 @@ def test_a_workflow_without_steps_has_an_empty_picture() -> None:
     assert graph_layout(GraphView(name="none", steps=())).nodes == ()
 
 
-def test_a_thousand_steps_are_laid_out_within_a_second() -> None:
+def test_a_thousand_steps_are_laid_out_in_a_second_of_the_processor() -> None:
     steps = [step(f"n{at}", *(f"n{at - back}" for back in range(40, 71)), skill=f"s{at // 100}") for at in range(1000)]
-    began = perf_counter()
+    began = process_time()
     layout = graph_layout(GraphView(name="many", steps=tuple(steps)))
 
-    assert perf_counter() - began < 1
+    assert process_time() - began < 1
     assert sum(len(node.dots) for node in layout.nodes) == 1000
 
 
