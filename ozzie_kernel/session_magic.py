@@ -40,6 +40,7 @@ async def _show(host: Host) -> list[Block]:
     facts = [
         ("Id", str(session["session_id"])),
         ("State", str(session["status"])),
+        *([("Project", str(session["project"]))] if session["project"] else []),
         ("Model", str(session["model"]) or "the default"),
         ("Messages", f"{_number(session, 'message_count'):,}"),
         ("Tokens", f"{_number(session, 'input_tokens'):,} in, {_number(session, 'output_tokens'):,} out"),

@@ -64,6 +64,8 @@ class TurnPlan:
     - `brief`: the instructions of a delegated turn.
     - `checker`: the chain that checks tool calls, or None; `check_s` is its time limit.
     - `offers`: which tools are offered.
+    - `compact_tokens`: from how many tokens on earlier turns are summarised; None leaves it to the model's context.
+    - `summarizer`: the chain that summarises them, or None; `result_summarizer`: that for long results of tools.
     - `pause`: raises TurnHeld if a pause was requested.
     """
 
@@ -86,6 +88,9 @@ class TurnPlan:
     checker: Callable[[], Awaitable[Chain | None]] = _none
     check_s: float = CHECK_S
     offers: Offers = field(default_factory=Offers)
+    compact_tokens: int | None = None
+    summarizer: Callable[[], Awaitable[Chain | None]] = _none
+    result_summarizer: Callable[[], Awaitable[Chain | None]] = _none
     pause: Callable[[], Awaitable[None]] = _none
 
 
@@ -122,7 +127,7 @@ class TurnContext:
     def task_id(self) -> TaskId:
         return self.recorder.task_id
 
-    def publish(self, kind: Literal["task.progress", "reply.delta"], payload: JsonObject) -> None:
+    def publish(self, kind: Literal["task.progress", "reply.delta", "reply.reset"], payload: JsonObject) -> None:
         """Send a live message to the turn's followers."""
         session_id = self.recorder.session_id
         self.parts.feed.publish(Transient(type=kind, session_id=session_id, task_id=self.task_id, payload=payload))

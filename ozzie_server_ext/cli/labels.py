@@ -1,6 +1,7 @@
 """`ozzie labels`: which content of a session or file came from outside, and removing that label."""
 
 import argparse
+import os
 
 from ozzie_server_ext.cli.http import Object, get, post
 from ozzie_server_ext.cli.sessions import find_session
@@ -26,7 +27,7 @@ def show_labels(options: argparse.Namespace) -> int:
 
 def list_files(options: argparse.Namespace) -> int:
     """Print the project's files that were made from outside content. Raises NotRunning."""
-    found = get("labels")
+    found = get("labels", project=_folder(options))
     if options.json:
         print_json(found["items"])
         return 0
@@ -47,7 +48,8 @@ def clear_labels(options: argparse.Namespace) -> int:
             "Name a session, or a file with --file.", hint="List both: ozzie sessions list, ozzie labels files."
         )
     if options.file:
-        found, name = post("labels/clear", {"path": options.file}), visible_label(options.file)
+        body = {"path": options.file} | ({"project": folder} if (folder := _folder(options)) else {})
+        found, name = post("labels/clear", body), visible_label(options.file)
     else:
         session = find_session(options.session)
         found = post(f"sessions/{session['id']}/labels/clear", {})
@@ -59,6 +61,10 @@ def clear_labels(options: argparse.Namespace) -> int:
     else:
         print(f"{name} has no label.")
     return 0
+
+
+def _folder(options: argparse.Namespace) -> str | None:
+    return None if options.project is None else os.path.realpath(options.project)
 
 
 def _sources(found: Object) -> list[str]:

@@ -5,7 +5,12 @@ from ozzie_server_ext.domain.messages import Channel
 
 PROJECT = argument("--project", metavar="FOLDER", help="the project folder (default: here)")
 
-TERMINAL = argument("--session", default="cli", metavar="NAME", help="the terminal's session (default: cli)")
+OWN_SESSION = "cli"
+"""The name of a terminal's session if none is given."""
+TERMINAL = argument("--session", metavar="NAME", help=f"the terminal's session (default: {OWN_SESSION})")
+WORKS_IN = argument(
+    "--project", metavar="FOLDER", help="the project folder of a new session (default: the gateway's own)"
+)
 
 MODEL = argument("--model", default="", metavar="NAME", help="an alias, a provider, or driver/model")
 
@@ -79,6 +84,7 @@ SKILLS = group(
         _SKILL_NAME,
         argument("words", metavar="key=value", nargs="*", help="its input, or the text for a skill that takes one"),
         TERMINAL,
+        WORKS_IN,
         MODEL,
     ),
     verb("trust", "trust a project's skill, as it is now", "skills:trust_skill", _SKILL_FILE, speaks_for_a_person=True),

@@ -3,7 +3,18 @@
 from typing import get_args
 
 from ozzie_server_ext.cli.declared import Group, Verb, argument, group, limit, verb
-from ozzie_server_ext.cli.setup_verbs import CONFIG, MODEL, MODELS, POLICY, PROJECT, SECRETS, SKILLS, TERMINAL, TOOLS
+from ozzie_server_ext.cli.setup_verbs import (
+    CONFIG,
+    MODEL,
+    MODELS,
+    POLICY,
+    PROJECT,
+    SECRETS,
+    SKILLS,
+    TERMINAL,
+    TOOLS,
+    WORKS_IN,
+)
 from ozzie_server_ext.domain.artifacts import ArtifactKind
 
 _SESSION = argument("session", metavar="SESSION", help="its id, the end of its id, or its title")
@@ -14,6 +25,8 @@ _KEY = argument("--key", metavar="KEY", default="", help="repeated calls with th
 
 _ONLY_SESSION = argument("--session", metavar="SESSION", help="only of this session")
 
+_FILES_OF = argument("--project", metavar="FOLDER", help="files of this project (default: the gateway's own)")
+
 _YES = argument("--yes", action="store_true", help="don't ask back")
 
 ASK = verb(
@@ -22,6 +35,7 @@ ASK = verb(
     "ask:ask",
     argument("message", metavar="text", help="the message; - reads it from standard input"),
     TERMINAL,
+    WORKS_IN,
     MODEL,
     argument("--schema", metavar="FILE", help="print the answer as JSON that fits the JSON Schema in this file"),
 )
@@ -208,13 +222,14 @@ LABELS = group(
     "labels",
     "labels on outside content in sessions and files",
     verb("show", "list the outside sources that a session has read", "labels:show_labels", _SESSION),
-    verb("files", "list the project's files that were made from outside content", "labels:list_files"),
+    verb("files", "list the project's files that were made from outside content", "labels:list_files", _FILES_OF),
     verb(
         "clear",
         "remove the labels: you checked the content and trust it",
         "labels:clear_labels",
         argument("session", metavar="SESSION", nargs="?", default="", help="everything that this session has read"),
         argument("--file", metavar="PATH", default="", help="this file, as ozzie labels files lists it"),
+        _FILES_OF,
         speaks_for_a_person=True,
     ),
 )

@@ -2,10 +2,11 @@
 
 import keyword
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import cache
 from importlib.resources import files
+from pathlib import Path
 from typing import Any, Protocol
 
 from ozzie_server_ext.domain.errors import Conflict, InputError, NotFound
@@ -132,6 +133,28 @@ class Kernels(Protocol):
         """Return the user's variables, or one of them in more detail, without running, changing or calling anything of
         the user's. Raise like `process`, and NotFound if there is no such variable."""
         ...
+
+
+class KernelsBelow:
+    """Those of a server's kernels whose notebooks lie below the folder `below`, and those without a notebook only if
+    that is the server's `root`. A session sees no kernel of another project."""
+
+    def __init__(self, kernels: Kernels, root: Path, below: Path) -> None:
+        self._kernels = kernels
+        self._root = root
+        self._below = below
+        self.process, self.run, self.inspect = kernels.process, kernels.run, kernels.inspect
+
+    async def list(self) -> Sequence[KernelInfo]:
+        """See `Kernels`. Paths are relative to `below`."""
+        found: list[KernelInfo] = []
+        for each in await self._kernels.list():
+            path = self._root / each.notebook
+            if each.notebook and path.is_relative_to(self._below):
+                found.append(replace(each, notebook=path.relative_to(self._below).as_posix()))
+            elif not each.notebook and self._root == self._below:
+                found.append(each)
+        return found
 
 
 class NoKernels:

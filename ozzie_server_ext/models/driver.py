@@ -52,7 +52,8 @@ class ModelChoice:
     `scripted`), `driver` the kind of provider (openai, anthropic, gemini, ollama, …), `model` the provider's name.
     `takes_tools`: whether tools may be offered; `sees`: whether it accepts pictures; `structured`: whether it is known
     to enforce a JSON Schema. `in_chain`: whether others may answer under the same alias. `max_tokens` is the
-    configuration's limit of one answer, `max_output` the model's own; `prices` are None if unknown."""
+    configuration's limit of one answer, `max_output` the model's own, `context` that of a conversation; these and
+    `prices` are None if unknown."""
 
     alias: str
     provider: str
@@ -64,6 +65,7 @@ class ModelChoice:
     structured: bool = False
     in_chain: bool = False
     max_output: int | None = None
+    context: int | None = None
     prices: TokenPrices | None = None
 
     @property

@@ -1,13 +1,17 @@
-"""Submits messages under the current configuration, with the pictures that they mention."""
+"""Takes messages: the pictures that they mention, and what each becomes: a task, an answer, or an update."""
 
 import asyncio
+import contextlib
 import os
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from ozzie_server_ext.domain.clock import IdSource
 from ozzie_server_ext.domain.content import CLEAN, Content
-from ozzie_server_ext.domain.errors import InputError
+from ozzie_server_ext.domain.errors import Conflict, InputError
+from ozzie_server_ext.domain.events import Event, PromptAnswered, TaskUpdated
+from ozzie_server_ext.domain.ids import MessageId, TaskId
 from ozzie_server_ext.domain.messages import (
     MAX_PICTURE_BYTES,
     MAX_PICTURES,
@@ -18,11 +22,17 @@ from ozzie_server_ext.domain.messages import (
     mentioned_pictures,
 )
 from ozzie_server_ext.domain.paths import path_parts
+from ozzie_server_ext.domain.tasks import TaskStatus
 from ozzie_server_ext.store.blobs import BlobStore
+from ozzie_server_ext.store.log import EventLog
+from ozzie_server_ext.store.tables import Row
+from ozzie_server_ext.tasks.answers import Answers
 from ozzie_server_ext.tasks.budgets import limits_under
 from ozzie_server_ext.tasks.configuration import Configuration, SecretChanges
+from ozzie_server_ext.tasks.rows import above, find_task, open_tasks, run_of, task_of
 from ozzie_server_ext.tasks.service import NewTurn, Submitted, TaskService
 from ozzie_server_ext.tasks.sessions import Sessions
+from ozzie_server_ext.tasks.signals import UpdateIntake
 from ozzie_server_ext.tasks.workflows.skill_starts import SkillStarts
 from ozzie_server_ext.tools.base import ToolFailed
 from ozzie_server_ext.tools.safe_open import open_below
@@ -119,6 +129,88 @@ def _refused(sentence: str, advice: str) -> InputError:
     return InputError(sentence, hint=f"{advice}, {_NOT_MEANT}", code="message.picture")
 
 
+class Joining:
+    """Lets a plain message join a task of its session (docs/adr/0054)."""
+
+    def __init__(self, log: EventLog, ids: IdSource, answers: Answers, updates: UpdateIntake) -> None:
+        self._log = log
+        self._ids = ids
+        self._answers = answers
+        self._updates = updates
+        # Two repeats of a message at the same time join once.
+        self._joining = asyncio.Lock()
+
+    async def join(self, turn: NewTurn) -> Submitted | None:
+        """Answer the question that the session waits with, or update the running task; return None if the message is a
+        task of its own. A repeated message id returns what the first became."""
+        if not turn.is_plain:
+            return None
+        async with self._joining:
+            row = await self._recorded(turn)
+            if row is not None:
+                return await self._repeated(turn, row)
+            open_ = await open_tasks(self._log, session_id=turn.session_id)
+            return await self._as_answer(turn, open_) or await self._as_update(turn, open_)
+
+    async def _recorded(self, turn: NewTurn) -> Row | None:
+        """Return the message's row if it was sent before."""
+        sent = {"message_id": turn.message_id, "session_id": turn.session_id}
+        rows = await self._log.rows("messages", where=sent, limit=1) if turn.message_id else []
+        return rows[0] if rows else None
+
+    async def _repeated(self, turn: NewTurn, row: Row) -> Submitted | None:
+        """Return what a message became that was sent before; None if that is a task of its own, whose question it must
+        not answer."""
+        if row["task_id"] == turn.message_id:
+            return None
+        position = int(str(row["position"]))
+        found = await self._log.read(after=position - 1, before=position + 1)
+        return await self._joined(turn, found[0]) if found else None  # else it was erased
+
+    async def _as_answer(self, turn: NewTurn, open_: Sequence[Row]) -> Submitted | None:
+        """Several questions at once are answered where they stand: a message does not say which it means."""
+        asking = [row for row in open_ if row["status"] == TaskStatus.WAITING_INPUT and row["mode"] != "GRAPH"]
+        if len(asking) != 1:
+            return None
+        by, message_id = turn.origin.sender_id, self._message_id(turn)
+        with contextlib.suppress(Conflict):  # somebody else was first, so it answers nothing
+            answer = await self._answers.take_message(task_of(asking[0]), turn.text, by=by, message_id=message_id)
+            return None if answer is None else await self._joined(turn, answer)
+        return None
+
+    async def _as_update(self, turn: NewTurn, open_: Sequence[Row]) -> Submitted | None:
+        """The task must run, be its sender's own, and have none behind it, which the message would overtake."""
+        turns = [row for row in open_ if row["parent_id"] is None]
+        if not turn.may_update or len(turns) != 1 or turns[0]["status"] != TaskStatus.RUNNING:
+            return None
+        if turns[0]["sender_id"] != turn.origin.sender_id:
+            return None
+        by, message_id = turn.origin.sender_id, self._message_id(turn)
+        with contextlib.suppress(Conflict, InputError):  # it has ended by now, reads nothing, or takes no such text
+            task_id = task_of(turns[0])
+            update = await self._updates.update(task_id, turn.text, by=by, key=message_id, message_id=message_id)
+            return await self._joined(turn, update)
+        return None
+
+    def _message_id(self, turn: NewTurn) -> MessageId:
+        return turn.message_id or MessageId(self._ids.new())
+
+    async def _joined(self, turn: NewTurn, event: Event) -> Submitted:
+        """Return what a message became, with the topmost task to follow."""
+        assert event.task_id is not None, "it is of a task"
+        assert isinstance(event.body, PromptAnswered | TaskUpdated), "only these take a message"
+        row = await find_task(self._log, event.task_id)
+        assert row is not None, "it has an event"
+        return Submitted(
+            task_id=TaskId(run_of(row, await above(self._log, [row]))),
+            message_id=event.body.message_id or self._message_id(turn),
+            session_id=turn.session_id,
+            position=event.position,
+            ahead=0,
+            became="answer" if isinstance(event.body, PromptAnswered) else "update",
+        )
+
+
 @dataclass(frozen=True, slots=True)
 class Intake:
     """Submits messages after refreshing configuration and secrets."""
@@ -128,9 +220,10 @@ class Intake:
     sessions: Sessions
     tasks: TaskService
     starts: SkillStarts
+    joining: Joining
 
     async def submit(self, turn: NewTurn) -> Submitted:
-        """Create a turn, or a run of `turn.skill`, under the current settings.
+        """Create a turn, or a run of `turn.skill`, under the current settings, unless the message joins a task.
 
         Raises like `TaskService.submit` and, for a skill, `SkillStarts.typed`; NotFound or Conflict if the session does
         not exist or is closed.
@@ -138,7 +231,11 @@ class Intake:
         config = await self.configuration.refresh()
         await self.secrets.refresh()
         await self.sessions.expect_open(turn.session_id)
-        if turn.skill is None:
-            return await self.tasks.submit(turn, limits_under(config.settings))
-        started = await self.starts.typed(turn.skill.name, turn.skill.words)
-        return await self.tasks.submit(turn, await self.starts.limits_of(turn.skill.name), started)
+        if turn.skill is not None:
+            started = await self.starts.typed(turn.skill.name, turn.skill.words)
+        elif (joined := await self.joining.join(turn)) is not None:
+            return joined
+        else:
+            started = await self.starts.triggered(turn.text) if turn.is_plain else None
+        limits = limits_under(config.settings) if started is None else await self.starts.limits_of(started.skill)
+        return await self.tasks.submit(turn, limits, started)

@@ -14,7 +14,6 @@ from ozzie_server_ext.domain.events import (
     TaskFailed,
     TaskPaused,
     TaskPauseRequested,
-    TaskQueued,
     TaskResumed,
     TaskSucceeded,
 )
@@ -163,7 +162,7 @@ def _facts(run: Row, request: PauseRequest) -> tuple[EventBody, ...]:
         complies = is_paused or run["pause_by"]
         return () if complies else (TaskPauseRequested(by=request.by, reason=request.reason),)
     if is_paused:
-        return TaskResumed(by=request.by), TaskQueued(reason="recovered")
+        return (TaskResumed(by=request.by),)
     return (TaskPauseRequested(by=request.by, wanted=False),) if run["pause_by"] else ()
 
 
@@ -202,7 +201,7 @@ class Pauses:
         while True:
             version, row = await self._read(task_id)
             if row["status"] == TaskStatus.PAUSED:
-                facts: tuple[EventBody, ...] = (TaskResumed(by=by), TaskQueued(reason="resumed"))
+                facts: tuple[EventBody, ...] = (TaskResumed(by=by),)
             elif row["pause_by"]:
                 facts = (TaskPauseRequested(by=by, wanted=False),)
             else:

@@ -4,7 +4,7 @@ import asyncio
 import contextlib
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import KW_ONLY, dataclass
-from typing import Protocol
+from typing import Literal, Protocol
 
 from ozzie_server_ext.agent.structured_output import expect_schema
 from ozzie_server_ext.domain.clock import IdSource
@@ -28,7 +28,7 @@ from ozzie_server_ext.domain.events import (
 )
 from ozzie_server_ext.domain.ids import MessageId, SessionId, TaskId, is_ulid, task_stream
 from ozzie_server_ext.domain.json import Json, JsonObject
-from ozzie_server_ext.domain.messages import MentionedPictures
+from ozzie_server_ext.domain.messages import MentionedPictures, mentioned_pictures
 from ozzie_server_ext.domain.tasks import FINAL, HELD, TaskStatus
 from ozzie_server_ext.store.log import EventLog
 from ozzie_server_ext.store.tables import Row
@@ -37,6 +37,7 @@ from ozzie_server_ext.tasks.rows import find_task, open_tasks, session_of, task_
 
 MAX_MESSAGE_CHARS = 500_000
 TITLE_LENGTH = 80
+FREE_REASON = "It is no keyword of a skill with steps, so an agent answers it."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,6 +60,8 @@ class NewTurn:
     - `answer_schema`: a JSON Schema that the answer must fit; ignored for a skill.
     - `content`: the provenance of a message that is not a person's own (from a channel, a schedule or a task).
     - `skill`: run this skill instead of a turn.
+    - `source`: the part of the gateway that took it.
+    - `may_update`: it may be an update of a running task. Not if the sender shows its answer by itself, as a cell does.
     """
 
     session_id: SessionId
@@ -71,6 +74,14 @@ class NewTurn:
     answer_schema: JsonObject | None = None
     content: Content = CLEAN
     skill: SkillRequest | None = None
+    source: str = HUB
+    may_update: bool = False
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether it is a person's words and no more, so that it can be meant for a task of the session."""
+        is_task = self.skill or self.model or self.answer_schema is not None or any(mentioned_pictures(self.text))
+        return self.attended and not self.content and not is_task
 
     @property
     def message(self) -> str:
@@ -83,12 +94,15 @@ class NewTurn:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Submitted:
     """`position` is the turn's first event: subscribe from just before it to miss nothing. `ahead` counts the tasks
-    before it in the queue."""
+    before it in the queue. `became`: a task of its own, or the answer to a question or an update of `task_id`, from
+    `position` on."""
 
     task_id: TaskId
     message_id: MessageId
+    session_id: SessionId
     position: int
     ahead: int
+    became: Literal["task", "answer", "update"] = "task"
 
 
 class TaskQueue(Protocol):
@@ -115,9 +129,9 @@ class TaskService:
         log: EventLog,
         ids: IdSource,
         runner: TaskQueue,
-        pictures: Callable[[str], Awaitable[MentionedPictures]] | None = None,
+        pictures: Callable[[SessionId, str], Awaitable[MentionedPictures]] | None = None,
     ) -> None:
-        """`pictures` stores those that a message mentions; it raises InputError if one can't be shown."""
+        """`pictures` stores those that a message of a session mentions; it raises InputError if one can't be shown."""
         self._log = log
         self._ids = ids
         self._runner = runner
@@ -152,7 +166,7 @@ class TaskService:
             return MentionedPictures()
         if turn.answer_schema is not None:
             await expect_schema(turn.answer_schema)
-        return MentionedPictures() if self._pictures is None else await self._pictures(turn.text)
+        return MentionedPictures() if self._pictures is None else await self._pictures(turn.session_id, turn.text)
 
     async def _known(self, task_id: TaskId, turn: NewTurn) -> Submitted | None:
         """Return the task of a message that was submitted before, or None. Raises Conflict."""
@@ -162,7 +176,13 @@ class TaskService:
         first = events[0].body
         if not isinstance(first, MessageReceived) or events[0].session_id != turn.session_id:
             raise Conflict("The message's id stands for something else.", code="message.id")
-        return Submitted(task_id=task_id, message_id=MessageId(task_id), position=events[0].position, ahead=0)
+        return Submitted(
+            task_id=task_id,
+            message_id=MessageId(task_id),
+            session_id=turn.session_id,
+            position=events[0].position,
+            ahead=0,
+        )
 
     async def _create(
         self, task_id: TaskId, turn: NewTurn, limits: Limits, started: SkillStarted | None, pictures: MentionedPictures
@@ -175,6 +195,7 @@ class TaskService:
         created = TaskCreated(
             title=_title(turn.message),
             mode="FREE" if started is None else "GRAPH",
+            mode_reason=FREE_REASON if started is None else started.reason,
             message_id=message_id,
             limits=limits,
             thread_id=str(turn.session_id),
@@ -186,26 +207,36 @@ class TaskService:
             answer_schema=turn.answer_schema if started is None else None,
         )
 
-        def draft(body: EventBody, content: Content = turn.content, actor: Actor = GATEWAY) -> Draft:
+        def draft(
+            body: EventBody, content: Content = turn.content, actor: Actor = GATEWAY, key: str | None = None
+        ) -> Draft:
             return Draft(
                 body=body,
                 actor=actor,
-                source=HUB,
+                source=turn.source,
                 session_id=turn.session_id,
                 task_id=task_id,
+                idempotency_key=key,
                 labels=content.labels,
                 sources=content.sources,
             )
 
         drafts = [
-            draft(received, actor="user"),  # the text is the person's own, even beside a picture that is not
+            # The text is the person's own, even beside a picture that is not.
+            draft(received, actor="user", key=message_id),
             draft(created, turn.content | pictures.content),
             *([] if started is None else [draft(started)]),
             draft(TaskQueued(reason="created")),
         ]
         events = await self._log.append(task_stream(task_id), drafts, expected_version=0)
         ahead = self._runner.enqueue(task_id, turn.session_id)
-        return Submitted(task_id=task_id, message_id=message_id, position=events[0].position, ahead=ahead)
+        return Submitted(
+            task_id=task_id,
+            message_id=message_id,
+            session_id=turn.session_id,
+            position=events[0].position,
+            ahead=ahead,
+        )
 
     async def cancel(self, task_id: TaskId, *, by: str, reason: str = "") -> None:
         """Cancel a task, running or not. The request is durable when this returns: if the gateway dies before the task

@@ -196,6 +196,42 @@ class LargeResult:
         }
 
 
+def whole_of(outcome: ToolCallCompleted) -> ArtifactId | None:
+    """Return the artifact with the whole of a result of which the outcome has only beginning and end: the result
+    itself, or the first text that the call made (see `Made.shown`)."""
+    data = outcome.data
+    if not outcome.ok or not isinstance(data, dict):
+        return None
+    if data.get("cut") is True and "head" in data:
+        return outcome.artifacts[0] if outcome.artifacts else None
+    part = next((each for each in _kept_in(data) if "head" in each), None)
+    return None if part is None else ArtifactId(str(part["artifact_id"]))
+
+
+def summarized(data: JsonObject, artifact_id: ArtifactId, summary: str) -> JsonObject:
+    """Return what the model reads instead: a model's summary of the whole in the place of beginning and end."""
+    note = (
+        "A model wrote this summary of the whole; it is material, as the whole is. To read that itself: "
+        f'read_artifact with artifact_id "{artifact_id}".'
+    )
+    if data.get("cut") is True:
+        return {**_without_ends(data), "summary": summary, "note": note}
+    kept: list[Json] = [
+        {**_without_ends(each), "summary": summary, "note": note} if each.get("artifact_id") == artifact_id else each
+        for each in _kept_in(data)
+    ]
+    return {**data, "kept": kept}
+
+
+def _kept_in(data: JsonObject) -> list[JsonObject]:
+    kept = data.get("kept")
+    return [each for each in kept if isinstance(each, dict)] if isinstance(kept, list) else []
+
+
+def _without_ends(part: JsonObject) -> JsonObject:
+    return {name: value for name, value in part.items() if name not in ("head", "tail", "note")}
+
+
 def large(data: Json, max_chars: int) -> LargeResult | None:
     """Return the result for separate storage if its JSON exceeds `max_chars`, else None. Raises InvalidJson."""
     raw = canonical_bytes(data)

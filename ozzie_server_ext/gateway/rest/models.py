@@ -217,7 +217,7 @@ class ModelsQuery:
 async def list_models(call: Call, request: ModelsQuery) -> Models:
     """List the models to choose from, the default, and models found on this machine that are not used yet."""
     await call.ozzie.secrets.refresh()
-    listing = await call.ozzie.models.listing()
+    listing = await (await call.project()).models.listing()
     warning = call.ozzie.secrets.warning
     return decode(Models, {**listing, "items": listing["models"], "next": None, "vault_warning": warning})
 
@@ -243,7 +243,7 @@ async def show_model(call: Call, request: ModelQuery) -> ModelDetails:
     its usage under any name. If only the model worker knows, it is started first."""
     await call.ozzie.secrets.refresh()
     try:
-        found = await call.ozzie.details.show(request.name)
+        found = await (await call.project()).details.show(request.name)
     except UnknownModel as error:
         raise NotFound(str(error), hint=error.hint, code=error.code) from None
     used = {"today": _used(found.usage.today), "total": _used(found.usage.total)}
@@ -279,4 +279,5 @@ class SelectorResolve:
 
 async def resolve_model(call: Call, request: SelectorResolve) -> ModelResolution:
     """Show which model a selector chooses, and why no other. This changes nothing."""
-    return decode(ModelResolution, await call.ozzie.models.resolve(request.selector))
+    models = (await call.project()).models
+    return decode(ModelResolution, await models.resolve(request.selector))

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from ozzie_server_ext.domain.budget import NANO_USD_PER_USD, Measure
-from ozzie_server_ext.domain.errors import InputError
+from ozzie_server_ext.domain.errors import InputError, OzzieError
 from ozzie_server_ext.domain.events import Limits, PlannedStep, SkillStarted, StepKind
 from ozzie_server_ext.domain.json import JsonObject
 from ozzie_server_ext.models.registry import ModelRegistry
@@ -34,6 +34,25 @@ class SkillStarts:
         """Like `of`, with an input as typed."""
         shelf = await self.library.look()
         return await self.of(name, typed(shelf.get(name).skill, words))
+
+    async def triggered(self, message: str) -> SkillStarted | None:
+        """Return the start of the run that a message is meant for: it is a keyword of one skill that runs as a graph,
+        alone or before a colon and the input. None if there is none, or the input does not fit: an agent asks."""
+        keyword, _, rest = message.partition(":")
+        word = " ".join(keyword.split()).casefold()
+        shelf = await self.library.look()
+        meant = [file for file in shelf.skills if word in map(str.casefold, file.skill.triggers.keywords)]
+        if len(meant) != 1:
+            return None
+        skill = meant[0].skill
+        mode = self.mode_of(skill, "delegation")
+        if mode.mode != "GRAPH":
+            return None
+        try:
+            started = await self.typed(skill.name, rest.split())
+        except OzzieError:
+            return None
+        return replace(started, reason=f'The message is a keyword of the skill "{skill.name}". {mode.reason}')
 
     async def of(self, name: str, given: JsonObject, by: By = "name") -> SkillStarted:
         """Return the start of a run with an input; `by`: how it was requested.

@@ -1,5 +1,6 @@
 """What was said in a session, folded from its events: what a model reads next, and what a turn still owes."""
 
+import json
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any
@@ -33,8 +34,14 @@ from ozzie_server_ext.domain.events import (
     ToolCallUncertain,
     ToolUse,
 )
-from ozzie_server_ext.domain.ids import BlobRef, CallId, EventId, MessageId, ReplyId, TaskId
+from ozzie_server_ext.domain.ids import ArtifactId, BlobRef, CallId, EventId, MessageId, ReplyId, TaskId
 from ozzie_server_ext.models.driver import ChatMessage
+from tests.results import short
+
+
+def told(messages: Sequence[ChatMessage]) -> list[tuple[str, str]]:
+    """Who says what; results of tools in short."""
+    return [(m.role, short(m.content) if m.role == "tool" else m.content or m.tool_call_id) for m in messages]
 
 
 class Story:
@@ -130,7 +137,7 @@ class Story:
         return self
 
     def read(self, window: int = 100) -> list[tuple[str, str]]:
-        return [(m.role, m.content or m.tool_call_id) for m in Conversation(self.events).messages(window, self.task)]
+        return told(Conversation(self.events).messages(window, self.task))
 
 
 def test_questions_and_answers_are_read_in_order() -> None:
@@ -152,26 +159,49 @@ def test_a_call_that_was_cut_off_gets_a_result_that_says_so() -> None:
 
 
 @pytest.mark.parametrize(
-    ("outcome", "told"),
+    ("outcome", "data", "error", "refs"),
     [
-        (lambda call: ToolCallFailed(call_id=call, code="x", message="No.", duration_ms=1), '{"error":"No."}'),
-        (lambda call: ToolCallCancelled(call_id=call, reason="x"), '{"error":"The turn was stopped."}'),
+        (
+            lambda call: ToolCallFailed(call_id=call, code="x", message="No.", duration_ms=1),
+            None,
+            {"code": "x", "message": "No."},
+            [],
+        ),
+        (
+            lambda call: ToolCallCancelled(call_id=call, reason="x"),
+            None,
+            {"code": "tool.stopped", "message": "The turn was stopped."},
+            [],
+        ),
         (
             lambda call: ToolCallUncertain(call_id=call, reason="x"),
-            '{"error":"It may or may not have happened. x"}',
+            None,
+            {"code": "tool.uncertain", "message": "It may or may not have happened. x"},
+            [],
         ),
         (
             lambda call: ToolCallCompleted(call_id=call, ok=False, data={"code": "x"}, summary="", duration_ms=1),
-            '{"error":{"code":"x"}}',
+            None,
+            {"code": "x"},
+            [],
         ),
-        (lambda call: ToolCallCompleted(call_id=call, ok=True, data=None, summary="", duration_ms=1), "null"),
+        (
+            lambda call: ToolCallCompleted(
+                call_id=call, ok=True, data=None, summary="", duration_ms=1, artifacts=(ArtifactId("a1"),)
+            ),
+            None,
+            None,
+            ["a1"],
+        ),
+        (lambda call: ToolCallCompleted(call_id=call, ok=True, data=[1], summary="", duration_ms=1), [1], None, []),
     ],
 )
-def test_every_outcome_of_a_call_is_told_as_json(outcome: Any, told: str) -> None:
+def test_every_outcome_of_a_call_is_read_in_the_same_form(outcome: Any, data: Any, error: Any, refs: Any) -> None:
     story = Story().user("go").begins(1).answers("", "a")
     story.add(outcome(story.requests("a")))
 
-    assert story.read()[-1] == ("tool", told)
+    result = json.loads(Conversation(story.events).messages(100, story.task)[-1].content)
+    assert result == {"ok": error is None, "data": data, "error": error, "artifact_refs": refs}
 
 
 def test_a_stopped_answer_is_read_as_far_as_it_came() -> None:
@@ -360,7 +390,7 @@ def without(story: Story, *kinds: type) -> Conversation:
 
 
 def read(conversation: Conversation, task_id: str = "t1") -> list[tuple[str, str]]:
-    return [(m.role, m.content or m.tool_call_id) for m in conversation.messages(100, TaskId(task_id))]
+    return told(conversation.messages(100, TaskId(task_id)))
 
 
 def test_an_answer_whose_begin_was_erased_is_read_with_its_text_and_its_results() -> None:
@@ -396,7 +426,7 @@ def test_a_text_is_not_given_to_an_earlier_answer_whose_own_was_erased() -> None
 
     found = Conversation(left).messages(100)
 
-    assert [(m.content, len(m.tool_uses)) for m in found] == [("go", 0), ("", 1), ("1", 0), ("two", 0)]
+    assert told(found) == [("user", "go"), ("assistant", ""), ("tool", "1"), ("assistant", "two")]
 
 
 def test_answers_to_a_message_that_was_erased_are_left_out_before_the_first_that_is_there() -> None:
