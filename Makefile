@@ -29,7 +29,7 @@ test: $(VENV)/.dev $(VENV)/.lab ## Test every behaviour once
 	$(BIN)/python -m pytest -m "not soak and not serial" $(SIDE_BY_SIDE)
 	$(BIN)/python -m pytest -m "not soak and serial" --durations=3 $(ALONE)
 
-soak: $(VENV)/.dev $(VENV)/.lab ## Test what takes hours: every moment, every seed, every story
+soak: $(VENV)/.dev $(VENV)/.lab ## Test what multiplies cases: every moment, every seed, every story
 	@# In the order of the files: by default those with the fewest tests come last, and they take the longest.
 	OZZIE_SOAK=1 $(BIN)/python -m pytest -m "(soak or sampled) and not serial" $(SIDE_BY_SIDE) --no-loadscope-reorder
 

@@ -9,18 +9,14 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
-from hashlib import sha256
 from pathlib import Path
 
 import pytest
 
 from ozzie_server_ext.tools.base import ToolFailed, Unsettled
-from ozzie_server_ext.tools.changes.held import move
 from ozzie_server_ext.tools.changes.replace import replace
 from ozzie_server_ext.tools.changes.seen import Looked, Seen, look
-from ozzie_server_ext.tools.changes.trash import move_to_trash, was_trashed
-from tests.hostile.racing import AT_CWD, FILE, NEW_FILE, RACES, lay_out, run
+from tests.hostile.racing import FILE, NEW_FILE, RACES, lay_out, run
 from tests.tiers import SOAK
 from tests.warm import WarmPopen
 
@@ -29,7 +25,6 @@ ATTEMPTS = 10_000 if SOAK else 60
 """For each race, and for each way to run it; with `make soak` ten thousand."""
 
 Race = Callable[[str, Path], AbstractContextManager[None]]
-WHEN = datetime(2026, 1, 1, tzinfo=UTC)
 MOST_LOOKS = 100_000
 MOVING = sorted(set(RACES) - {"the file appended to", "a file made and taken"})
 
@@ -132,16 +127,6 @@ def absent_file(root: Path) -> Seen:
     raise AssertionError("the file is always there")
 
 
-def lay_anew(base: Path, root: Path, content: str) -> None:
-    """Puts a file in the place of one that went to the trash, in a moment in which the path leads there."""
-    (base / "next.txt").write_text(content)
-    for _ in range(MOST_LOOKS):
-        with suppress(FileExistsError, FileNotFoundError):
-            move(AT_CWD, str(base / "next.txt"), AT_CWD, str(root / FILE))
-            return
-    raise AssertionError("there is never room for the file")
-
-
 @pytest.mark.sampled
 @pytest.mark.timeout(1800 if SOAK else 60)
 @pytest.mark.parametrize("racing", [in_a_thread, in_a_process])
@@ -239,36 +224,4 @@ def test_a_new_file_lies_in_the_project_or_nowhere(
     assert expected - found == Counter(), "this is lost"
     assert found - expected <= perhaps, "this should not be there"
     assert not list((tmp_path / "outside").glob("new-*")), "this was written through a link"
-    assert len(ended) > 1, "nobody raced"
-
-
-@pytest.mark.sampled
-@pytest.mark.timeout(1800 if SOAK else 60)
-@pytest.mark.parametrize("racing", [in_a_thread, in_a_process])
-@pytest.mark.parametrize("race", MOVING)
-def test_what_goes_to_the_trash_is_what_was_seen(
-    tmp_path: Path, race: str, racing: Race, say: Callable[[str], None]
-) -> None:
-    root = lay_out(tmp_path)
-    expected = contents(tmp_path)
-    ended: Counter[str] = Counter()
-
-    with racing(race, tmp_path):
-        for number in attempts(ended):
-            looked = seen_file(root)
-            try:
-                moved = move_to_trash(root, looked.seen, f"call{number}", when=WHEN)
-            except (ToolFailed, Unsettled) as error:
-                ended[error.code] += 1
-                continue
-            ended["done"] += 1
-            assert (root / moved.place).read_bytes() == looked.content
-            assert was_trashed(root, f"call{number}", sha256(looked.content).hexdigest())
-            lay_anew(tmp_path, root, f"next {number}\n")
-            expected[f"next {number}\n"] += 1
-
-    say(f"trash, {race}, {name(racing)}: {dict(ended)}")
-    for note in (root / ".ozzie" / "trash").glob("*.json"):
-        note.unlink()
-    assert contents(tmp_path) == expected
     assert len(ended) > 1, "nobody raced"
