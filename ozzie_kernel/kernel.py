@@ -37,7 +37,7 @@ READ_REQUESTS = frozenset(
 
 
 class ReadingKernel(IPythonKernel):
-    """An IPython kernel that answers these requests while a cell runs, as it answers those of widgets."""
+    """An IPython kernel that answers `READ_REQUESTS` while a cell runs, as it answers those of widgets."""
 
     def __init__(self, **kwargs: Any) -> None:
         super().__init__(**kwargs)

@@ -28,8 +28,8 @@ from ozzie_server_ext.render.text import visible_label
 from ozzie_server_ext.render.turn import new_turn
 from ozzie_server_ext.render.turnview import TurnView
 
-ANSWER_S = 5.0
-"""How long the message waits for the answer: running the cell matters more."""
+EARLIER_S = 5.0
+"""How long a cell waits to hear of its earlier runs: running it matters more."""
 
 
 async def announcements(link: Link, cell_id: str) -> list[Paragraph]:
@@ -45,7 +45,7 @@ async def announcements(link: Link, cell_id: str) -> list[Paragraph]:
         )
     if cell_id:
         try:
-            found = await link.client.request("session.earlier", {"cell_id": cell_id}, timeout_s=ANSWER_S)
+            found = await link.client.request("session.earlier", {"cell_id": cell_id}, timeout_s=EARLIER_S)
         except OzzieError:
             found = {}  # sending the message will report the error
         earlier = found.get("earlier")

@@ -178,7 +178,8 @@ class CellTurn:
                 return
         except OzzieError:
             return  # a refused message has no turn to stop
-        # A gateway that stops before it gets this leaves the turn to the next one, which has to be told too.
+        # A gateway that stops before it gets this leaves the turn to the next one, which has to be told too. The
+        # message's id is also its task's.
         self._gateway.deliver("task.cancel", {"task_id": self._message_id})
 
     def _with_turn_state(self, error: Unavailable, *, stopped: bool) -> Unavailable:

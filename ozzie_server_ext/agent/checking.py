@@ -149,7 +149,7 @@ class CallChecker:
         choice = await self._caller.priced(replace(chain.first, max_tokens=longest), allowance)
         request = self._request(choice, approval)
         version = hashlib.sha256(INSTRUCTIONS.encode()).hexdigest()[:16]
-        started = self._caller.started(
+        started = self._caller.start_event(
             request, allowance, number=number, prompt=version, tools=toolset_version(injected_tools(()))
         )
         self._turn.publish("task.progress", {"step": f"a second model looks at {approval.name}"})

@@ -94,7 +94,7 @@ class ModelCaller:
         self._parts = turn.parts
         self._recorder = turn.recorder
 
-    def started(
+    def start_event(
         self, request: ModelRequest, allowance: Allowance, *, number: int, prompt: str, tools: str
     ) -> ModelCallStarted:
         """Return the event that starts a call, without its request and reservation."""

@@ -175,7 +175,7 @@ class RoundRunner:
         request = self._requests.request(choice, prompt)
         updates = self._turn.conversation.updates(self._turn.task_id)
         injected = injected_tools(self._requests.tools(choice))
-        started = self._caller.started(
+        started = self._caller.start_event(
             request, allowance, number=number, prompt=prompt.version, tools=toolset_version(injected)
         )
 

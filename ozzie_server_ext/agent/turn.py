@@ -83,8 +83,9 @@ class Turn:
     async def run(self) -> int:
         """Run until the model has answered; return the number of rounds.
 
-        Raises TurnHeld if the turn waits for a person, ModelError, LimitExceeded, IncompleteAnswer, ToolUncertain if
-        nobody is there to ask, or what a cancellation raises; partial results are recorded.
+        Raises TurnHeld if the turn waits for a person, ModelError, LimitExceeded, IncompleteAnswer, UnfitAnswer,
+        ToolFailed from a call that the task was created with, ToolUncertain if nobody is there to ask, or what a
+        cancellation raises; partial results are recorded.
         """
         try:
             return await self._in_time()
@@ -266,12 +267,7 @@ class Turn:
             return ask_limit_prompt(PromptId(self._parts.ids.new()))
         approvals = [facts for facts in asking if not isinstance(facts[-1], PromptRequested)]
         facts = tuple(fact for each in approvals[:room] or asking[:1] for fact in each)
-        for fact in facts:
-            match fact:
-                case ApprovalRequested(approval_id=approval_id):
-                    return (*facts, TaskWaitingApproval(approval_id=approval_id))
-                case PromptRequested(question=question):
-                    return (*facts, TaskWaitingInput(question=question))
-                case _:
-                    pass
-        raise AssertionError("each request has an approval or a question")
+        first = next(fact for fact in facts if isinstance(fact, ApprovalRequested | PromptRequested))
+        if isinstance(first, ApprovalRequested):
+            return (*facts, TaskWaitingApproval(approval_id=first.approval_id))
+        return (*facts, TaskWaitingInput(question=first.question))

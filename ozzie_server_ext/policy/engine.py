@@ -160,7 +160,8 @@ class Rulings(Protocol):
 
 
 class FixedRulings:
-    """Constant rules of one version; without any, the defaults (docs/policy.md)."""
+    """Constant rules of one version; without any, the defaults (docs/policy.md). `tasks.rules.RulesInForce` makes one
+    for each call, from the rules that count then."""
 
     def __init__(self, rules: tuple[Rule, ...] = (), version: str = "") -> None:
         self._rules = rules

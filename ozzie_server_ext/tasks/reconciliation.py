@@ -1,4 +1,4 @@
-"""What a dead gateway left open, and how each open call ends."""
+"""What a task left open when a crash, a failure or a stop cut it off, and how each open call ends."""
 
 from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass
@@ -175,7 +175,10 @@ NO_RECONCILER = Reconciler()
 
 
 def end_of(call: CallRecord, done: bool | None, why: str) -> EventBody:
-    """Return the outcome of an open call, given whether it took effect (None: unknown), because of `why`."""
+    """Return the end of an open call, given whether it took effect (None: unknown), because of `why`.
+
+    If it took no effect it is cancelled, which is no outcome: a turn that continues makes the call again.
+    """
     match done:
         case True:
             data: JsonObject = {"done": True, "note": f"It was done. {why}"}

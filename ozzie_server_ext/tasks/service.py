@@ -92,7 +92,7 @@ class Submitted:
 
 
 class TaskQueue(Protocol):
-    """Carries tasks out (`tasks.driver`)."""
+    """Runs queued tasks, one after another in each session (`tasks.driver`)."""
 
     def enqueue(self, task_id: TaskId, session_id: SessionId, *, delegated: bool = False) -> int:
         """Run the task after those before it in its session; return their number. A `delegated` task waits for none."""

@@ -76,7 +76,8 @@ class CallPosition:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Begun:
-    """A call interrupted without an outcome. `effect` is the recorded one; `in_doubt`: so is that it is unknown."""
+    """A call interrupted without an outcome. `effect` was recorded when it started. `in_doubt`: it was recorded that
+    nobody knows whether it took effect; it is repeated with its key."""
 
     effect: JsonObject | None
     in_doubt: bool = False
@@ -109,9 +110,10 @@ class ToolBroker:
         events bear the labels of what the call is made from (`context.reading`); the outcome also bears those of
         everything the call read.
 
-        If a person or a second model must be asked, nothing is recorded: the events that ask are returned, to be
-        recorded with those of other calls, and the call is made again once there is an answer. For a call that is
-        itself a question, the answer is the outcome.
+        If a person or a second model must be asked, nothing of the call is recorded yet, except a change that is too
+        long for the request and becomes an artifact: the events that ask are returned, to be recorded with those of
+        other calls, and the call is made again once there is an answer. For a call that is itself a question, the
+        answer is the outcome.
 
         Raises ToolUncertain if the effect is unknown; that is recorded first. This includes an interrupted call with a
         key that is refused or fails when repeated: its first attempt may have succeeded.
@@ -171,7 +173,7 @@ def validate(use: ToolUse, registry: ToolRegistry, may_call: Callable[[ToolMeta]
     return tool, tool.check(parsed(use.arguments))
 
 
-async def decide(rulings: Rulings, meta: ToolMeta, args: JsonObject, context: ToolContext) -> Ruling:
+async def ruling_on(rulings: Rulings, meta: ToolMeta, args: JsonObject, context: ToolContext) -> Ruling:
     """Return what the rules say about a call. Outside content may speak to a model, so such a call goes to a person,
     not a second model. A skill's `asks_first` turns a yes into a question; a no stays a no."""
     ruling = await rulings.of(meta, args, context.caller, context.reading)
@@ -337,7 +339,7 @@ class _ToolCall:
 
     async def _decide(self, meta: ToolMeta) -> Ruling:
         """Raises PolicyError if the call is refused whatever anybody answers."""
-        ruling = await decide(self._broker.rulings, meta, self._args, self._context)
+        ruling = await ruling_on(self._broker.rulings, meta, self._args, self._context)
         verdict = ruling.verdict
         decided = ToolCallDecided(
             call_id=self._call_id,

@@ -1,7 +1,7 @@
 """`sessions`: list, show, create, rename, archive, close, resume; and `message`."""
 
 import asyncio
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any, Literal, cast
 from uuid import uuid4
 
@@ -184,13 +184,13 @@ def session_shape(row: Row) -> Session:
 
 def _fields(row: Row) -> dict[str, Any]:
     values = cast("dict[str, Any]", row)
-    same = "title created_at updated_at status model message_count channel chosen_model chosen_base_url"
-    return {name: values[name] for name in same.split()} | {
+    made = {
         "id": values["session_id"],
         "name": values["key"],
         "token_usage": TokenUsage(input=values["input_tokens"], output=values["output_tokens"]),
         "cost": values["cost"] if values["cost_known"] else None,
     }
+    return {field.name: values[field.name] for field in fields(Session) if field.name not in made} | made
 
 
 async def _session(call: Call, info: SessionInfo) -> Session:

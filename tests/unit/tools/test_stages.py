@@ -20,7 +20,7 @@ from ozzie_server_ext.policy.engine import Ruling
 from ozzie_server_ext.store.blobs import InMemoryBlobs
 from ozzie_server_ext.store.memory import InMemoryEventLog
 from ozzie_server_ext.tools.base import InvalidArguments, Plan, Tool, ToolContext, ToolFailed, Unsettled
-from ozzie_server_ext.tools.broker import NoResult, decide, run_tool, validate
+from ozzie_server_ext.tools.broker import NoResult, ruling_on, run_tool, validate
 from ozzie_server_ext.tools.outcome import OutcomeWriter
 from ozzie_server_ext.tools.registry import ToolRegistry
 from tests.unit.tools.test_base import tool
@@ -102,7 +102,7 @@ async def test_outside_content_and_skills_only_make_a_decision_stricter(
     reading = replace(context.reading, content=FROM_WEB) if content else context.reading
     context = msgspec.structs.replace(context, reading=reading, asks_first=lambda meta: asks_first)
 
-    ruling = await decide(Says(says), probe().meta, {}, context)
+    ruling = await ruling_on(Says(says), probe().meta, {}, context)
 
     assert ruling.verdict.decision is decision
 
