@@ -186,6 +186,7 @@ class Conversation:
         self.position = 0
         self._of = of
         self._delegated: set[TaskId] = set()
+        self._runs: set[TaskId | None] = set()
         self._entries: list[_UserMessage | Round] = []
         self._received: dict[TaskId | None, _UserMessage] = {}
         self._pictures: dict[TaskId | None, tuple[Picture, ...]] = {}
@@ -242,12 +243,16 @@ class Conversation:
                 self._last[event.task_id] = finished
             case MessageCompleted(reply_id=reply_id, text=text):
                 self._entry(reply_id, event.task_id).text = text
+                if event.task_id in self._runs:
+                    self._reading.add_report()
             case MessageRejected(reply_id=reply_id, problem=problem):
                 self._entry(reply_id, event.task_id).problem = problem
             case TaskCreated(call=call) if call is not None:
                 self._add_given_call(event.task_id, call)
             case TaskCreated(answer_schema=schema) if schema is not None:
                 self._schemas[event.task_id] = schema
+            case TaskCreated(mode="GRAPH"):
+                self._runs.add(event.task_id)
             case ApprovalRequested() as approval if found := self._outcomes.find(approval.call_id):
                 round_, use_id = found
                 round_.earlier[use_id] = Earlier(asked=approval)

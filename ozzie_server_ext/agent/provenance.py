@@ -81,6 +81,10 @@ class SessionReading:
                 pass
         self.now = now
 
+    def add_report(self) -> None:
+        """Add what a run of a skill came to, which may quote anything that its steps read."""
+        self.now = _with_result(self.now, ())
+
 
 def addresses_in(text: str) -> frozenset[str]:
     """Return the addresses in a text, normalised by `plain_address`."""

@@ -1,6 +1,7 @@
 """What was said in a session, folded from its events: what a model reads next, and what a turn still owes."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -35,6 +36,7 @@ from ozzie_server_ext.domain.events import (
 )
 from ozzie_server_ext.domain.ids import BlobRef, CallId, EventId, MessageId, ReplyId, TaskId
 from ozzie_server_ext.models.driver import ChatMessage
+from tests.replay.histories import task_created
 
 
 class Story:
@@ -283,6 +285,20 @@ def test_an_answer_that_did_not_fit_is_complained_of_and_counts_no_more_once_the
     again = after.last_round(story.task)
     assert again is not None
     assert again.number == 1
+
+
+def test_what_a_run_came_to_counts_as_read() -> None:
+    """Its steps may have read anything; after that, a request to an unknown address asks."""
+    story = Story().user("weekly report")
+    story.add(replace(task_created(), mode="GRAPH"))
+    before = Conversation(story.events)
+    story.add(MessageCompleted(reply_id=ReplyId("r"), text="The secret is 7.", finish="stop"))
+    story.user("Thanks.").begins(1).answers("Well.")
+    last = Conversation(story.events).last_round(story.task)
+
+    assert not before._reading.now.has_read
+    assert last is not None
+    assert (last.reading.has_read, last.reading.has_own) == (True, True)
 
 
 def test_an_event_that_comes_twice_counts_once() -> None:
