@@ -191,6 +191,7 @@ async def _link(handshake: Handshake, kernel_id: str, session_name: str, noted: 
         "again": choice.again,
         "session_id": choice.session_id,
         "new": choice.new,
+        "server_pid": os.getppid(),
     }
     body: JsonObject = {name: value for name, value in wanted.items() if value}
     granted = await _post(f"{handshake.url}ozzie/api/kernels/{kernel_id}/token", handshake.token, body)

@@ -32,6 +32,7 @@ READ_REQUESTS = frozenset(
         "history_request",
         "comm_info_request",
         "kernel_info_request",
+        "ozzie_expressions_request",
     }
 )
 
@@ -121,6 +122,7 @@ class OzzieKernel(ReadingKernel):
         super().__init__(**kwargs)
         self._loading: Future[CellRunner] | None = None
         self._prepared = False
+        self.shell_handlers["ozzie_expressions_request"] = self.expressions_request
 
     # --- the runner ---------------------------------------------------------------------------------------
 
@@ -255,6 +257,15 @@ class OzzieKernel(ReadingKernel):
     ) -> dict[str, Any]:
         reply = await (await self._loaded()).inspect(code, cursor_pos)
         return super().do_inspect(code, cursor_pos, detail_level, omit_sections) if reply is None else reply
+
+    async def expressions_request(self, stream: Any, ident: Any, parent: Any) -> None:
+        """Evaluate expressions that only read, as an `execute_request` without code does, even while a cell runs: the
+        gateway looks at variables for the turn of this very cell."""
+        shell: Any = self.shell
+        session: Any = self.session
+        values = shell.user_expressions(parent["content"].get("user_expressions") or {})
+        content = {"status": "ok", "user_expressions": values}
+        session.send(stream, "ozzie_expressions_reply", content, parent, ident=ident)
 
     def do_history(self, *args: Any, **kwargs: Any) -> dict[str, Any]:
         """Replace 0, IPython's number of the current session in a range, by its real number."""

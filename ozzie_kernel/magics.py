@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
-from ozzie_kernel import session_magic
+from ozzie_kernel import list_magics, session_magic
 from ozzie_kernel.magic import Host, Magic, MagicUsage, did_you_mean
 from ozzie_kernel.parameters import read, shown
 from ozzie_server_ext.domain.errors import InputError
@@ -311,6 +311,11 @@ MAGICS: dict[str, Magic] = {
         PARAMETER,
         SKILLS,
         RUN,
+        list_magics.TOOLS,
+        list_magics.TASKS,
+        list_magics.APPROVALS,
+        list_magics.CONFIG,
+        list_magics.PIN,
     )
 }
 

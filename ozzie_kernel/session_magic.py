@@ -40,6 +40,7 @@ async def _show(host: Host) -> list[Block]:
     facts = [
         ("Id", str(session["session_id"])),
         ("State", str(session["status"])),
+        *([("Project", str(session["project"]))] if session["project"] else []),
         ("Model", str(session["model"]) or "the default"),
         ("Messages", f"{_number(session, 'message_count'):,}"),
         ("Tokens", f"{_number(session, 'input_tokens'):,} in, {_number(session, 'output_tokens'):,} out"),
@@ -84,7 +85,7 @@ def session_table(rows: Sequence[JsonObject], own: str) -> Table:
                 str(row["session_id"])[-_ID_END:],
                 str(row["title"]) or "(no title yet)",
                 f"{_number(row, 'message_count'):,}",
-                datetime.fromisoformat(str(row["updated_at"])).astimezone().strftime("%Y-%m-%d %H:%M"),
+                moment(row["updated_at"]),
                 str(row["chosen_model"]) or "default",
                 "this one" if row["session_id"] == own else "" if row["status"] == "active" else str(row["status"]),
             )
@@ -93,6 +94,11 @@ def session_table(rows: Sequence[JsonObject], own: str) -> Table:
         right=frozenset({2}),
         flexible=frozenset({1, 4}),
     )
+
+
+def moment(value: object) -> str:
+    """Return a time of the gateway's as local day and time. The day is always shown: a list stays in the notebook."""
+    return f"{datetime.fromisoformat(str(value)).astimezone():%Y-%m-%d %H:%M}"
 
 
 async def _new(title: str, host: Host) -> list[Block]:

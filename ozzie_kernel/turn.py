@@ -6,6 +6,7 @@ import os
 import time
 from collections.abc import Coroutine
 from concurrent.futures import Future
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any, TypeVar
 
@@ -129,7 +130,8 @@ class CellTurn:
             _in_background(self._cancel(sending))
             raise GatewaySilent from None
         task_id = str(sent["task_id"])
-        self.view = new_turn(task_id=task_id, session_id=self._link.session_id, ahead=int(str(sent["ahead"])))
+        begun = new_turn(task_id=task_id, session_id=self._link.session_id, ahead=int(str(sent["ahead"])))
+        self.view = replace(begun, is_joined=sent["became"] != "task")
         self._position = int(str(sent["position"])) - 1
         lost = 0
         while not self.view.is_final:
@@ -171,16 +173,16 @@ class CellTurn:
             raise GatewaySilent(hint="The turn is stopped as soon as it does. If it never does, restart Jupyter.")
 
     async def _cancel(self, sending: "asyncio.Future[JsonObject]") -> None:
+        task_id = self._message_id
         try:
-            await asyncio.shield(sending)
+            task_id = str((await asyncio.shield(sending))["task_id"])
         except Unavailable:
             if not self._maybe_sent:
                 return
         except OzzieError:
             return  # a refused message has no turn to stop
-        # A gateway that stops before it gets this leaves the turn to the next one, which has to be told too. The
-        # message's id is also its task's.
-        self._gateway.deliver("task.cancel", {"task_id": self._message_id})
+        # A gateway that stops before it gets this leaves the turn to the next one, which has to be told too.
+        self._gateway.deliver("task.cancel", {"task_id": task_id})
 
     def _with_turn_state(self, error: Unavailable, *, stopped: bool) -> Unavailable:
         """Add to `error` what happens to the turn, if needed."""

@@ -83,7 +83,7 @@ class OzzieExtension(ExtensionApp):
                 Path(jupyter_runtime_dir()),
                 Path(serverapp.root_dir),
                 self.state,
-                AttachedServer(pid=os.getpid(), url=url, headless=self.state.headless),
+                AttachedServer(pid=os.getpid(), url=url, headless=self.state.headless, root=str(serverapp.root_dir)),
                 begin=begin,
                 end=self._end,
                 reporter=reporter,

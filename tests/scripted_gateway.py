@@ -11,13 +11,15 @@ from ozzie_server_ext.models.scripted import Round, ScriptedDriver, Use
 
 
 class ScriptedOzzie(Ozzie):
-    """With a script in the place of the offline model."""
+    """With a script in the place of the offline model, and of those that are configured."""
 
     def plays(self, *rounds: Round | Use | tuple[Use, ...]) -> ScriptedDriver:
         """From now on: a round each, of one call, of several at once, or of what a script's round may be."""
         driver = ScriptedDriver([[each] if isinstance(each, Use) else each for each in rounds])
         self.offline = driver
-        self._runner.parts = replace(self._runner.parts, models=Models(offline=driver))
+        self._shared = replace(self._shared, offline=driver)  # of projects that are opened from now on
+        for project in self.projects.opened:
+            project.runner.parts = replace(project.runner.parts, models=Models(offline=driver, worker=driver))
         return driver
 
     async def again(self) -> "ScriptedOzzie":

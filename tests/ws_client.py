@@ -79,8 +79,9 @@ class WsClient:
 
 
 @asynccontextmanager
-async def connected(gateway: Gateway, token: str | None = None) -> AsyncIterator[WsClient]:
-    url = f"ws{gateway.url.removeprefix('http')}ozzie/api/ws"
+async def connected(gateway: Gateway, token: str | None = None, query: str = "") -> AsyncIterator[WsClient]:
+    """`query` goes into the handshake's URL."""
+    url = f"ws{gateway.url.removeprefix('http')}ozzie/api/ws{query}"
     request = HTTPRequest(url, headers={"Authorization": f"token {token or gateway.token}"})
     connection = await websocket_connect(request)
     client = WsClient(connection)

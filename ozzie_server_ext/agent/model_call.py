@@ -121,10 +121,12 @@ class ModelCaller:
         allowance: Allowance,
         *,
         before: Callable[[ModelCallStarted], Iterable[EventBody]] = lambda started: (),
+        replaces: Callable[[OzzieError], bool] = lambda error: False,
     ) -> Answer:
         """Make the call of `started` once budgets and rate limits have room for it; `before` returns events to record
         just before it. An answer to the user is streamed and recorded as a message; of a check, only the call is
-        recorded.
+        recorded. `replaces`: whether another call replaces one that fails so; then what came of its answer is dropped
+        on the screens, and kept in the log with the failure.
 
         Raises BudgetBreach if a budget has no room, what the model raises, or what a cancellation raises; the partial
         answer is recorded first.
@@ -162,7 +164,7 @@ class ModelCaller:
                 reserved.begun()
                 reply = Reply(started.reply_id, self._parts.known_secrets())
                 began, is_shown = self._parts.clock.monotonic(), started.purpose == "answer"
-                call = _CallInProgress(request, reply, slot, reserved, is_shown, began)
+                call = _CallInProgress(request, reply, slot, reserved, is_shown, began, replaces)
                 finished = await self._call(call)
             return Answer(finished=finished, text=call.reply.text, reserved=reserved)
 
@@ -201,7 +203,10 @@ class ModelCaller:
             raise
         except OzzieError as error:
             is_billed = call.reply.has_begun or may_be_billed(error)
-            await shielded(self._record_failure(call, error.code, str(error), finish="failed", is_billed=is_billed))
+            finish = None if (is_replaced := call.replaces(error)) else "failed"
+            await shielded(self._record_failure(call, error.code, str(error), finish=finish, is_billed=is_billed))
+            if is_replaced and call.is_shown:
+                self._turn.publish("reply.reset", {"reply_id": call.reply.reply_id})
             raise
         call.slot.settle(answer.usage.input_tokens + answer.usage.output_tokens)
         await shielded(self._complete(call, answer))  # it is paid for, even if the turn is cancelled now
@@ -228,6 +233,7 @@ class ModelCaller:
         reserved.settle(failed.settled)
 
     async def _complete(self, call: "_CallInProgress", answer: Finished) -> None:
+        choice = call.request.choice
         completed = ModelCallCompleted(
             call_id=call.request.call_id,
             response_blob=await self._parts.blobs.put(self._without_keys(answer.response)),
@@ -237,6 +243,9 @@ class ModelCaller:
             cost=answer.cost,
             latency_ms=self._since(call.began),
             ttft_ms=answer.ttft_ms,
+            alias=choice.alias,
+            provider=choice.provider,
+            model=choice.model,
         )
         await self._recorder.append(completed, *call.message(answer.finish))
         call.reserved.settle(completed.settled(call.reserved.cost))
@@ -286,7 +295,8 @@ class ModelCaller:
 
 @dataclass(frozen=True, slots=True)
 class _CallInProgress:
-    """A call in progress. `is_shown`: its text is for the user. `began`: monotonic seconds."""
+    """A call in progress. `is_shown`: its text is for the user. `began`: monotonic seconds. For `replaces`, see
+    `ModelCaller.make`."""
 
     request: ModelRequest
     reply: Reply
@@ -294,6 +304,7 @@ class _CallInProgress:
     reserved: Reserved
     is_shown: bool
     began: float
+    replaces: Callable[[OzzieError], bool]
 
     def message(self, finish: Finish) -> tuple[EventBody, ...]:
         return self.reply.ended(finish) if self.is_shown else ()

@@ -9,7 +9,7 @@ from ozzie_server_ext.agent.conversation import Conversation
 from ozzie_server_ext.domain.budget import Budget
 from ozzie_server_ext.domain.clock import Clock, IdSource
 from ozzie_server_ext.domain.events import Brief, Limits, Transient
-from ozzie_server_ext.domain.ids import TaskId
+from ozzie_server_ext.domain.ids import SessionId, TaskId
 from ozzie_server_ext.domain.json import JsonObject
 from ozzie_server_ext.models.chain import Chain, Health, RetryPolicy
 from ozzie_server_ext.models.driver import ModelChoice, ModelDriver
@@ -64,6 +64,8 @@ class TurnPlan:
     - `brief`: the instructions of a delegated turn.
     - `checker`: the chain that checks tool calls, or None; `check_s` is its time limit.
     - `offers`: which tools are offered.
+    - `compact_tokens`: from how many tokens on earlier turns are summarised; None leaves it to the model's context.
+    - `summarizer`: the chain that summarises them, or None; `result_summarizer`: that for long results of tools.
     - `pause`: raises TurnHeld if a pause was requested.
     """
 
@@ -86,13 +88,17 @@ class TurnPlan:
     checker: Callable[[], Awaitable[Chain | None]] = _none
     check_s: float = CHECK_S
     offers: Offers = field(default_factory=Offers)
+    compact_tokens: int | None = None
+    summarizer: Callable[[], Awaitable[Chain | None]] = _none
+    result_summarizer: Callable[[], Awaitable[Chain | None]] = _none
     pause: Callable[[], Awaitable[None]] = _none
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TurnParts:
     """The objects that all turns share. `known_secrets` returns texts to remove from whatever is recorded. `leaving`:
-    the gateway stops, so a turn that is cancelled now goes on at the next start."""
+    the gateway stops, so a turn that is cancelled now goes on at the next start. `failed_summaries`: when the earlier
+    turns of a session could last not be summed up, in monotonic seconds."""
 
     models: ModelDriver
     health: Health
@@ -107,6 +113,7 @@ class TurnParts:
     ids: IdSource
     known_secrets: Callable[[], Sequence[str]] = tuple
     leaving: Callable[[], bool] = lambda: False
+    failed_summaries: dict[SessionId, float] = field(default_factory=dict[SessionId, float])
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,7 +129,7 @@ class TurnContext:
     def task_id(self) -> TaskId:
         return self.recorder.task_id
 
-    def publish(self, kind: Literal["task.progress", "reply.delta"], payload: JsonObject) -> None:
+    def publish(self, kind: Literal["task.progress", "reply.delta", "reply.reset"], payload: JsonObject) -> None:
         """Send a live message to the turn's followers."""
         session_id = self.recorder.session_id
         self.parts.feed.publish(Transient(type=kind, session_id=session_id, task_id=self.task_id, payload=payload))

@@ -70,11 +70,13 @@ class Prompt:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SessionContext:
     """The content of the session layer. `goes_on`: there were earlier turns; `recovered`: a restart interrupted this
-    turn. Nothing else may change from turn to turn, or providers could not cache the prompt."""
+    turn; `pins`: what the user has pinned. Nothing else may change from turn to turn, or providers could not cache the
+    prompt."""
 
     title: str
     goes_on: bool
     recovered: bool = False
+    pins: tuple[str, ...] = ()
 
 
 def compose(
@@ -116,6 +118,11 @@ def _line(tool: ToolSpec) -> str:
 
 
 def _session(session: SessionContext) -> str:
+    pins = "".join(f"\n- {' '.join(pin.split())}" for pin in session.pins)
+    return _state(session) + (f"\nThe user has pinned, to be kept in mind:{pins}" if pins else "")
+
+
+def _state(session: SessionContext) -> str:
     if session.recovered:
         return (
             f'Session "{session.title}". This turn was interrupted by a restart. What was done before it stands above; '
@@ -194,16 +201,19 @@ class RequestBuilder:
         self._conversation = turn.conversation
         self._task_id = turn.task_id
         self._without_schema: set[str] = set()
+        self.is_cut = False
+        """Whether the latest request lacks the beginning of the conversation."""
 
     def request(self, choice: ModelChoice, prompt: Prompt) -> ModelRequest:
         """Return a request with a new id."""
-        history = self._conversation.messages(self._turn.plan.max_history, self._task_id)
+        history = self._conversation.history(self._turn.plan.max_history, self._task_id)
+        self.is_cut = history.is_cut
         return ModelRequest(
             call_id=CallId(self._turn.parts.ids.new()),
             choice=choice,
             messages=(
                 ChatMessage(role="system", content=prompt.text),
-                *with_latest_pictures(history, sees=choice.sees),
+                *with_latest_pictures(history.messages, sees=choice.sees),
             ),
             tools=tuple(tool.spec for tool in self.tools(choice)),
             schema=without_metadata(self._schema) if self._schema and self._is_held(choice) else None,
@@ -254,6 +264,7 @@ class RequestBuilder:
                 title=plan.session_title,
                 goes_on=self._conversation.goes_on(self._task_id),
                 recovered=plan.recovered,
+                pins=tuple(pin.text for pin in self._conversation.pins),
             ),
             instruction=plan.brief.instruction,
             schema=self._schema,

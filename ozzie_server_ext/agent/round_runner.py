@@ -4,11 +4,13 @@ import asyncio
 from dataclasses import replace
 from typing import NoReturn
 
+from ozzie_server_ext.agent.compaction import MOST_PASSES, Compactor
 from ozzie_server_ext.agent.model_call import IncompleteAnswer, ModelCaller
 from ozzie_server_ext.agent.plan import TurnContext
 from ozzie_server_ext.agent.questions import budget_exceeded, budget_prompt, limit_exceeded
 from ozzie_server_ext.agent.requests import RequestBuilder, TurnToolbox, injected_tools, need_of, toolset_version
 from ozzie_server_ext.agent.rounds import Round
+from ozzie_server_ext.agent.summarizing import Summarizer
 from ozzie_server_ext.domain.errors import OzzieError
 from ozzie_server_ext.domain.events import (
     ModelCallStarted,
@@ -67,6 +69,7 @@ class RoundRunner:
         self._choice = self._chain.first
         self._is_degraded = False
         self._requests = RequestBuilder(turn, toolbox)
+        self._compactor = Compactor(turn, Summarizer(turn, caller))
 
     async def run(self, number: int, why: str = "") -> None:
         """Get the answer of round `number`. It is recorded when this returns, complete or not. `why` is shown until the
@@ -86,7 +89,7 @@ class RoundRunner:
             if attempt.wait_s:
                 await asyncio.sleep(attempt.wait_s)
             try:
-                await self._attempt(number, attempt)
+                await self._attempt(number, attempt, attempts)
             except BudgetBreach as error:
                 if not await self._degrade(error.breach, attempt.choice):
                     raise
@@ -168,12 +171,18 @@ class RoundRunner:
             raise model_error("provider.sees_nothing", self._chain.first)
         return Attempts(chain, self._turn.plan.retry, self._turn.parts.health)
 
-    async def _attempt(self, number: int, attempt: Attempt) -> None:
+    async def _attempt(self, number: int, attempt: Attempt, attempts: Attempts) -> None:
         allowance = self._turn.plan.allowance()
         choice = self._choice = await self._caller.priced(attempt.choice, allowance)
         prompt = self._requests.prompt(choice)
-        request = self._requests.request(choice, prompt)
-        updates = self._turn.conversation.updates(self._turn.task_id)
+        conversation, task_id = self._turn.conversation, self._turn.task_id
+        request, updates = self._requests.request(choice, prompt), conversation.updates(task_id)
+        for _ in range(MOST_PASSES):
+            has_more_room = await self._compactor.make_room(request, number, is_cut=self._requests.is_cut)
+            # Updates may have come while earlier turns were summed up, with success or not.
+            if not has_more_room and conversation.updates(task_id) == updates:
+                break
+            request, updates = self._requests.request(choice, prompt), conversation.updates(task_id)
         injected = injected_tools(self._requests.tools(choice))
         started = self._caller.start_event(
             request, allowance, number=number, prompt=prompt.version, tools=toolset_version(injected)
@@ -186,7 +195,7 @@ class RoundRunner:
             return [injected] if is_new else []
 
         started = replace(started, attempt=attempt.number, instead_of=attempt.instead_of, updates=updates)
-        answer = await self._caller.make(request, started, allowance, before=new_toolset)
+        answer = await self._caller.make(request, started, allowance, before=new_toolset, replaces=attempts.replaces)
         finished, reserved = answer.finished, answer.reserved
         if reserved.share >= WARN_SHARE:
             self._turn.publish("task.progress", {"budget": round(reserved.share * 100)})

@@ -1,6 +1,6 @@
 """Rounds: one answer of the model with the outcomes of its tool calls, and the limits on repeating that."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 from ozzie_server_ext.domain.calls import CallRecord, Calls
@@ -13,14 +13,16 @@ from ozzie_server_ext.domain.events import (
     ToolCallCompleted,
     ToolCallFailed,
     ToolCallRequested,
+    ToolCallSummarized,
     ToolCallUncertain,
     ToolUse,
 )
-from ozzie_server_ext.domain.ids import CallId, ReplyId, TaskId
-from ozzie_server_ext.domain.json import JsonObject
+from ozzie_server_ext.domain.ids import ArtifactId, CallId, EventId, ReplyId, TaskId
+from ozzie_server_ext.domain.json import Json, JsonObject
 from ozzie_server_ext.models.driver import ChatMessage
 from ozzie_server_ext.policy.decision import UNREAD, Reading
 from ozzie_server_ext.protocol.jsontext import dumps
+from ozzie_server_ext.tools.outcome import summarized
 from ozzie_server_ext.tools.permissions import Earlier
 
 MAX_REPEATS = 3
@@ -78,7 +80,21 @@ class LimitGuard:
             )
 
 
-_STOPPED = '{"error":"The turn was stopped."}'
+def result_text(*, data: Json = None, error: JsonObject | None = None, artifacts: Sequence[ArtifactId] = ()) -> str:
+    """Return the result of a call as every model reads it; without an `error`, it is ok."""
+    refs: list[Json] = [*artifacts]
+    return dumps({"ok": error is None, "data": data, "error": error, "artifact_refs": refs})
+
+
+_STOPPED = result_text(error={"code": "tool.stopped", "message": "The turn was stopped."})
+
+
+@dataclass(frozen=True, slots=True)
+class CutResult:
+    """A result of which the conversation has only a part; the artifact has the whole."""
+
+    call_id: CallId
+    artifact_id: ArtifactId
 
 
 @dataclass(slots=True)
@@ -88,12 +104,14 @@ class Round:
     By the model's ids of the calls:
     - `outcomes`: the results as the model reads them; `failures`: the messages of failed calls.
     - `unknown`: the tools of uncertain calls; `in_doubt`: what the model reads of those to be repeated with their key.
+    - `cut`: the results that are there only in part, and have no summary.
     - `earlier`: earlier approvals; `begun`: the effects of started calls.
 
     `guessed`: the start of the model call was erased, and `number` is the last one's plus 1 until a tool call tells it.
     `whole`: the answer is complete; `placed`: it has its place in the conversation. `problem` says why it does not fit
     the schema, so that the model is asked again. `is_given`: the task was created with this one call, without a model.
     `reading` is the provenance of the answer and its calls: everything in the conversation when the model was called.
+    `event_id`: the event that completed the answer, and so led to its calls.
     """
 
     task_id: TaskId | None
@@ -112,8 +130,10 @@ class Round:
     begun: dict[str, JsonObject | None] = field(default_factory=dict[str, JsonObject | None])
     in_doubt: dict[str, str] = field(default_factory=dict[str, str])
     failures: dict[str, str] = field(default_factory=dict[str, str])
+    cut: dict[str, CutResult] = field(default_factory=dict[str, CutResult])
     is_given: bool = False
     reading: Reading = UNREAD
+    event_id: EventId | None = None
 
     def open_uses(self) -> tuple[tuple[int, ToolUse], ...]:
         """Return the calls without an outcome, each with its index."""
@@ -138,6 +158,8 @@ class Outcomes:
     def __init__(self) -> None:
         self._calls = Calls()
         self._asking: dict[CallId, tuple[Round, str]] = {}
+        self._cut: dict[CallId, tuple[Round, str, JsonObject, tuple[ArtifactId, ...]]] = {}
+        """The results that are there only in part."""
 
     def find(self, call_id: CallId) -> tuple[Round, str] | None:
         """Return the round of an open call, and the model's own id of the call."""
@@ -145,6 +167,9 @@ class Outcomes:
 
     def apply(self, body: EventBody, last: Round | None) -> None:
         """Take in one event; `last` is the latest round of its task."""
+        if isinstance(body, ToolCallSummarized):
+            self._replace_part(body)
+            return
         call = self._calls.take(body)
         if call is None:
             return
@@ -153,9 +178,24 @@ class Outcomes:
             self._asking[call.call_id] = last, body.use_id
         if call.call_id in self._asking:
             _update(*self._asking[call.call_id], call)
+            self._note_part(*self._asking[call.call_id], call)
         if call.is_settled:
             self._calls.forget(call.call_id)
             self._asking.pop(call.call_id, None)
+
+    def _note_part(self, asking: Round, use_id: str, call: CallRecord) -> None:
+        if isinstance(call.outcome, ToolCallCompleted) and call.outcome.ok and call.outcome.cut is not None:
+            assert isinstance(call.outcome.data, dict), "an excerpt is an object"
+            asking.cut[use_id] = CutResult(call.call_id, call.outcome.cut)
+            self._cut[call.call_id] = asking, use_id, call.outcome.data, call.outcome.artifacts
+
+    def _replace_part(self, summary: ToolCallSummarized) -> None:
+        found = self._cut.pop(summary.call_id, None)
+        if found is not None:  # else the call was erased
+            asking, use_id, excerpt, artifacts = found
+            cut = asking.cut.pop(use_id)
+            data = summarized(excerpt, cut.artifact_id, summary.text)
+            asking.outcomes[use_id] = result_text(data=data, artifacts=artifacts)
 
 
 def _update(asking: Round, use_id: str, call: CallRecord) -> None:
@@ -163,15 +203,19 @@ def _update(asking: Round, use_id: str, call: CallRecord) -> None:
         case None:
             if call.started is not None:
                 asking.begun[use_id] = call.started.effect
-        case ToolCallCompleted(ok=ok, data=data):
-            asking.outcomes[use_id] = dumps(data if ok else {"error": data})
-        case ToolCallFailed(message=message):
-            asking.outcomes[use_id] = dumps({"error": message})
+        case ToolCallCompleted(ok=True, data=data, artifacts=artifacts):
+            asking.outcomes[use_id] = result_text(data=data, artifacts=artifacts)
+        case ToolCallCompleted(data=data, summary=summary, artifacts=artifacts):
+            error: JsonObject = {"code": "tool.failed", "message": summary}
+            asking.outcomes[use_id] = result_text(data=data, error=error, artifacts=artifacts)
+        case ToolCallFailed(code=code, message=message):
+            asking.outcomes[use_id] = result_text(error={"code": code, "message": message})
             asking.failures[use_id] = message
         case ToolCallCancelled():
             _close_approval(asking, use_id)
         case ToolCallUncertain(reason=reason, again=again):
-            content = dumps({"error": f"It may or may not have happened. {reason}"})
+            message = f"It may or may not have happened. {reason}"
+            content = result_text(error={"code": "tool.uncertain", "message": message})
             if again:
                 asking.in_doubt[use_id] = content
                 _close_approval(asking, use_id)
@@ -184,7 +228,8 @@ def _doubt(asking: Round, use_id: str, call: CallRecord, content: str) -> None:
     match call.resolved and call.resolved.outcome:
         case "done":
             asking.unknown.pop(use_id, None)
-            asking.outcomes[use_id] = dumps({"done": True, "note": "A person looked, and says that it was done."})
+            done: JsonObject = {"done": True, "note": "A person looked, and says that it was done."}
+            asking.outcomes[use_id] = result_text(data=done)
         case "again":
             asking.unknown.pop(use_id, None)
             asking.outcomes.pop(use_id, None)

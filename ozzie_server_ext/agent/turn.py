@@ -17,9 +17,11 @@ from ozzie_server_ext.agent.model_call import ModelCaller
 from ozzie_server_ext.agent.plan import TurnContext, TurnParts, TurnPlan
 from ozzie_server_ext.agent.questions import ask_limit_prompt, time_overrun, uncertain_prompt
 from ozzie_server_ext.agent.requests import TurnToolbox
+from ozzie_server_ext.agent.result_summaries import ResultSummaries
 from ozzie_server_ext.agent.round_runner import RoundRunner, check_whole
 from ozzie_server_ext.agent.rounds import LimitGuard, OutOfTime, Round
 from ozzie_server_ext.agent.structured_output import MAX_REJECTED, UnfitAnswer, find_misfit, unfit_answer
+from ozzie_server_ext.agent.summarizing import Summarizer
 from ozzie_server_ext.domain.approvals import MOST_ASKS, AuthStrength, weakest_way
 from ozzie_server_ext.domain.content import CLEAN
 from ozzie_server_ext.domain.events import (
@@ -70,6 +72,7 @@ class Turn:
         caller = ModelCaller(turn)
         self._rounds = RoundRunner(turn, caller, toolbox)
         self._checker = CallChecker(turn, caller)
+        self._summaries = ResultSummaries(turn, Summarizer(turn, caller), self._context.artifacts)
 
     @property
     def is_idle(self) -> bool:
@@ -128,6 +131,7 @@ class Turn:
                 if last.open_uses():
                     guard.check_uses(last.uses)
                     await self._carry_out(last)
+                await self._summaries.write(last)
                 number = last.number + 1
                 step = "its answer did not fit the schema: asking again" if last.problem else ""
             guard.check_round(number)
@@ -215,7 +219,8 @@ class Turn:
         context = msgspec.structs.replace(self._context, reading=reading)
         self._calls += 1
         try:
-            return await self._parts.broker.call(use, position, context, self._recorder, earlier, begun)
+            recorder = self._recorder.caused_by(last.event_id)
+            return await self._parts.broker.call(use, position, context, recorder, earlier, begun)
         finally:
             self._calls -= 1
 

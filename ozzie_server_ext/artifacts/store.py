@@ -82,14 +82,14 @@ class ArtifactStore:
         """Record the artifact, as the next version of its name, and then the events. Raises as `EventLog.append`."""
         await self.record_all(recorder, [kept], *facts)
 
-    async def record_all(self, recorder: Recorder, together: Sequence[Kept], *facts: EventBody) -> None:
-        """As `record`, for several artifacts with different names, or none: then there is no lock."""
+    async def record_all(self, recorder: Recorder, together: Sequence[Kept], *facts: EventBody) -> tuple[Event, ...]:
+        """As `record`, for several artifacts with different names, or none: then there is no lock. Return the events of
+        all."""
         if not together:
-            await recorder.append(*facts)
-            return
+            return await recorder.append(*facts)
         async with self._numbering:  # no other version may be recorded between reading the newest and appending
             made = [fact for kept in together for fact in await self._numbered(recorder.session_id, kept)]
-            await recorder.append(*made, *facts)
+            return await recorder.append(*made, *facts)
 
     async def _numbered(self, session_id: SessionId, kept: Kept) -> tuple[EventBody, ...]:
         """Return the events that create it and supersede its predecessor."""

@@ -8,7 +8,7 @@ import os
 import signal
 import sys
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -16,7 +16,8 @@ from ozzie_kernel.client import GatewayClient, GatewayLost
 from ozzie_kernel.connect import reach
 from ozzie_kernel.turn import MAX_LOST, fold_frame, moment_of, new_message_id
 from ozzie_server_ext.agent.structured_output import expect_schema, value_in
-from ozzie_server_ext.cli.terminal import failure_lines, for_terminal, standard_input
+from ozzie_server_ext.cli.setup_verbs import OWN_SESSION
+from ozzie_server_ext.cli.terminal import failure_lines, for_terminal, named_folder, standard_input
 from ozzie_server_ext.domain.errors import InputError, OzzieError
 from ozzie_server_ext.domain.json import Json, JsonObject
 from ozzie_server_ext.protocol.frames import EventFrame
@@ -33,26 +34,45 @@ from ozzie_server_ext.render.turnview import TextPart, TurnView
 def ask(options: argparse.Namespace) -> int:
     """Send a message in the terminal's session. Raises OzzieError."""
     schema = None if options.schema is None else _schema(Path(options.schema))
-    return ask_in(options.message, session=options.session, model=options.model, as_json=options.json, schema=schema)
+    where = Where.of(options)
+    return ask_in(options.message, where, model=options.model, as_json=options.json, schema=schema)
 
 
-def ask_in(message: str, *, session: str, model: str, as_json: bool, schema: JsonObject | None = None) -> int:
+@dataclass(frozen=True, slots=True)
+class Where:
+    """A terminal's session, and the project folder that it works in if it is new (None: the gateway's own)."""
+
+    session: str = OWN_SESSION
+    project: str | None = None
+
+    @classmethod
+    def of(cls, options: argparse.Namespace) -> "Where":
+        """With `--project`, the session is named by the folder unless it has a name of its own."""
+        project = named_folder(options)
+        return cls(options.session or project or OWN_SESSION, project)
+
+    @property
+    def title(self) -> str:
+        return os.path.basename(self.session) if self.session == self.project else self.session
+
+
+def ask_in(message: str, where: Where, *, model: str, as_json: bool, schema: JsonObject | None = None) -> int:
     """Send a message and print the answer; return 0 if the turn succeeded. `-` reads the message from standard input.
     With a `schema`, print a JSON value that fits it. Raises OzzieError."""
     text = standard_input("The message") if message == "-" else message
-    return _turn({"content": text, "model": model, "answer_schema": schema}, session, as_json=as_json)
+    return _turn({"content": text, "model": model, "answer_schema": schema}, where, as_json=as_json)
 
 
-def run_in(name: str, words: Sequence[str], *, session: str, model: str, as_json: bool) -> int:
+def run_in(name: str, words: Sequence[str], where: Where, *, model: str, as_json: bool) -> int:
     """Run a skill and print its progress; return 0 if it succeeded. Raises OzzieError."""
     skill: JsonObject = {"name": name, "words": list(words)}
     params: JsonObject = {"content": " ".join(["%run", name, *words]), "model": model, "skill": skill}
-    return _turn(params, session, as_json=as_json)
+    return _turn(params, where, as_json=as_json)
 
 
-def _turn(params: JsonObject, session: str, *, as_json: bool) -> int:
+def _turn(params: JsonObject, where: Where, *, as_json: bool) -> int:
     has_schema = params.get("answer_schema") is not None
-    view = asyncio.run(_ask(params, session, quiet=as_json or has_schema))
+    view = asyncio.run(_ask(params, where, quiet=as_json or has_schema))
     if as_json:
         print(json.dumps(_summary(view, is_value=has_schema)))
     elif has_schema:
@@ -105,10 +125,13 @@ def _print_value(view: TurnView) -> None:
         print(visible_label(view.closing) or view.status, file=sys.stderr)
 
 
-async def _ask(params: JsonObject, session: str, *, quiet: bool) -> TurnView:
+async def _ask(params: JsonObject, where: Where, *, quiet: bool) -> TurnView:
     gateway = _Gateway()
     try:
-        opened = await gateway.request("session.open", {"session_name": f"cli:{session}", "title": session})
+        named: JsonObject = {"session_name": f"cli:{where.session}", "title": where.title or where.session}
+        if where.project is not None:
+            named["project"] = where.project
+        opened = await gateway.request("session.open", named)
         sent = await gateway.request(
             "message.send",
             {
@@ -117,6 +140,7 @@ async def _ask(params: JsonObject, session: str, *, quiet: bool) -> TurnView:
                 "message_id": new_message_id(),
                 "attended": sys.stdout.isatty() and not quiet,
                 "made_from": [*content_in(os.environ).sources],
+                "awaits_answer": True,
             },
         )
         task_id = str(sent["task_id"])

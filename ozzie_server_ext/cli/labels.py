@@ -4,7 +4,7 @@ import argparse
 
 from ozzie_server_ext.cli.http import Object, get, post
 from ozzie_server_ext.cli.sessions import find_session
-from ozzie_server_ext.cli.terminal import print_json
+from ozzie_server_ext.cli.terminal import named_folder, print_json
 from ozzie_server_ext.domain.errors import InputError
 from ozzie_server_ext.render.text import visible_label
 
@@ -26,7 +26,7 @@ def show_labels(options: argparse.Namespace) -> int:
 
 def list_files(options: argparse.Namespace) -> int:
     """Print the project's files that were made from outside content. Raises NotRunning."""
-    found = get("labels")
+    found = get("labels", project=named_folder(options))
     if options.json:
         print_json(found["items"])
         return 0
@@ -47,7 +47,8 @@ def clear_labels(options: argparse.Namespace) -> int:
             "Name a session, or a file with --file.", hint="List both: ozzie sessions list, ozzie labels files."
         )
     if options.file:
-        found, name = post("labels/clear", {"path": options.file}), visible_label(options.file)
+        body = {"path": options.file, "project": named_folder(options)}
+        found, name = post("labels/clear", body), visible_label(options.file)
     else:
         session = find_session(options.session)
         found = post(f"sessions/{session['id']}/labels/clear", {})

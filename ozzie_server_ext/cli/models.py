@@ -7,7 +7,16 @@ from typing import Any
 
 from ozzie_server_ext.cli.http import MAX_PAGE, Object, get, post
 from ozzie_server_ext.cli.sessions import find_session
-from ozzie_server_ext.cli.terminal import cell, cost, counted, failure_lines, print_json, standard_input, tokens
+from ozzie_server_ext.cli.terminal import (
+    cell,
+    cost,
+    counted,
+    failure_lines,
+    named_folder,
+    print_json,
+    standard_input,
+    tokens,
+)
 from ozzie_server_ext.config.jsonc import parse
 from ozzie_server_ext.domain.errors import InputError, Unavailable
 from ozzie_server_ext.render.models import LABELS, fact_words, tag_words
@@ -20,7 +29,7 @@ MAX_TITLE = 60
 
 def list_models(options: argparse.Namespace) -> int:
     """Print the models that can be chosen. Raises NotRunning."""
-    listing = get("models")
+    listing = get("models", project=named_folder(options))
     if options.json:
         print_json(listing["items"])
         return 0
@@ -64,7 +73,7 @@ def test_model(options: argparse.Namespace) -> int:
 def resolve_model(options: argparse.Namespace) -> int:
     """Print the model that a selector chooses; return 1 if none fits. Raises JsoncError, Answered, NotRunning."""
     text = standard_input("The selector") if options.selector == "-" else options.selector
-    found = post("models/resolve", {"selector": parse(text, "selector").value})
+    found = post("models/resolve", {"selector": parse(text, "selector").value, "project": named_folder(options)})
     if options.json:
         print_json(found)
         return 0 if found["chosen"] else 1
@@ -131,7 +140,7 @@ _WORDS = 32
 
 def show_model(options: argparse.Namespace) -> int:
     """Print a model's facts and capabilities. Raises NotRunning, Answered."""
-    model = get("models/show", timeout_s=SHOW_WAIT_S, name=options.model)
+    model = get("models/show", timeout_s=SHOW_WAIT_S, name=options.model, project=named_folder(options))
     if options.json:
         print_json(model)
         return 0

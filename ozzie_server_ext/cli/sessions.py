@@ -59,7 +59,9 @@ def show_session(options: argparse.Namespace) -> int:
     print(visible_label(session["title"]) or "Untitled")
     used = [counted(session["message_count"], "message"), tokens(session["token_usage"]), cost(session["cost"])]
     facts = [session["status"], visible_label(session["chosen_model"] or session["model"]), *used]
-    print(f"{session['id']}  {', '.join(filter(None, facts))}")
+    place = f" in {visible_label(session['project'])}" if session["project"] else ""
+    print(f"{session['id']}{place}")
+    print(", ".join(filter(None, facts)))
     for task in reversed(tasks):
         print()
         _print_turn(task)
@@ -70,9 +72,9 @@ def resume_session(options: argparse.Namespace) -> int:
     """Make a session this terminal's, and send a message in it. Raises as `find_session` does."""
     session = post(f"sessions/{find_session(options.session)['id']}/resume", {"name": f"cli:{options.terminal}"})
     if options.message is not None:
-        from ozzie_server_ext.cli.ask import ask_in
+        from ozzie_server_ext.cli.ask import Where, ask_in
 
-        return ask_in(options.message, session=options.terminal, model="", as_json=options.json)
+        return ask_in(options.message, Where(options.terminal), model="", as_json=options.json)
     where = "" if options.terminal == "cli" else f" --session {options.terminal}"
     line = f'"{visible_label(session["title"])}" continues here: ozzie ask{where} TEXT'
     return print_result(session, line, as_json=options.json)

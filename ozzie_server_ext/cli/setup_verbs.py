@@ -5,7 +5,14 @@ from ozzie_server_ext.domain.messages import Channel
 
 PROJECT = argument("--project", metavar="FOLDER", help="the project folder (default: here)")
 
-TERMINAL = argument("--session", default="cli", metavar="NAME", help="the terminal's session (default: cli)")
+OF_PROJECT = argument("--project", metavar="FOLDER", help="of this project (default: the gateway's own)")
+
+OWN_SESSION = "cli"
+"""The name of a terminal's session if none is given."""
+TERMINAL = argument("--session", metavar="NAME", help=f"the terminal's session (default: {OWN_SESSION})")
+WORKS_IN = argument(
+    "--project", metavar="FOLDER", help="the project folder of a new session (default: the gateway's own)"
+)
 
 MODEL = argument("--model", default="", metavar="NAME", help="an alias, a provider, or driver/model")
 
@@ -20,12 +27,13 @@ _FOLDER = argument("folder", nargs="?", default=".", help="the project folder (d
 MODELS = group(
     "models",
     "models that can answer",
-    verb("list", "list the models, and what was found on this machine", "models:list_models"),
+    verb("list", "list the models, and what was found on this machine", "models:list_models", OF_PROJECT),
     verb(
         "show",
         "show what a model is, what it can do and costs, and how its calls went",
         "models:show_model",
         _MODEL_NAME,
+        OF_PROJECT,
     ),
     verb("test", "ask a model for one short answer, and report the result", "models:test_model", _MODEL_NAME),
     verb(
@@ -44,6 +52,7 @@ MODELS = group(
         "models:resolve_model",
         argument("--selector", required=True, metavar="JSON", help="constraints on tags"),
         argument("--explain", action="store_true", help="show the result for every model"),
+        OF_PROJECT,
         more="A --selector of - is read from standard input. The status is 1 if no model fits.",
     ),
 )
@@ -51,12 +60,13 @@ MODELS = group(
 TOOLS = group(
     "tools",
     "tools that a model can call",
-    verb("list", "list the tools, and what the rules say about a call", "tools:list_tools"),
+    verb("list", "list the tools, and what the rules say about a call", "tools:list_tools", OF_PROJECT),
     verb(
         "show",
         "show a tool's contract",
         "tools:show_tool",
         argument("name", metavar="NAME", help="its id or name, such as read_file"),
+        OF_PROJECT,
     ),
 )
 
@@ -79,6 +89,7 @@ SKILLS = group(
         _SKILL_NAME,
         argument("words", metavar="key=value", nargs="*", help="its input, or the text for a skill that takes one"),
         TERMINAL,
+        WORKS_IN,
         MODEL,
     ),
     verb("trust", "trust a project's skill, as it is now", "skills:trust_skill", _SKILL_FILE, speaks_for_a_person=True),

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from ozzie_server_ext.cli.ask import run_in
+from ozzie_server_ext.cli.ask import Where, run_in
 from ozzie_server_ext.cli.terminal import cell, first_sentence, print_json, print_result
 from ozzie_server_ext.config.home import Home, find_home, shipped
 from ozzie_server_ext.config.jsonc import content_of
@@ -106,7 +106,7 @@ def check_skills(options: argparse.Namespace) -> int:
 
 def run_skill(options: argparse.Namespace) -> int:
     """Run a skill in the terminal's session. Raises OzzieError."""
-    return run_in(options.name, options.words, session=options.session, model=options.model, as_json=options.json)
+    return run_in(options.name, options.words, Where.of(options), model=options.model, as_json=options.json)
 
 
 def trust_skill(options: argparse.Namespace) -> int:

@@ -36,6 +36,9 @@ CAUSES = {
 }
 """Causes of failures, as people read them."""
 
+_ASIDES = {"check": "check", "summary": "sum"}
+"""What model calls are called that do not answer the user."""
+
 _ENDS = frozenset({STOP, LEAVE})
 """Answers that end the task."""
 
@@ -51,9 +54,7 @@ def list_tasks(options: argparse.Namespace) -> int:
     if not tasks:
         print("No tasks. Run a cell of an Ozzie notebook, or try: ozzie ask hello")
     for task in tasks:
-        status = task["waiting"][0]["status"] if task["waiting"] else task["status"]
-        state = state_word(status, stopping=task["stopping"], pausing=task["pausing"])
-        print(f"{task['task_id']}  {cell(state, 15)}  {cell(task['title'], 35)}".rstrip())
+        print(f"{task['task_id']}  {cell(state_word(task), 15)}  {cell(task['title'], 35)}".rstrip())
         for step in () if options.all else task["waiting"]:
             print(f"  {step['task_id']}  the step {cell(step['title'], 40)}".rstrip())
     return 0
@@ -67,7 +68,7 @@ def show_task(options: argparse.Namespace) -> int:
         print_json(task)
         return 0
     used = [counted(task["rounds"], "round"), tokens(task["token_usage"]), cost(task["cost"])]
-    state = state_word(task["status"], stopping=task["stopping"], pausing=task["pausing"])
+    state = state_word(task)
     state += f" {visible_label(task['reason'])}" if task["status"] == "PAUSED" else ""
     print(f"{state}  {cell(task['title'], 60)}".rstrip())
     print(f"  task     {task['task_id']}")
@@ -189,7 +190,7 @@ def _step_line(step: Object) -> str:
     else:
         detail = step["summary"]
     name = cell(step["name"], 18)
-    kind = "check" if step["purpose"] == "check" else step["kind"]
+    kind = _ASIDES.get(step["purpose"], step["kind"])
     return f"  {cell(kind, 5)}  {name}  {cell(step['status'], 9)}  {cell(detail, 28)}  {took}".rstrip()
 
 

@@ -1,6 +1,8 @@
 """Printing to a terminal, and asking and reading there."""
 
+import argparse
 import json
+import os
 import re
 import sys
 from collections.abc import Iterable, Iterator, Mapping
@@ -64,10 +66,14 @@ def for_terminal(hint: str) -> str:
     return hint
 
 
-def state_word(status: str, *, stopping: bool = False, pausing: bool = False) -> str:
-    """Return the task's state in words. A requested stop or pause shows, unless the task waits for a person."""
-    if status in _ACTIVE and (stopping or pausing):
-        return "Stopping" if stopping else "Pausing"
+def state_word(task: Mapping[str, Any]) -> str:
+    """Return a task's state in words. A task is shown as the first of its steps that waits for a person; a requested
+    stop or pause shows unless it waits."""
+    status = task["waiting"][0]["status"] if task["waiting"] else task["status"]
+    if status in _ACTIVE and (task["stopping"] or task["pausing"]):
+        return "Stopping" if task["stopping"] else "Pausing"
+    if status == "WAITING_INPUT" and task["mode"] == "GRAPH":  # for a signal
+        return "Waiting"
     return STATES[status]
 
 
@@ -136,6 +142,11 @@ def agreed(question: str, *, about: str, facts: Iterable[str] = ()) -> bool:
     if not answer:  # the line of the question is still open
         print(file=sys.stderr)
     return answer.strip().lower() in ("y", "yes")
+
+
+def named_folder(options: argparse.Namespace) -> str | None:
+    """Return the absolute path of the folder that `--project` names."""
+    return None if options.project is None else os.path.realpath(options.project)
 
 
 def standard_input(what: str) -> str:

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from urllib.parse import quote
 
 from ozzie_server_ext.cli.http import Object, get
-from ozzie_server_ext.cli.terminal import cell, first_sentence, print_json
+from ozzie_server_ext.cli.terminal import cell, first_sentence, named_folder, print_json
 from ozzie_server_ext.render.questions import EFFECTS_AT_LENGTH, REPEATS
 from ozzie_server_ext.render.text import visible_label, visible_prose
 
@@ -16,7 +16,7 @@ RULINGS = {"ALLOW": "runs", "CHECK": "is checked first", "ASK": "asks first", "D
 
 def list_tools(options: argparse.Namespace) -> int:
     """Print the tools. Raises NotRunning."""
-    listing = get("tools")
+    listing = get("tools", project=named_folder(options))
     if options.json:
         print_json(listing["items"])
         return 0
@@ -28,16 +28,16 @@ def list_tools(options: argparse.Namespace) -> int:
 
 def rows(tools: Sequence[Object]) -> Iterator[str]:
     """Yield the lines of each tool: names and ruling, then the first sentence of its description."""
-    names, ids = (min(max((len(tool[key]) for tool in tools), default=0), WIDEST_NAME) for key in ("name", "id"))
+    names, ids = (min(max((len(tool[key]) for tool in tools), default=0), WIDEST_NAME) for key in ("name", "tool_id"))
     for tool in tools:
         ruling = RULINGS[tool["ruling"]["decision"]]
-        yield f"{cell(tool['name'], names)}  {cell(tool['id'], ids)}  {ruling}"
+        yield f"{cell(tool['name'], names)}  {cell(tool['tool_id'], ids)}  {ruling}"
         yield from first_sentence(tool["about"])
 
 
 def show_tool(options: argparse.Namespace) -> int:
     """Print one tool's contract. Raises NotRunning, Answered."""
-    tool = get(f"tools/{quote(options.name, safe='')}")
+    tool = get(f"tools/{quote(options.name, safe='')}", project=named_folder(options))
     if options.json:
         print_json(tool)
         return 0
@@ -52,10 +52,15 @@ def _facts(tool: Object) -> Iterator[tuple[str, str]]:
     for name, schema in tool["parameters"]["properties"].items():
         default = "needed" if name in needed else f"otherwise {schema.get('default')!r}"
         yield name, ". ".join(filter(None, [default, str(schema.get("description", ""))]))
-    yield "Id", ", ".join([tool["id"], *tool["names"]])
+    yield "Id", ", ".join([tool["tool_id"], *tool["names"]])
     yield "Version", tool["version"]
     yield "Side effect", EFFECTS_AT_LENGTH[tool["side_effect"]]
-    yield "Risk", tool["risk"]
+    yield "Risk", tool["risk_level"]
+    for needed in tool["requires"]:
+        if needed["capability"]:
+            yield "Needs", f"{needed['capability']}. {needed['problem']}".removesuffix(". ")
+    if permissions := [needed["permission"] for needed in tool["requires"] if needed["permission"]]:
+        yield "May", ", ".join(permissions)
     if tool["categories"]:
         yield "Kind", ", ".join(category.replace("_", " ") for category in tool["categories"])
     yield "Repeating", REPEATS[tool["idempotency"]]

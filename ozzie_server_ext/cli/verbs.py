@@ -3,7 +3,19 @@
 from typing import get_args
 
 from ozzie_server_ext.cli.declared import Group, Verb, argument, group, limit, verb
-from ozzie_server_ext.cli.setup_verbs import CONFIG, MODEL, MODELS, POLICY, PROJECT, SECRETS, SKILLS, TERMINAL, TOOLS
+from ozzie_server_ext.cli.setup_verbs import (
+    CONFIG,
+    MODEL,
+    MODELS,
+    OF_PROJECT,
+    POLICY,
+    PROJECT,
+    SECRETS,
+    SKILLS,
+    TERMINAL,
+    TOOLS,
+    WORKS_IN,
+)
 from ozzie_server_ext.domain.artifacts import ArtifactKind
 
 _SESSION = argument("session", metavar="SESSION", help="its id, the end of its id, or its title")
@@ -22,6 +34,7 @@ ASK = verb(
     "ask:ask",
     argument("message", metavar="text", help="the message; - reads it from standard input"),
     TERMINAL,
+    WORKS_IN,
     MODEL,
     argument("--schema", metavar="FILE", help="print the answer as JSON that fits the JSON Schema in this file"),
 )
@@ -208,13 +221,14 @@ LABELS = group(
     "labels",
     "labels on outside content in sessions and files",
     verb("show", "list the outside sources that a session has read", "labels:show_labels", _SESSION),
-    verb("files", "list the project's files that were made from outside content", "labels:list_files"),
+    verb("files", "list the project's files that were made from outside content", "labels:list_files", OF_PROJECT),
     verb(
         "clear",
         "remove the labels: you checked the content and trust it",
         "labels:clear_labels",
         argument("session", metavar="SESSION", nargs="?", default="", help="everything that this session has read"),
         argument("--file", metavar="PATH", default="", help="this file, as ozzie labels files lists it"),
+        OF_PROJECT,
         speaks_for_a_person=True,
     ),
 )

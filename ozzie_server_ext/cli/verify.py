@@ -12,6 +12,7 @@ from ozzie_server_ext.render.text import visible_prose
 from ozzie_server_ext.store.anchor import AnchorFiles, accept
 from ozzie_server_ext.store.checks import RESTORE, DeepVerdict, Verdict, check_deeply, verify_home
 from ozzie_server_ext.store.database import forget_tables
+from ozzie_server_ext.store.readable import renewal_of
 
 
 def verify(options: argparse.Namespace) -> int:
@@ -48,9 +49,11 @@ def _print_deep(deep: DeepVerdict) -> None:
 
 
 def rebuild(options: argparse.Namespace) -> int:
-    """Have the tables rebuilt from the log at the next start. Raises OzzieError."""
+    """Have the tables and the readable files made anew from the log at the next start. Raises OzzieError."""
     forget_tables(_files().database)
-    line = "The tables are rebuilt from the log at the next start of Ozzie. If it is running, restart it."
+    renewal_of(find_home(os.environ).root).touch(mode=0o600)
+    line = "The tables and the readable files are made anew from the log at the next start of Ozzie. "
+    line += "If it is running, restart it."
     return print_result({"at": "next start"}, line, as_json=options.json)
 
 

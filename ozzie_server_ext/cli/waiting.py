@@ -7,7 +7,7 @@ import time
 from collections.abc import Iterator
 
 from ozzie_server_ext.cli.http import Object, expect_id, get, items
-from ozzie_server_ext.cli.terminal import STATES, cell, failure_lines, print_json, print_notice
+from ozzie_server_ext.cli.terminal import cell, failure_lines, print_json, print_notice, state_word
 from ozzie_server_ext.domain.approvals import MOST_ASKS
 from ozzie_server_ext.domain.errors import InputError, NotFound, Unavailable
 from ozzie_server_ext.domain.tasks import FINAL, OPEN
@@ -109,7 +109,7 @@ def _questions_of(task: Object, where: str = "") -> Iterator[str]:
         for approval in reversed(pending):
             text = visible_label(approval["sentence"])
             yield f"It waits for your approval{where}: {text} ozzie approvals show {approval['approval_id']}"
-        if not pending:
+        if not pending and not task["waiting"]:  # a run also waits for the approval of its step
             yield f"Its approval has expired{where}: ozzie tasks show {task_id}"
 
 
@@ -133,4 +133,4 @@ def _print(task: Object, *, as_json: bool) -> None:
         print_json(task)
         return
     why = failure_lines(task["error"])[:1] if task["error"] else []
-    print("  ".join([STATES[task["status"]], cell(task["title"], 60).rstrip(), *map(visible_label, why)]))
+    print("  ".join([state_word(task), cell(task["title"], 60).rstrip(), *map(visible_label, why)]))

@@ -40,18 +40,11 @@ class Home:
     app_logs = _Below("logs/app")
 
     def expect_apart(self, project: Path) -> None:
-        """Raise Unavailable if tools could reach this folder through the project: rules for the project's files would
-        then cover Ozzie's own rules, skills and records. A hidden folder at the project's top is out of reach, such as
-        `~/.ozzie` in a project that is the user's home folder."""
-        own, root = self.root.resolve(), project.resolve()
-        inside = own.relative_to(root) if own.is_relative_to(root) else None
-        if root.is_relative_to(own) or (inside is not None and not inside.parts[0].startswith(".")):
-            raise Unavailable(
-                f"Ozzie's folder {own} and the project {root} overlap, so tools could change Ozzie's own rules and "
-                "read its records.",
-                hint="Set OZZIE_PATH to a folder outside the project, or to a hidden folder at its top.",
-                code="home.in_project",
-            )
+        """Raise Unavailable if tools could reach this folder, or that of Ozzie's keys, through the project: rules for
+        the project's files would then cover Ozzie's own rules, skills, records and keys."""
+        rules = "tools could change Ozzie's own rules and read its records"
+        _expect_apart(project, self.root, "Ozzie's folder", rules, "OZZIE_PATH")
+        _expect_apart(project, key_folder(), "The folder of Ozzie's keys", "tools could read them", "XDG_CONFIG_HOME")
 
     def create(self) -> None:
         """Create missing folders, and close the others to everybody else.
@@ -70,6 +63,19 @@ class Home:
                 hint=hint_for(Path(error.filename or self.root), self.root, error=error),
                 code="home.unusable",
             ) from error
+
+
+def _expect_apart(project: Path, own: Path, what: str, danger: str, variable: str) -> None:
+    """Raise Unavailable unless the folders are apart. A hidden folder at the project's top is out of reach, such as
+    `~/.ozzie` in a project that is the user's home folder."""
+    own, root = own.resolve(), project.resolve()
+    inside = own.relative_to(root) if own.is_relative_to(root) else None
+    if root.is_relative_to(own) or (inside is not None and not inside.parts[0].startswith(".")):
+        raise Unavailable(
+            f"{what} {own} and the project {root} overlap, so {danger}.",
+            hint=f"Set {variable} to a folder outside the project, or to a hidden folder at its top.",
+            code="home.in_project",
+        )
 
 
 def find_home(env: Mapping[str, str] = os.environ) -> Home:

@@ -103,6 +103,7 @@ OFFLINE = "offline"
 FALLBACK = "fallback"
 CHEAP = "cheap"
 """The alias to continue with when a budget has no room for the chosen model."""
+SUMMARIZER = "summarizer"
 _LOOPBACK = frozenset({"127.0.0.1", "::1", "localhost"})
 
 
@@ -397,9 +398,11 @@ class ToolsSettings(_Settings):
 
 
 class SessionsSettings(_Settings):
-    """`max_history`: how many earlier messages of a session a model gets."""
+    """`max_history`: how many earlier messages of a session a model gets. `compact_tokens`: from how many tokens on
+    earlier turns are summarised; without it, from three quarters of what the model can read."""
 
     max_history: int = Field(default=200, ge=1)
+    compact_tokens: int | None = Field(default=None, ge=1000)
 
 
 class ApprovalsSettings(_Settings):

@@ -52,12 +52,33 @@ class Fact:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SessionCreated(Fact):
     """A session began. `key` finds it again: a notebook's name, a thread, a terminal. Without a title, its first
-    message gives it one."""
+    message gives it one. `project` is the absolute path of the folder that it works in; empty (in logs from before
+    sessions had one): the gateway's own."""
 
     type: ClassVar[str] = "session.created"
     key: str
     title: str
     channel: str
+    by: str = ""
+    project: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SessionPinned(Fact):
+    """A person pinned a fact: every later request of the session has it word for word, whatever is summarised."""
+
+    type: ClassVar[str] = "session.pinned"
+    pin_id: str
+    text: str
+    by: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SessionUnpinned(Fact):
+    """A pinned fact is no longer part of requests."""
+
+    type: ClassVar[str] = "session.unpinned"
+    pin_id: str
     by: str = ""
 
 
@@ -81,12 +102,14 @@ class SessionResumed(Fact):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SessionMoved(Fact):
-    """The key of the session changed from `before` to `key`. `key` is empty if the notebook was deleted."""
+    """The key of the session changed from `before` to `key`. `key` is empty if the notebook was deleted. `project` is
+    the folder that it works in from now on; empty if that stays as it is."""
 
     type: ClassVar[str] = "session.moved"
     before: str
     key: str
     by: str = ""
+    project: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -206,9 +229,23 @@ class PromptRequested(Fact):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ConversationCompacted(Fact):
+    """A model's summary replaces the earlier turns of a session in what models read from now on; the log keeps them.
+    `through` is the last of the `turns` that it covers, `messages` their number of messages, `call_id` the call that
+    wrote it. `text` has the labels of all that it was made from."""
+
+    type: ClassVar[str] = "session.compacted"
+    call_id: CallId
+    through: TaskId
+    text: str
+    turns: int
+    messages: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class PromptAnswered(Fact):
     """The first answer to a question; later ones are refused. `option` is the name of the chosen one, `text` what the
-    person wrote."""
+    person wrote. `message_id` is that of a message to the session which was taken as the answer."""
 
     type: ClassVar[str] = "prompt.answered"
     prompt_id: PromptId
@@ -216,9 +253,10 @@ class PromptAnswered(Fact):
     by: str
     amount: int = 0
     text: str = ""
+    message_id: MessageId | None = None
 
 
-Purpose: TypeAlias = Literal["answer", "check"]
+Purpose: TypeAlias = Literal["answer", "check", "summary"]
 INTERRUPTED = "interrupted"
 """The code of a call that the gateway's end cut off; its turn makes it again."""
 
@@ -248,7 +286,8 @@ class ModelCallStarted(Fact):
 
     It reserves `reserved_tokens` and `reserved_cost` (1e-9 USD; None for an unknown price) in the budgets of its task,
     session, `project` (a folder) and `day` (YYYY-MM-DD where the gateway runs). `updates` counts the task's updates in
-    the request. `purpose`: to answer the user, or to check a tool call; a check has no reply with its `reply_id`."""
+    the request. `purpose`: to answer the user, to check a tool call, or to sum up earlier turns or a long result; only
+    the first has a reply with its `reply_id`."""
 
     type: ClassVar[str] = "model.call.started"
     call_id: CallId
@@ -273,7 +312,8 @@ class ModelCallStarted(Fact):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelCallCompleted(Fact):
-    """The model's complete response. `cost` is in 1e-9 USD, None if unknown; `ttft_ms` is None if no token came."""
+    """The model's complete response. `cost` is in 1e-9 USD, None if unknown; `ttft_ms` is None if no token came.
+    `alias`, `provider` and `model` are those of its start, empty in logs older than that."""
 
     type: ClassVar[str] = "model.call.completed"
     call_id: CallId
@@ -284,6 +324,9 @@ class ModelCallCompleted(Fact):
     cost: int | None
     latency_ms: float
     ttft_ms: float | None
+    alias: str = ""
+    provider: str = ""
+    model: str = ""
 
     def settled(self, reserved_cost: int | None) -> Spending:
         """Return what budgets count for the call. An unknown cost counts as reserved."""
@@ -322,7 +365,8 @@ class ModelCallFailed(Fact):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolCallRequested(Fact):
-    """The model requested a tool call. `use_id` is the model's own id, unique within the round; `call_id` is ours."""
+    """The model requested a tool call; or a step of a run that only reads, `step_id`, in the run's stream.
+    `use_id` is the model's own id, unique within the round; `call_id` is ours."""
 
     type: ClassVar[str] = "tool.call.requested"
     call_id: CallId
@@ -333,6 +377,7 @@ class ToolCallRequested(Fact):
     args: JsonObject
     round: int
     index: int
+    step_id: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -367,9 +412,10 @@ class ToolCallStarted(Fact):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolCallCompleted(Fact):
     """A tool call ended with a result. `data` is the result; of a large one its beginning and end, and the whole is the
-    first of `artifacts`. `summary` is for people, in a few words. `blob` held large results before there were
-    artifacts. `brought` are the outside sources of the result, `links` the addresses in content from the web, `wrote`
-    the absolute paths of files that have the labels of this event from now on."""
+    first of `artifacts`. `cut`: the artifact with the whole of a text of which `data` has only beginning and end, be it
+    the result or something that the call made. `summary` is for people, in a few words. `blob` held large results
+    before there were artifacts. `brought` are the outside sources of the result, `links` the addresses in content from
+    the web, `wrote` the absolute paths of files that have the labels of this event from now on."""
 
     type: ClassVar[str] = "tool.call.completed"
     call_id: CallId
@@ -379,9 +425,21 @@ class ToolCallCompleted(Fact):
     duration_ms: float
     blob: BlobRef | None = None
     artifacts: tuple[ArtifactId, ...] = ()
+    cut: ArtifactId | None = None
     brought: tuple[str, ...] = ()
     links: tuple[str, ...] = ()
     wrote: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolCallSummarized(Fact):
+    """A model summed up a result of which the conversation has only a part. From now on, models read `text` instead of
+    the beginning and the end. `by` is the model's call. The labels are those of all that it was made from."""
+
+    type: ClassVar[str] = "tool.call.summarized"
+    call_id: CallId
+    by: CallId
+    text: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -661,13 +719,15 @@ class DelegatedUse:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskCreated(Fact):
     """A task was created, with its limits and its requester. `attended`: a person can be asked. `answer_schema` is the
-    JSON Schema that the answer must fit, if a program reads it. `call`: the task consists of this one call."""
+    JSON Schema that the answer must fit, if a program reads it. `call`: the task consists of this one call. `mode`: an
+    agent that is free to choose its calls, or a graph of steps; `mode_reason` says why, for a task of a session."""
 
     type: ClassVar[str] = "task.created"
     title: str
     mode: Literal["FREE", "GRAPH"]
     message_id: MessageId
     limits: Limits
+    mode_reason: str = ""
     thread_id: str = ""
     scope_id: str = ""
     channel: str = ""
@@ -695,7 +755,8 @@ class TaskQueued(Fact):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskStarted(Fact):
-    """A driver claimed the task. `epoch` is a fencing token: only the holder of the highest one may go on."""
+    """A driver claimed the task. `epoch` is a fencing token, another for each start: only the holder of the highest one
+    may go on. `attempt` counts from 1; only a retry raises it."""
 
     type: ClassVar[str] = "task.started"
     attempt: int
@@ -713,7 +774,7 @@ class TaskCancelRequested(Fact):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskWaitingApproval(Fact):
-    """The task waits for an approval."""
+    """The task waits for an approval: its own, or a run for one of a step, because all its open steps wait."""
 
     type: ClassVar[str] = "task.waiting_approval"
     approval_id: str
@@ -721,7 +782,8 @@ class TaskWaitingApproval(Fact):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskWaitingInput(Fact):
-    """The task waits for the answer to its question."""
+    """The task waits for the answer to its question. For a run, whose open steps all wait, `question` says for what:
+    an answer or a signal."""
 
     type: ClassVar[str] = "task.waiting_input"
     question: str
@@ -770,11 +832,13 @@ class TaskRetried(Fact):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskUpdated(Fact):
-    """The requester sent the task a further message, which its model reads at its next call."""
+    """The requester sent the task a further message, which its model reads at its next call. `message_id` is that of a
+    message to the session which was taken as the update."""
 
     type: ClassVar[str] = "task.updated"
     text: str
     by: str
+    message_id: MessageId | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -919,8 +983,8 @@ class SkillFailed(Fact):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MadeCall:
-    """A call of a read-only tool, recorded together with the end of its step (ADR 44). `rule` and `policy`: see
-    `ToolCallDecided`."""
+    """A call of a read-only tool, as earlier versions recorded it: in the end of its step, instead of events of its own
+    (ADR 44). `rule` and `policy`: see `ToolCallDecided`."""
 
     tool_id: str
     name: str
@@ -948,7 +1012,8 @@ class StepStarted(Fact):
 class StepCompleted(Fact):
     """A step succeeded. `output` is its result; of a large one the beginning, and `blob` is the whole. `event` is what
     it ended with, `to` the state that this leads to; `accepted` says why its acceptance criterion holds; `told` is the
-    id of the signal that it waited for. With a `call`, this event is also its start."""
+    id of the signal that it waited for. `took_ms` and `summary` are those of a call whose start is
+    recorded with its end (ADR 44). With a `call`, which only earlier versions record, this event is also its start."""
 
     type: ClassVar[str] = "step.completed"
     step_id: str
@@ -961,12 +1026,14 @@ class StepCompleted(Fact):
     accepted: str = ""
     told: str = ""
     call: MadeCall | None = None
+    took_ms: float | None = None
+    summary: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepFailed(Fact):
     """An attempt at a step failed. `again_in_s` is the delay before the next attempt; None if there is none. `to` is
-    the state that the failure leads to, if any; `call`: see `StepCompleted`."""
+    the state that the failure leads to, if any; for `call` and `took_ms` see `StepCompleted`."""
 
     type: ClassVar[str] = "step.failed"
     step_id: str
@@ -979,6 +1046,7 @@ class StepFailed(Fact):
     again_in_s: float | None = None
     to: str = ""
     call: MadeCall | None = None
+    took_ms: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -1017,14 +1085,16 @@ StepFact: TypeAlias = StepStarted | StepCompleted | StepFailed | StepSkipped
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConfigChanged(Fact):
-    """The settings in force changed. `blob` holds them without the values of environment variables, so without
-    secrets."""
+    """The settings, or the rules, in force in a project changed. `blob` holds them without the values of environment
+    variables, so without secrets. `project` is the absolute path of its folder; empty in logs from before a gateway
+    had several."""
 
     type: ClassVar[str] = "config.changed"
     version: str
     blob: BlobRef
     files: tuple[str, ...]
     previous: str
+    project: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -1069,6 +1139,9 @@ class WorkerLost(Fact):
 EventBody: TypeAlias = (
     SessionCreated
     | SessionRenamed
+    | SessionPinned
+    | SessionUnpinned
+    | ConversationCompacted
     | SessionResumed
     | SessionMoved
     | SessionForked
@@ -1093,6 +1166,7 @@ EventBody: TypeAlias = (
     | ToolCallDecided
     | ToolCallStarted
     | ToolCallCompleted
+    | ToolCallSummarized
     | ToolCallFailed
     | ToolCallCancelled
     | ToolCallUncertain
@@ -1127,6 +1201,7 @@ class Draft(NamedTuple):
     """A fact to append to the log. A tuple, because it is made in a third of the time, several times per tool call.
 
     `source` is the emitting part (agent, hub, ws, plugin, skill …); `labels` and `sources` are the fact's provenance.
+    Where `trace_id`, `span_id` or `causation_id` are left out, the log fills them (docs/adr/0052).
     """
 
     body: EventBody
@@ -1186,19 +1261,22 @@ def content_of(events: Iterable[Event]) -> Content:
     return Content.of_all(event.content for event in events)
 
 
+TransientType: TypeAlias = Literal[
+    "reply.delta",
+    "reply.reset",
+    "agent.thinking",
+    "tool.output",
+    "tool.call.progressed",
+    "task.progress",
+    "status.heartbeat",
+]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Transient:
     """A live message, sent through the feed and never recorded."""
 
-    type: Literal[
-        "reply.delta",
-        "reply.reset",
-        "agent.thinking",
-        "tool.output",
-        "tool.call.progressed",
-        "task.progress",
-        "status.heartbeat",
-    ]
+    type: TransientType
     session_id: SessionId | None
     task_id: TaskId | None
     payload: JsonObject = field(default_factory=dict["str", "Json"])

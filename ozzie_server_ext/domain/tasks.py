@@ -42,7 +42,8 @@ OPEN = frozenset(TaskStatus) - FINAL
 HELD = frozenset({TaskStatus.WAITING_INPUT, TaskStatus.WAITING_APPROVAL, TaskStatus.PAUSED})
 
 # The states that each change may start from. A task is queued as "recovered" if it was RUNNING when its gateway died;
-# waiting tasks keep their state. FAILED and CANCELLED can only be retried.
+# waiting tasks keep their state. FAILED and CANCELLED can only be retried. A resumed task is RUNNING before a driver
+# has started it, so that it can be started too.
 _FROM: dict[type[TaskFact], frozenset[TaskStatus]] = {
     TaskQueued: frozenset({TaskStatus.CREATED, TaskStatus.RUNNING}),
     TaskStarted: frozenset({TaskStatus.QUEUED}),
@@ -61,8 +62,8 @@ _FROM: dict[type[TaskFact], frozenset[TaskStatus]] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Claim:
-    """A driver's claim on one attempt at a task, from `task.started` until the task ends or returns to the queue.
-    `epoch` is the driver's, `attempt` counts from 1 over all drivers."""
+    """A driver's claim on a task, from `task.started` until the task ends or returns to the queue. Each start has an
+    `epoch` of its own, a ULID; `attempt` counts from 1 and only a retry raises it."""
 
     task_id: TaskId
     epoch: str
@@ -90,9 +91,14 @@ class Task:
     def is_open(self) -> bool:
         return self.status in OPEN
 
+    @property
+    def is_unclaimed(self) -> bool:
+        """Whether it may run and no driver has started it."""
+        return self.status is TaskStatus.QUEUED or (self.status is TaskStatus.RUNNING and not self.epoch)
+
     def belongs_to(self, claim: Claim) -> bool:
-        """Whether `claim` is the latest and was not given back. It stays valid after the task's end, so that an attempt
-        can still record its cleanup."""
+        """Whether `claim` is the latest and was not given back. It stays valid while the task waits and after its end,
+        so that an attempt can still record its cleanup."""
         given_back = self.status in (TaskStatus.CREATED, TaskStatus.QUEUED)
         return not given_back and (self.epoch, self.attempt) == (claim.epoch, claim.attempt)
 
@@ -129,7 +135,8 @@ def fold(task: Task, fact: TaskFact) -> Task:
     """Return the task after `fact`. Raises IllegalTransition if the table does not allow it."""
     is_repeated = isinstance(fact, TaskCancelRequested) and bool(task.stop_by)
     is_repeated |= isinstance(fact, TaskPauseRequested) and fact.wanted is bool(task.pause_by)
-    if isinstance(fact, TaskCreated) or task.status not in _FROM[type(fact)] or is_repeated:
+    is_resumed = isinstance(fact, TaskStarted) and task.is_unclaimed
+    if isinstance(fact, TaskCreated) or not (is_resumed or task.status in _FROM[type(fact)]) or is_repeated:
         raise IllegalTransition(task.status, fact.type)
     match fact:
         case TaskQueued():
@@ -148,7 +155,7 @@ def fold(task: Task, fact: TaskFact) -> Task:
         case TaskPaused():
             return replace(task, status=TaskStatus.PAUSED, reason=fact.reason, pause_by="")
         case TaskResumed():
-            return replace(task, status=TaskStatus.RUNNING, reason="")
+            return replace(task, status=TaskStatus.RUNNING, reason="", epoch="")
         case TaskRetried():
             limits = fact.limits or task.limits
             return replace(task, status=TaskStatus.QUEUED, attempt=fact.attempt, reason="retried", limits=limits)

@@ -43,6 +43,15 @@ class Category(StrEnum):
     CODE_CELL = "code_cell"
 
 
+class Capability(StrEnum):
+    """What a tool needs of the machine or the server around the gateway."""
+
+    SANDBOX = "sandbox.run"
+    HOST = "host.run"
+    INTERNET = "internet.reach"
+    KERNELS = "jupyter.kernels"
+
+
 class TargetKind(StrEnum):
     """What an argument names: a file or folder below the project, an address, or a command as a list of words."""
 
@@ -71,6 +80,7 @@ class ToolMeta:
     - `keeps_labels`: its changes are in Ozzie's own store, where they keep the labels of what they are made from.
     - `told_by`: the provenance of its name, description and schema, which the model reads.
     - `tags` and `examples`: words and requests by which it is found among many tools; never shown to a model.
+    - `requires`: what must be there, or a call fails with what is missing.
     - `for_skills`: only steps of skills call it; no model is offered it.
     - `delegates_to`: the skill that its calls are delegated to.
     """
@@ -94,6 +104,15 @@ class ToolMeta:
     examples: tuple[str, ...] = ()
     for_skills: bool = False
     delegates_to: str = ""
+    requires: frozenset[Capability] = frozenset()
+
+    @property
+    def permissions(self) -> tuple[str, ...]:
+        """What a call must be allowed to do, sorted; the rules decide about each call."""
+        effect = "read" if self.side_effect is SideEffect.NONE else "write"
+        found = {f"project.{effect}" for target in self.targets if target.kind is TargetKind.PATH}
+        found |= {category.value for category in self.categories}
+        return tuple(sorted(found | ({"internet.send"} if self.is_outbound else set())))
 
     @property
     def may_be_repeated(self) -> bool:

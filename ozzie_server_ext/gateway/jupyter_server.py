@@ -11,6 +11,7 @@ from jupyter_server.services.contents.manager import ContentsManager
 from ozzie_server_ext.config.home import Home
 from ozzie_server_ext.domain.errors import OzzieError
 from ozzie_server_ext.domain.json import JsonObject
+from ozzie_server_ext.gateway.contents import ManagedNotebooks
 from ozzie_server_ext.gateway.kernels import LiveKernels
 from ozzie_server_ext.gateway.page_notebooks import PageNotebooks
 from ozzie_server_ext.gateway.relay import Forwarded, Relay
@@ -188,17 +189,19 @@ def jupyter_around(serverapp: Any, state: GatewayState, home: Home) -> Jupyter:
     state.pages.remember_in(home.open_notebooks)
     return Jupyter(
         kernels=LiveKernels(serverapp.kernel_manager, serverapp.session_manager),
-        documents=_Documents(SharedDocuments(serverapp), state.pages),
+        documents=_Documents(SharedDocuments(serverapp), state.pages, ManagedNotebooks(serverapp)),
         private=(Path(jupyter_runtime_dir()),),
     )
 
 
 class _Documents:
-    """Open documents. A shared document comes first: the pages that show it need no question."""
+    """Notebooks that are more than files. A shared document comes first: the pages that show it need no question."""
 
-    def __init__(self, shared: SharedDocuments, pages: PageNotebooks) -> None:
+    def __init__(self, shared: SharedDocuments, pages: PageNotebooks, managed: ManagedNotebooks) -> None:
         self._shared = shared
         self._pages = pages
+        self._managed = managed
 
     async def opened(self, path: Path) -> OpenNotebook | None:
-        return await self._shared.opened(path) or await self._pages.opened(path)
+        is_open = await self._shared.opened(path) or await self._pages.opened(path)
+        return is_open or await self._managed.opened(path)

@@ -345,6 +345,8 @@ _IPYTHON = "ipython"
 _AGENT = "ozzie_kernel"
 _OUR_IMPLEMENTATION = "ozzie"
 """The implementation name that our own kernel reports."""
+_OUR_EXPRESSIONS = "ozzie_expressions_request"
+"""See `OzzieKernel.expressions_request`."""
 
 
 class LiveKernels:
@@ -409,29 +411,33 @@ class LiveKernels:
 
     async def inspect(self, kernel_id: str, name: str = "") -> JsonObject:
         async with self._looking[kernel_id]:
-            info, kernel = await self._usable(kernel_id)
-            if info.language.lower() != "python":
+            info, kernel = await self._usable(kernel_id, may_be_own=True)
+            if not info.is_agent and info.language.lower() != "python":
                 raise KernelUnfit(f"{_begun(info.phrase)} is no Python kernel: its variables can't be looked at.")
             with KernelLine(kernel) as line:
-                greeting = await self._greeted(line, info, kernel)
-                if greeting.content.get("implementation") != _IPYTHON:
+                greeting = await self._greeted(line, info, kernel, may_be_own=True)
+                implementation = greeting.content.get("implementation")
+                if implementation not in (_IPYTHON, _OUR_IMPLEMENTATION):
                     raise KernelUnfit(f"{_begun(info.phrase)} is not IPython's: its variables can't be looked at.")
-                return inspection_of(await self._evaluate(line, info, name), name)
+                is_own = implementation == _OUR_IMPLEMENTATION
+                return inspection_of(await self._evaluate(line, info, name, is_own=is_own), name)
 
-    async def _evaluate(self, line: KernelLine, info: KernelInfo, name: str) -> Any:
-        """Evaluate one expression of ours by a silent request without code, and return the kernel's answer."""
-        content = {
-            "code": "",
-            "silent": True,
-            "store_history": False,
-            "user_expressions": {"inspection": expression(name)},
-            "allow_stdin": False,
-            "stop_on_error": False,
-        }
+    async def _evaluate(self, line: KernelLine, info: KernelInfo, name: str, *, is_own: bool) -> Any:
+        """Evaluate one expression of ours by a silent request without code, and return the kernel's answer. Our own
+        kernel has a request for that which it answers while a cell runs, such as that of the turn that asks."""
+        content: dict[str, Any] = {"user_expressions": {"inspection": expression(name)}}
+        if not is_own:
+            content |= {
+                "code": "",
+                "silent": True,
+                "store_history": False,
+                "allow_stdin": False,
+                "stop_on_error": False,
+            }
         loop = asyncio.get_running_loop()
         end = loop.time() + INSPECT_S
         try:
-            request = await line.send("execute_request", content, INSPECT_S)
+            request = await line.send(_OUR_EXPRESSIONS if is_own else "execute_request", content, INSPECT_S)
         except TimeoutError:
             raise KernelChanged(f"{_begun(info.phrase)} ended meanwhile.") from None
         while (left := end - loop.time()) > 0:
@@ -440,12 +446,12 @@ class LiveKernels:
                     return (message.content.get("user_expressions") or {}).get("inspection")
         raise self._busy(info)
 
-    async def _usable(self, kernel_id: str) -> tuple[KernelInfo, Any]:
+    async def _usable(self, kernel_id: str, *, may_be_own: bool = False) -> tuple[KernelInfo, Any]:
         """Return the kernel and its state if it can be used. Raises as `Kernels.process`."""
         info = next((each for each in await self.list() if each.kernel_id == kernel_id), None)
         if info is None:
             raise NoSuchKernel("No kernel of that id runs here, or not any more.")
-        if info.is_agent:
+        if info.is_agent and not may_be_own:
             raise _our_own(info)
         kernel = self._kernels.get_kernel(kernel_id)
         if not await kernel.is_alive():
@@ -462,17 +468,19 @@ class LiveKernels:
             await asyncio.sleep(_LOOK_S)
         return True
 
-    async def _greeted(self, line: KernelLine, info: KernelInfo, kernel: Any) -> Message:
+    async def _greeted(self, line: KernelLine, info: KernelInfo, kernel: Any, *, may_be_own: bool = False) -> Message:
         """Return the kernel's reply about itself. Raises KernelBusy, KernelUnfit."""
         seems_busy = await self._seems_busy(kernel)
         greeting = await line.greet(START_S if info.state in _STARTING else ANSWER_S)
         # IPython answers in order, and Jupyter doesn't notice that a restart ended a cell. Other kernels may or may not
         # answer while they are busy.
-        if greeting is None or (seems_busy and greeting.content.get("implementation") != _IPYTHON):
+        implementation = None if greeting is None else greeting.content.get("implementation")
+        is_own = implementation == _OUR_IMPLEMENTATION
+        if greeting is None or (seems_busy and implementation != _IPYTHON and not (is_own and may_be_own)):
             raise self._busy(info)
         # A script may start it under any specification. Code run in it would become a message of the user's, without
         # the call's labels.
-        if greeting.content.get("implementation") == _OUR_IMPLEMENTATION:
+        if is_own and not may_be_own:
             raise _our_own(info)
         return greeting
 

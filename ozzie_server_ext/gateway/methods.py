@@ -7,17 +7,28 @@ from msgspec import Meta
 
 from ozzie_server_ext.domain import ids
 from ozzie_server_ext.domain.approvals import ApprovalScope
-from ozzie_server_ext.domain.errors import InputError
-from ozzie_server_ext.domain.events import Origin
+from ozzie_server_ext.domain.errors import InputError, OzzieError
+from ozzie_server_ext.domain.events import ModelCallStarted, Origin
 from ozzie_server_ext.domain.json import JsonObject
 from ozzie_server_ext.domain.messages import Channel
 from ozzie_server_ext.gateway.access import Principal, answerer_of
 from ozzie_server_ext.gateway.operation import Call
+from ozzie_server_ext.gateway.rest import sessions
 from ozzie_server_ext.gateway.rest.approval_shapes import ApprovalId, Binds, Comment
-from ozzie_server_ext.gateway.rest.shapes import MAX_CONTENT, Limit, SessionId, SessionName, Title, Words
+from ozzie_server_ext.gateway.rest.shapes import (
+    MAX_CONTENT,
+    Limit,
+    ProjectFolder,
+    SessionId,
+    SessionName,
+    Title,
+    Words,
+)
 from ozzie_server_ext.protocol.codec import encode
+from ozzie_server_ext.protocol.jsontext import loads_object
 from ozzie_server_ext.protocol.made_from import content_of
 from ozzie_server_ext.skills.library import describe
+from ozzie_server_ext.store.codec import time_text
 from ozzie_server_ext.tasks.budgets import Spent, costs_of
 from ozzie_server_ext.tasks.completion import Completions
 from ozzie_server_ext.tasks.service import NewTurn, SkillRequest, Submitted
@@ -29,16 +40,19 @@ class SessionOpen:
     session_id: SessionId | None = None
     session_name: SessionName | None = None
     title: Title | None = None
+    project: ProjectFolder | None = None
 
 
 async def open_session(call: Call, request: SessionOpen) -> JsonObject:
-    """Open a session by id, by name, or a kernel's own; return its title, its model and its usage."""
+    """Open a session by id, by name, or a kernel's own; return its title, its model, its project and its usage. A new
+    one uses the files, rules and skills of the folder `project`."""
     if request.session_id is not None:
         info = await call.ozzie.sessions.get(ids.SessionId(request.session_id))
     elif request.session_name is not None:
-        title = request.title or request.session_name
-        by = call.principal.name
-        info = await call.ozzie.sessions.open(request.session_name, title=title, channel="ws", by=by)
+        title = request.title or ""
+        info = await sessions.open_session(
+            call, request.session_name, title=title, project=request.project, channel="ws"
+        )
     else:
         raise InputError("Which session? The parameter session_id is missing.", code="input.session")
     row = await call.ozzie.sessions.row(info.session_id)
@@ -77,7 +91,8 @@ class SessionEarlier:
 
 async def find_earlier_runs(call: Call, request: SessionEarlier) -> JsonObject:
     """Return what the session's cells did before, if this cell ran among them; else no `earlier`."""
-    found = await call.ozzie.earlier.of_cell(ids.SessionId(request.session_id), request.cell_id)
+    project = await call.project(request.session_id)
+    found = await project.earlier.of_cell(ids.SessionId(request.session_id), request.cell_id)
     return {} if found is None else {"earlier": encode(found)}
 
 
@@ -89,8 +104,9 @@ class SessionCosts:
 async def sum_session_costs(call: Call, request: SessionCosts) -> JsonObject:
     """Return the cost of the session's turns, and of all sessions today."""
     row = await call.ozzie.sessions.row(ids.SessionId(request.session_id))
-    budgets = call.ozzie.config.settings.budgets
-    return encode(await costs_of(call.ozzie.log, call.ozzie.today, row, budgets=budgets, project=call.ozzie.project))
+    project = await call.project(request.session_id)
+    budgets = (await project.configuration.refresh()).settings.budgets
+    return encode(await costs_of(call.ozzie.log, call.ozzie.today, row, budgets=budgets, project=project.root))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -106,7 +122,8 @@ class MessageSend:
     """`message_id`: a ULID of the sender's; a message sent again with the same one counts once. Unless `attended`,
     nobody can answer questions. `answer_schema`: a JSON Schema that the answer must fit. `skill`: run this skill in
     place of a turn; `content` is then the command as typed. `made_from`: the sources of a message that no person wrote,
-    such as "web:example.org"."""
+    such as "web:example.org". `awaits_answer`: the sender shows the answer by itself, as a cell does; then a running
+    task does not take the message as an update."""
 
     content: str
     session_id: SessionId
@@ -117,6 +134,7 @@ class MessageSend:
     answer_schema: JsonObject | None = None
     skill: RequestedSkill | None = None
     made_from: tuple[str, ...] = ()
+    awaits_answer: bool = False
 
 
 def _channel(principal: Principal) -> Channel:
@@ -131,7 +149,8 @@ def _channel(principal: Principal) -> Channel:
 
 
 async def send_message(call: Call, request: MessageSend) -> Submitted:
-    """Start a turn for a message; return its task, and the position from which a feed shows all of it."""
+    """Start a turn for a message; return its task, and the position from which a feed shows all of it. A plain message
+    may instead answer the question that its session waits with, or be an update of the running task: see `became`."""
     origin = Origin(
         channel=_channel(call.principal),
         sender_id=call.principal.name,
@@ -149,6 +168,8 @@ async def send_message(call: Call, request: MessageSend) -> Submitted:
         answer_schema=request.answer_schema,
         content=content_of(request.made_from),
         skill=None if request.skill is None else SkillRequest(name=request.skill.name, words=request.skill.words),
+        source="ws",
+        may_update=not request.awaits_answer and call.principal.kind != "kernel",
     )
     return await call.ozzie.submit(turn)
 
@@ -183,7 +204,7 @@ class SkillsQuery:
 
 async def list_skills(call: Call, request: SkillsQuery) -> JsonObject:
     """List every skill: what it does, how to call it, and if unusable, why."""
-    shelf = await call.ozzie.skills.look()
+    shelf = await (await call.project()).skills.look()
     return {"skills": [describe(found) for found in shelf.found]}
 
 
@@ -197,7 +218,60 @@ class ModelChoose:
 async def choose_model(call: Call, request: ModelChoose) -> JsonObject:
     """Use this model in the session from the next turn on; return what it stands for."""
     session_id = ids.SessionId(request.session_id)
-    return await call.ozzie.models.choose(session_id, request.model, request.base_url, by=call.principal.name)
+    models = (await call.project(session_id)).models
+    return await models.choose(session_id, request.model, request.base_url, by=call.principal.name)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConfigQuery:
+    """No parameters."""
+
+
+async def show_config(call: Call, request: ConfigQuery) -> JsonObject:
+    """Return the configuration in force: its files, what they set, files that nobody has trusted, and why a newer state
+    was rejected. Keys are never in it."""
+    project = await call.project()
+    config = await project.configuration.refresh()
+    return {
+        "files": list(config.files),
+        "set": config.raw,
+        "ignored": list(config.ignored),
+        "error": project.configuration.error,
+        "project": str(project.root),
+        "config_file": str(call.ozzie.home.config_file),
+    }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PromptQuery:
+    session_id: SessionId
+
+
+async def show_prompt(call: Call, request: PromptQuery) -> JsonObject:
+    """Return the latest request to a model in a session, exactly as it was sent, and when; without `request` if there
+    was none, or `why` it is gone."""
+    events = await call.ozzie.log.read(
+        types=frozenset({ModelCallStarted.type}),
+        session_id=ids.SessionId(request.session_id),
+        newest_first=True,
+        limit=_LATEST_CALLS,
+    )
+    for event in events:
+        if isinstance(event.body, ModelCallStarted) and event.body.purpose == "answer":
+            try:
+                document = await call.ozzie.blobs.get(event.body.request_blob)
+            except OzzieError as error:
+                return {"why": str(error)}
+            return {
+                "request": loads_object(document, max_bytes=len(document)),
+                "ts": time_text(event.ts),
+                "task_id": event.task_id,
+            }
+    return {}
+
+
+_LATEST_CALLS = 20
+"""Calls of models to look through for one that answers a person."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -216,15 +290,16 @@ async def complete(call: Call, request: Typed) -> Completions:
     """Complete the text at the cursor: files after `@`, models and sessions after their commands. A kernel sees only
     its own session."""
     own = call.principal.session_id
-    return await call.ozzie.completion.complete(request.text, request.at, own=own, sees_all=own is None)
+    completion = (await call.project()).completion
+    return await completion.complete(request.text, request.at, own=own, sees_all=own is None)
 
 
 async def inspect(call: Call, request: Typed) -> JsonObject:
     """Describe what is at the cursor: a tool, a model, a session, a file. Without `card` if it is unknown."""
-    card = await call.ozzie.inspection.inspect(request.text, request.at, sees_all=call.principal.session_id is None)
+    inspection = (await call.project()).inspection
+    card = await inspection.inspect(request.text, request.at, sees_all=call.principal.session_id is None)
     return {} if card is None else {"card": encode(card)}
 
 
-def request_of_event(event: str, payload: JsonObject) -> tuple[str, JsonObject] | None:
-    """Return the method and parameters that a client's event frame stands for: `user.message` is `message.send`."""
-    return ("message.send", dict(payload)) if event == "user.message" else None
+METHODS_OF_EVENTS = {"user.message": "message.send", "prompt.response": "task.answer"}
+"""The methods that a client's event frames stand for."""

@@ -10,6 +10,7 @@ import re
 from collections.abc import Awaitable, Callable, Collection, Mapping
 from dataclasses import dataclass, field, fields
 from functools import cache, cached_property
+from pathlib import Path
 from types import NoneType, UnionType
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias, Union, get_args, get_origin, get_type_hints
 
@@ -24,6 +25,7 @@ from ozzie_server_ext.gateway.services import Services
 from ozzie_server_ext.gateway.state import GatewayState
 from ozzie_server_ext.protocol.codec import encode
 from ozzie_server_ext.render.text import visible_label
+from ozzie_server_ext.tasks.projects import Project
 
 if TYPE_CHECKING:
     from ozzie_server_ext.gateway.ws import WsHandler
@@ -46,6 +48,21 @@ class Call:
     principal: Principal
     gone: asyncio.Event = field(default_factory=asyncio.Event)
     socket: "WsHandler | None" = None
+
+    async def project(self, session_id: str | None = None, *, folder: str | None = None) -> Project:
+        """Return the project of a session or of a folder; without either, the caller's: for a kernel that of its
+        session, for an attached server that of its root folder, for anybody else the gateway's own.
+
+        Raises NotFound for an unknown session, PolicyError for a kernel that names a folder, and as `Projects.at`.
+        """
+        if folder is not None:
+            if self.principal.session_id is not None:
+                raise PolicyError("This kernel may use its own session's project only.", code="policy.session")
+            return await self.ozzie.projects.at(Path(folder))
+        session = session_id or self.principal.session_id
+        if session is not None:
+            return await self.ozzie.projects.of(ids.SessionId(session))
+        return await self.ozzie.projects.at(self.principal.root)
 
 
 @dataclass(frozen=True, eq=False)
@@ -79,7 +96,7 @@ class Operation:
 
     async def payload_for(self, call: Call, params: JsonObject) -> JsonObject:
         """Return the answer to a WebSocket request with these parameters. Raises as `perform`, NotFound, InputError."""
-        answer = await self.perform(call, read_params(self, call.principal, params))
+        answer = await self.perform(call, read_params(self, call, params))
         if self.payload is not None:
             return self.payload(answer)
         # a response says by itself that it is done
@@ -180,16 +197,19 @@ def read(operation: Operation, path: Mapping[str, str], query: Mapping[str, list
 _IDS = ("session_id", "task_id", "approval_id")
 
 
-def read_params(operation: Operation, principal: Principal, params: JsonObject) -> Any:
+def read_params(operation: Operation, call: Call, params: JsonObject) -> Any:
     """Return a WebSocket request's input. Empty text counts as missing for optional fields; unknown fields are ignored,
-    since a newer peer may send them.
+    since a newer peer may send them. A missing `session_id` is the kernel's own session; else that of the connection's
+    handshake, unless the request names a session or a task in another way.
 
     Raises NotFound for an id that can't name anything, InputError if the session is missing, BadParameter otherwise.
     """
     optional = {"session_id", *(found.name for found in fields(operation.request_type) if found.default is None)}
     given = {name: value for name, value in params.items() if value != "" or name not in optional}
-    if principal.session_id is not None:
-        given.setdefault("session_id", principal.session_id)
+    if call.principal.session_id is not None:
+        given.setdefault("session_id", call.principal.session_id)
+    elif call.socket is not None and call.socket.session_id and not given.keys() & {"session_name", "task_id"}:
+        given.setdefault("session_id", call.socket.session_id)
     return _converted(operation, given, _IDS)
 
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import TypeVar
-from urllib.parse import urlsplit
+from urllib.parse import urlencode, urlsplit
 
 from tornado.http1connection import HTTP1Connection, HTTP1ConnectionParameters
 from tornado.httpclient import HTTPClientError, HTTPRequest
@@ -24,6 +24,7 @@ from ozzie_server_ext.domain.errors import Unavailable
 from ozzie_server_ext.gateway.access import behalf_headers
 from ozzie_server_ext.protocol.handshake import Handshake, find_other_versions, find_owner
 from ozzie_server_ext.protocol.owner import owner_pid
+from ozzie_server_ext.tasks.sessions import unknown_session
 
 T = TypeVar("T")
 
@@ -142,20 +143,27 @@ class Relay:
             await asyncio.sleep(POLL_S)
         return False
 
-    async def open_socket(self, user: str) -> WebSocketClientConnection | None:
-        """Connect to the owner's WebSocket; None if this server is no longer attached. Raises Unavailable."""
+    async def open_socket(self, user: str, session_id: str = "") -> WebSocketClientConnection | None:
+        """Connect to the owner's WebSocket; None if this server is no longer attached. Raises Unavailable, and NotFound
+        if the owner does not know the session."""
+        query = f"?{urlencode({'session_id': session_id})}" if session_id else ""
 
         async def connect(handshake: Handshake) -> WebSocketClientConnection:
             request = HTTPRequest(
-                f"ws{handshake.url.removeprefix('http')}ozzie/api/ws",
+                f"ws{handshake.url.removeprefix('http')}ozzie/api/ws{query}",
                 headers=self._headers(handshake, user),
                 connect_timeout=CONNECT_S,
                 request_timeout=CONNECT_S,
                 validate_cert=False,
             )
-            return await websocket_connect(
-                request, max_message_size=MAX_MESSAGE_BYTES, ping_interval=PING_S, ping_timeout=PING_S
-            )
+            try:
+                return await websocket_connect(
+                    request, max_message_size=MAX_MESSAGE_BYTES, ping_interval=PING_S, ping_timeout=PING_S
+                )
+            except HTTPClientError as error:
+                if session_id and error.code == 404:
+                    raise unknown_session(session_id) from None
+                raise
 
         return await self._reach(connect)
 

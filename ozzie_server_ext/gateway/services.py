@@ -1,15 +1,13 @@
 """What the handlers use of Ozzie; `app.py` provides it."""
 
-from pathlib import Path
 from typing import Protocol
 
 from ozzie_server_ext.artifacts.erasing import Eraser
 from ozzie_server_ext.artifacts.store import ArtifactStore
 from ozzie_server_ext.config.home import Home
-from ozzie_server_ext.config.loader import Config
 from ozzie_server_ext.domain.clock import Clock
+from ozzie_server_ext.domain.toolmeta import Capability
 from ozzie_server_ext.planes.pool import Pool
-from ozzie_server_ext.skills.library import Library
 from ozzie_server_ext.store.anchor import Anchoring
 from ozzie_server_ext.store.blobs import BlobStore
 from ozzie_server_ext.store.checks import DailyCheck
@@ -17,27 +15,24 @@ from ozzie_server_ext.store.feed import Feed
 from ozzie_server_ext.store.log import EventLog
 from ozzie_server_ext.store.troubles import Troubles
 from ozzie_server_ext.tasks.answers import Answers
-from ozzie_server_ext.tasks.approvals import ApprovalCards, Approvals
+from ozzie_server_ext.tasks.approvals import Approvals
 from ozzie_server_ext.tasks.budgets import TodaysUsage
-from ozzie_server_ext.tasks.completion import Completion, Inspection
 from ozzie_server_ext.tasks.configuration import SecretChanges
 from ozzie_server_ext.tasks.control import TaskControl
-from ozzie_server_ext.tasks.labels import Labels
-from ozzie_server_ext.tasks.models import ModelDetails, ModelService
-from ozzie_server_ext.tasks.rules import RulesInForce
+from ozzie_server_ext.tasks.pins import Pins
+from ozzie_server_ext.tasks.projects import Projects
 from ozzie_server_ext.tasks.service import NewTurn, Submitted, TaskService
-from ozzie_server_ext.tasks.sessions import EarlierRuns, Notebooks, Sessions
+from ozzie_server_ext.tasks.sessions import Notebooks, Sessions
 from ozzie_server_ext.tasks.views import FoldedTurns
-from ozzie_server_ext.tools.registry import ToolRegistry
 
 
 class Services(Protocol):
-    """Ozzie without HTTP. `project` is the root of the user's project folder, `started_at` monotonic seconds."""
+    """Ozzie without HTTP. `started_at` is in monotonic seconds."""
 
     @property
     def home(self) -> Home: ...
     @property
-    def project(self) -> Path: ...
+    def projects(self) -> Projects: ...
     @property
     def started_at(self) -> float: ...
     @property
@@ -49,17 +44,15 @@ class Services(Protocol):
     @property
     def sessions(self) -> Sessions: ...
     @property
-    def notebooks(self) -> Notebooks: ...
+    def pins(self) -> Pins: ...
     @property
-    def earlier(self) -> EarlierRuns: ...
+    def notebooks(self) -> Notebooks: ...
     @property
     def secrets(self) -> SecretChanges: ...
     @property
     def tasks(self) -> TaskService: ...
     @property
     def control(self) -> TaskControl: ...
-    @property
-    def labels(self) -> Labels: ...
     @property
     def artifacts(self) -> ArtifactStore: ...
     @property
@@ -69,33 +62,13 @@ class Services(Protocol):
     @property
     def approvals(self) -> Approvals: ...
     @property
-    def cards(self) -> ApprovalCards: ...
-    @property
     def today(self) -> TodaysUsage: ...
     @property
     def turns(self) -> FoldedTurns: ...
     @property
-    def models(self) -> ModelService: ...
-    @property
     def workers(self) -> Pool: ...
     @property
-    def tools(self) -> ToolRegistry: ...
-    @property
-    def skills(self) -> Library: ...
-    @property
-    def rules(self) -> RulesInForce: ...
-    @property
-    def details(self) -> ModelDetails: ...
-    @property
-    def completion(self) -> Completion: ...
-    @property
-    def inspection(self) -> Inspection: ...
-    @property
     def clock(self) -> Clock: ...
-    @property
-    def config(self) -> Config: ...
-    @property
-    def config_error(self) -> str: ...
     @property
     def anchoring(self) -> Anchoring: ...
     @property
@@ -106,6 +79,10 @@ class Services(Protocol):
     @property
     def busy(self) -> bool:
         """Whether a task is running or queued here."""
+        ...
+
+    def problem_of(self, capability: Capability) -> str:
+        """Return why a capability is not there, and what to do; "" if it is."""
         ...
 
     async def submit(self, turn: NewTurn) -> Submitted:

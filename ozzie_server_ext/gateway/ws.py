@@ -8,22 +8,23 @@ import contextlib
 import itertools
 from collections.abc import Coroutine, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 from jupyter_server.auth.decorator import ws_authenticated
 from tornado.web import HTTPError
 from tornado.websocket import WebSocketClientConnection, WebSocketClosedError, WebSocketHandler
 
-from ozzie_server_ext.domain.errors import InputError, OzzieError
+from ozzie_server_ext.domain.errors import InputError, OzzieError, PolicyError
 from ozzie_server_ext.domain.events import FINAL_TYPES, Event, Transient
 from ozzie_server_ext.domain.ids import SessionId, TaskId
 from ozzie_server_ext.domain.json import JsonObject
 from ozzie_server_ext.gateway.base import RESOURCE, AuthenticatedHandler, error_info
-from ozzie_server_ext.gateway.methods import request_of_event
-from ozzie_server_ext.gateway.operation import Call, Operation
+from ozzie_server_ext.gateway.methods import METHODS_OF_EVENTS
+from ozzie_server_ext.gateway.operation import Call, Operation, read_params
 from ozzie_server_ext.gateway.outbox import Followed, Outbox
 from ozzie_server_ext.gateway.page_notebooks import NotebookAnswer, PageHas, PageLink
 from ozzie_server_ext.gateway.rest import shapes
+from ozzie_server_ext.gateway.rest.sessions import open_session
 from ozzie_server_ext.gateway.services import Services
 from ozzie_server_ext.gateway.state import SERVICE_RESTART
 from ozzie_server_ext.observability.logs import logger
@@ -33,8 +34,10 @@ from ozzie_server_ext.protocol.frames import (
     EventFrame,
     Request,
     Response,
+    canonical_names,
     decode_request,
     encode_frame,
+    id_of,
 )
 
 log = logger(__name__)
@@ -44,6 +47,8 @@ MAX_REQUESTS = 32
 PING_S = 30.0
 _ON_PURPOSE = frozenset({1000, 1001})
 """Close codes of a page that leaves on purpose (RFC 6455 §7.4.1)."""
+_TO_COME = f"sess_{'0' * 26}"
+"""It stands for the id of the session that a valid message begins."""
 
 
 class WsHandler(AuthenticatedHandler, WebSocketHandler):
@@ -60,6 +65,9 @@ class WsHandler(AuthenticatedHandler, WebSocketHandler):
         self._feeds: dict[str, Followed] = {}
         self._feed_ids = itertools.count(1)
         self._page = PageLink(self._outbox.put)
+        self.session_id = ""
+        """The session of the handshake or of the first message, for requests that name none."""
+        self._beginning = asyncio.Lock()
 
     async def prepare(self, **kwargs: Any) -> None:
         # A socket can't follow a redirect to a login page: refuse it.
@@ -78,14 +86,31 @@ class WsHandler(AuthenticatedHandler, WebSocketHandler):
         relay = self.state.relay
         self._upstream: WebSocketClientConnection | None = None
         if relay is not None:
-            self._upstream = await relay.open_socket(self.principal.name)
+            self._upstream = await relay.open_socket(self.principal.name, self._requested_session)
         try:
             if self._upstream is None:
                 self._ozzie: Services = self.services
+                self.session_id = await self._session_of_handshake()
             await super().get(*args, **kwargs)
         finally:
             if self._upstream is not None:
                 self._upstream.close()
+
+    @property
+    def _requested_session(self) -> str:
+        """The session that the handshake's URL names; empty if none. Raises HTTPError if it names several."""
+        named = self.get_query_arguments("session_id")
+        if len(named) > 1:
+            raise HTTPError(400, reason="The parameter session_id stands there more than once")
+        return named[0] if named else ""
+
+    async def _session_of_handshake(self) -> SessionId | Literal[""]:
+        """Return the session that the handshake names. Raises NotFound, and PolicyError if it is not this kernel's."""
+        session_id = SessionId(self._requested_session)
+        own = self.principal.session_id
+        if own is not None and session_id not in ("", own):
+            raise PolicyError("This kernel may use its own session only.", code="policy.session")
+        return (await self._ozzie.sessions.get(session_id)).session_id if session_id else ""
 
     def set_default_headers(self) -> None:
         """Set none: a handshake's answer is no page."""
@@ -136,7 +161,7 @@ class WsHandler(AuthenticatedHandler, WebSocketHandler):
         try:
             frame = decode_request(message)
         except OzzieError as error:
-            await self._outbox.put(encode_frame(_failed("", error)))
+            await self._outbox.put(encode_frame(_failed(id_of(message), error)))
             return
         request = _request_of(frame)
         if request is None:
@@ -170,7 +195,18 @@ class WsHandler(AuthenticatedHandler, WebSocketHandler):
                 hint=f"There are: {', '.join(sorted(self._methods))}.",
                 code="input.method",
             )
-        return await operation.payload_for(Call(self.state, self._ozzie, self.principal, socket=self), params)
+        call = Call(self.state, self._ozzie, self.principal, socket=self)
+        if method == "message.send" and params.get("content") and not params.get("session_id"):
+            await self._begin_session(operation, call, params)
+        return await operation.payload_for(call, params)
+
+    async def _begin_session(self, operation: Operation, call: Call, params: JsonObject) -> None:
+        """Give the connection a session of its own if it has none: a new connection is a new conversation. Raises as
+        `read_params`, so that a message that can't be sent leaves no empty session."""
+        async with self._beginning:
+            if not self.session_id and self.principal.session_id is None:
+                read_params(operation, call, {**params, "session_id": _TO_COME})
+                self.session_id = (await open_session(call, None, channel="ws")).session_id
 
     async def subscribe(self, request: "FeedSubscribe") -> JsonObject:
         """Start a feed."""
@@ -185,7 +221,7 @@ class WsHandler(AuthenticatedHandler, WebSocketHandler):
             )
         subscription = self._ozzie.feed.subscribe(
             start,
-            types=frozenset(request.types) if request.types is not None else None,
+            types=canonical_names(request.types) if request.types is not None else None,
             session_id=SessionId(request.session_id) if request.session_id else None,
             task_id=TaskId(request.task_id) if request.task_id else None,
             on_news=self._outbox.notice,
@@ -247,8 +283,8 @@ def _request_of(frame: Request | EventFrame) -> Request | None:
     """Return the request in a client's frame, with an empty id if it wants no answer; None for an unknown event."""
     if isinstance(frame, Request):
         return frame
-    translated = request_of_event(frame.event, frame.payload)
-    return Request(id="", method=translated[0], params=translated[1]) if translated else None
+    method = METHODS_OF_EVENTS.get(frame.event)
+    return None if method is None else Request(id="", method=method, params=frame.payload)
 
 
 def _is_final(item: Event | Transient) -> bool:
@@ -268,8 +304,8 @@ async def _is_allowed(handler: AuthenticatedHandler) -> bool:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FeedSubscribe:
-    """`from_position`: events after it; None: only new ones. With a `task_id` the feed ends with the task; to follow a
-    retry, subscribe again."""
+    """`from_position`: events after it; None: only new ones. `types`: names as in frames, or canonical ones. With a
+    `task_id` the feed ends with the task; to follow a retry, subscribe again."""
 
     from_position: int | None = None
     types: list[shapes.Words] | None = None

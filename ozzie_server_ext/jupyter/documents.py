@@ -50,8 +50,8 @@ class LiveDocuments(Protocol):
     """The notebooks that are open, as they are there, saved or not."""
 
     async def opened(self, path: Path) -> OpenNotebook | None:
-        """Return the notebook at the absolute `path` if it is open. Raise DocumentBusy if it is open in a way in which
-        its file may not be changed either."""
+        """Return the notebook at the absolute `path` if it is open, or kept by a contents manager that does more than
+        write files. Raise DocumentBusy if it is open in a way in which its file may not be changed either."""
         ...
 
 

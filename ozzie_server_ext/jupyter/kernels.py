@@ -2,10 +2,11 @@
 
 import keyword
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import cache
 from importlib.resources import files
+from pathlib import Path
 from typing import Any, Protocol
 
 from ozzie_server_ext.domain.errors import Conflict, InputError, NotFound
@@ -132,6 +133,52 @@ class Kernels(Protocol):
         """Return the user's variables, or one of them in more detail, without running, changing or calling anything of
         the user's. Raise like `process`, and NotFound if there is no such variable."""
         ...
+
+
+class KernelsBelow:
+    """Those of a server's kernels whose notebooks lie below the folder `below`, and those without a notebook only if
+    that is the server's `root`. Every method is limited to these; a kernel of another project counts as missing.
+
+    The sessions of the gateway's own project are not limited by it: its folder is the server's root, so they use all
+    kernels of the server, also those of the notebooks of projects further down.
+    """
+
+    def __init__(self, kernels: Kernels, root: Path, below: Path) -> None:
+        self._kernels = kernels
+        self._root = root
+        self._below = below
+
+    async def list(self) -> Sequence[KernelInfo]:
+        """See `Kernels`. Paths are relative to `below`."""
+        found: list[KernelInfo] = []
+        for each in await self._kernels.list():
+            path = self._root / each.notebook
+            if each.notebook and path.is_relative_to(self._below):
+                found.append(replace(each, notebook=path.relative_to(self._below).as_posix()))
+            elif not each.notebook and self._root == self._below:
+                found.append(each)
+        return found
+
+    async def process(self, kernel_id: str) -> str:
+        """See `Kernels`."""
+        await self._expect_below(kernel_id)
+        return await self._kernels.process(kernel_id)
+
+    async def run(
+        self, kernel_id: str, code: str, *, process: str, timeout_s: float, show: Callable[[str], None] = _ignore
+    ) -> Ran:
+        """See `Kernels`."""
+        await self._expect_below(kernel_id)
+        return await self._kernels.run(kernel_id, code, process=process, timeout_s=timeout_s, show=show)
+
+    async def inspect(self, kernel_id: str, name: str = "") -> JsonObject:
+        """See `Kernels`."""
+        await self._expect_below(kernel_id)
+        return await self._kernels.inspect(kernel_id, name)
+
+    async def _expect_below(self, kernel_id: str) -> None:
+        if kernel_id not in [each.kernel_id for each in await self.list()]:
+            raise NoSuchKernel("No kernel of that id runs here, or not any more.")
 
 
 class NoKernels:

@@ -52,7 +52,8 @@ class ModelChoice:
     `scripted`), `driver` the kind of provider (openai, anthropic, gemini, ollama, …), `model` the provider's name.
     `takes_tools`: whether tools may be offered; `sees`: whether it accepts pictures; `structured`: whether it is known
     to enforce a JSON Schema. `in_chain`: whether others may answer under the same alias. `max_tokens` is the
-    configuration's limit of one answer, `max_output` the model's own; `prices` are None if unknown."""
+    configuration's limit of one answer, `max_output` the model's own, `context` that of a conversation; these and
+    `prices` are None if unknown."""
 
     alias: str
     provider: str
@@ -64,6 +65,7 @@ class ModelChoice:
     structured: bool = False
     in_chain: bool = False
     max_output: int | None = None
+    context: int | None = None
     prices: TokenPrices | None = None
 
     @property
@@ -173,9 +175,9 @@ ModelErrorCode: TypeAlias = Literal[
 class ModelError(Unavailable):
     """The call gave no complete answer. Created by `failures.model_error`, which has the texts.
 
-    `streamed`: text had already come, so the call must not be repeated
-    automatically. `begun`: something had come, so the provider may charge for it. `after_s`: how long the provider asks
-    to wait. `detail`: the provider's own message, bounded and without keys, for the folded Details of an error.
+    `streamed`: text had already come, so the call is not repeated automatically, unless its worker died (ADR 12).
+    `begun`: something had come, so the provider may charge for it. `after_s`: how long the provider asks to wait.
+    `detail`: the provider's own message, bounded and without keys, for the folded Details of an error.
     """
 
     def __init__(

@@ -159,11 +159,17 @@ def taken_back(question: str, messages: Sequence[ChatMessage]) -> Ask | None:
     if not _UNDO.search(question):
         return None
     for message in reversed(messages):
-        data = _object(message.content) if message.role == "tool" else {}
+        data = _data_of(message.content) if message.role == "tool" else {}
         path, undo = data.get("path"), data.get("undo")
         if isinstance(path, str) and isinstance(undo, str) and path.endswith(_ENDING):
             return Ask("undo_cell_edit", {"path": path, "undo": undo})
     return None
+
+
+def _data_of(result: str) -> JsonObject:
+    """Return the data of a tool's result, {} if it is no object."""
+    found = _seen("", result).data
+    return found if isinstance(found, dict) else {}
 
 
 def _object(text: str) -> JsonObject:
@@ -287,15 +293,15 @@ def _message(messages: Sequence[ChatMessage]) -> str:
 
 def _seen(tool: str, content: str) -> Seen:
     try:
-        data = loads(content, surrogates="repair")
+        result = loads(content, surrogates="repair")
     except InvalidJson:
         return Seen(tool, repair_text(content))
-    error = data.get("error") if isinstance(data, dict) else None
-    if not error:
-        return Seen(tool, data)
+    if not isinstance(result, dict) or "ok" not in result:
+        return Seen(tool, result)
+    error = result.get("error")
     if not isinstance(error, dict):
-        return Seen(tool, data, str(error))
-    return Seen(tool, data, str(error["message"])) if "message" in error else Seen(tool, error)
+        return Seen(tool, result.get("data"))
+    return Seen(tool, error, str(error["message"])) if "message" in error else Seen(tool, error)
 
 
 # --- rules: the first match wins ----------------------------------------------------------------------

@@ -1,7 +1,7 @@
 """Resolve names of models: configured providers and aliases, `driver/model` named directly, and what is found here."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from os.path import expanduser
 from urllib.parse import urlsplit
 
@@ -106,7 +106,7 @@ class ModelRegistry:
             return Chain((self._named_directly(name, base_url),))
         _refuse_address(name, base_url)
         if providers == (OFFLINE.provider,):
-            return Chain((OFFLINE,))
+            return Chain((replace(OFFLINE, alias=name),))
         if name in self._settings.aliases or not requested:
             providers = tuple(dict.fromkeys((*providers, *self._settings.providers_of(FALLBACK))))
         stronger = self._settings.providers_of(self._settings.upgrade.get(name, ""))

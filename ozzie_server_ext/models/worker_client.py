@@ -55,14 +55,46 @@ WORKER_ARGV = (sys.executable, "-P", "-m", "ozzie_server_ext.programs.model_work
 MAX_PROVIDERS = 256
 """How many providers a worker knows at a time; a call sends its own just before, so any number can be used."""
 
+_NUMBERS = itertools.count(1)
 _CODES = frozenset(get_args(ModelErrorCode))
+
+
+class KnownProviders:
+    """What each worker was told of providers; one for all drivers of a pool. A worker is told of a provider just before
+    the call that needs it, as a new one knows none."""
+
+    def __init__(self) -> None:
+        self._sent: WeakKeyDictionary[Channel, dict[str, ProviderAccess]] = WeakKeyDictionary()
+
+    def send(self, channel: Channel, name: str, access: ProviderAccess) -> None:
+        """Tell a worker how a provider is reached, if it does not know. Messages on a connection keep their order, so
+        nothing may be awaited between this and the call. Raise ChannelLost."""
+        sent = self._sent.setdefault(channel, {})
+        known = sent.pop(name, None)
+        sent[name] = access
+        if known == access:
+            return
+        while len(sent) > MAX_PROVIDERS:
+            # Drop the least recently used: addresses typed into cells would add up for ever.
+            del sent[next(iter(sent))]
+        channel.post(_configuration(sent))
+
+    async def forget(self) -> None:
+        """Have every worker forget all keys; each later call brings its own. Running calls go on."""
+        await asyncio.gather(*(self._forget_on(channel) for channel in list(self._sent)))
+
+    async def _forget_on(self, channel: Channel) -> None:
+        # Both at once: a call in between would count on what its worker is about to forget.
+        self._sent.pop(channel, None)
+        with contextlib.suppress(ChannelLost):
+            await channel.send(_configuration({}))
 
 
 class WorkerDriver:
     """Sends calls to the workers that `pool` keeps.
 
     A call is sent once, whatever happens to its worker: sent again it would be another call, with a cost of its own
-    (`models.chain`). A worker is told of a provider just before the call that needs it, as a new one knows none.
+    (`models.chain`).
     """
 
     def __init__(
@@ -71,35 +103,31 @@ class WorkerDriver:
         access: AccessOf,
         content: Callable[[BlobRef], Awaitable[bytes]] | None = None,
         *,
+        known: KnownProviders | None = None,
         clock: Clock | None = None,
     ) -> None:
-        """`content` reads the picture of a reference."""
+        """`content` reads the picture of a reference; `known` is shared with the other drivers of the pool, if any."""
         self._pool = pool
         self._access = access
         self._content = content
-        self._sent: WeakKeyDictionary[Channel, dict[str, ProviderAccess]] = WeakKeyDictionary()
+        self.known = known or KnownProviders()
         self._clock = clock or SystemClock()
-        self._numbers = itertools.count(1)
 
     def warm(self) -> None:
         """Begin to start a worker, so that the first cell does not wait for it. Raise PlaneUnavailable."""
         self._pool.start()
-
-    async def forget(self) -> None:
-        """Have every worker forget all keys; each later call brings its own. Running calls go on."""
-        await asyncio.gather(*(self._forget_on(channel) for channel in list(self._sent)))
 
     async def generate(self, request: ModelRequest) -> AsyncGenerator[ModelEvent, None]:
         started = self._clock.monotonic()
         access = self._access(request.choice)
         pictures = await self._pictures(request)
         channel = await self._channel(request)
-        # The caller chose the call's own id, so it may not be unique.
-        wire_id = f"{request.call_id}:{next(self._numbers)}"
+        # The caller chose the call's own id, so it may not be unique, and several drivers share a worker.
+        wire_id = f"{request.call_id}:{next(_NUMBERS)}"
         text: list[str] = []
         ttft_ms: float | None = None
         try:
-            self._send_provider(channel, request.choice.provider, access)
+            self.known.send(channel, request.choice.provider, access)
             inbox = channel.open_call(
                 wire_id,
                 start=command_json(command_of(request, wire_id, access, pictures)),
@@ -157,25 +185,6 @@ class WorkerDriver:
         return await asyncio.to_thread(
             lambda: {ref: base64.b64encode(content).decode("ascii") for ref, content in contents}
         )
-
-    def _send_provider(self, channel: Channel, name: str, access: ProviderAccess) -> None:
-        """Tell a worker how a provider is reached, if it does not know. Messages on a connection keep their order, so
-        nothing may be awaited between this and the call. Raise ChannelLost."""
-        sent = self._sent.setdefault(channel, {})
-        known = sent.pop(name, None)
-        sent[name] = access
-        if known == access:
-            return
-        while len(sent) > MAX_PROVIDERS:
-            # Drop the least recently used: addresses typed into cells would add up for ever.
-            del sent[next(iter(sent))]
-        channel.post(_configuration(sent))
-
-    async def _forget_on(self, channel: Channel) -> None:
-        # Both at once: a call in between would count on what its worker is about to forget.
-        self._sent.pop(channel, None)
-        with contextlib.suppress(ChannelLost):
-            await channel.send(_configuration({}))
 
 
 def _configuration(providers: Mapping[str, ProviderAccess]) -> JsonObject:

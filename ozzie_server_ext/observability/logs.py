@@ -1,4 +1,4 @@
-"""Application logs: one JSON object a line in `logs/app/`, with the ids of session, task and action."""
+"""Application logs: one JSON object a line in `logs/app/`, with the ids of agent, session, task, action and trace."""
 
 import json
 import logging
@@ -15,7 +15,7 @@ from ozzie_server_ext.domain.errors import Unavailable
 from ozzie_server_ext.domain.redaction import redact_text
 
 _ROOT = "ozzie"
-_OWN_FIELDS = ("session_id", "task_id", "action_id", "trace_id")
+_OWN_FIELDS = ("agent_id", "session_id", "task_id", "action_id", "trace_id")
 
 
 def logger(module: str) -> logging.Logger:
@@ -44,7 +44,21 @@ class _JsonLines(logging.Formatter):
 
 
 class _PrivateFile(logging.handlers.RotatingFileHandler):
-    """A rotating log file that only the user can read."""
+    """A rotating log file that only the user can read. A line is formatted once, where the base class formats it twice
+    and looks at the file each time."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Write a line. Errors go to `handleError`, as with every handler."""
+        try:
+            line = self.format(record) + self.terminator
+            if self.stream is None:  # its file could not be replaced the last time
+                self.stream = self._open()
+            if self.stream.tell() + len(line) >= self.maxBytes:  # the lines are ASCII
+                self.doRollover()
+            self.stream.write(line)
+            self.flush()
+        except Exception:
+            self.handleError(record)
 
     def _open(self) -> TextIOWrapper:
         opener = partial(os.open, mode=0o600)

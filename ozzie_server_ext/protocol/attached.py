@@ -21,11 +21,13 @@ _MAX_BYTES = 4096
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AttachedServer:
-    """`url`: the server's base, slash at its end. `headless`: it was started for Ozzie alone."""
+    """`url`: the server's base, slash at its end. `headless`: it was started for Ozzie alone. `root`: the folder that
+    its notebooks' paths are relative to."""
 
     pid: int
     url: str
     headless: bool
+    root: str = ""
 
 
 class Attachment:

@@ -4,10 +4,13 @@ A socket message is one frame, or a JSON array of frames that were ready at the 
 message.
 """
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import NamedTuple, TypeAlias
+from difflib import get_close_matches
+from typing import NamedTuple, TypeAlias, get_args
 
-from ozzie_server_ext.domain.events import Event, Transient
+from ozzie_server_ext.domain.errors import InputError
+from ozzie_server_ext.domain.events import EVENT_CLASSES, Event, Transient, TransientType
 from ozzie_server_ext.domain.json import Json, JsonObject
 from ozzie_server_ext.protocol.codec import InvalidShape, decode, encode
 from ozzie_server_ext.protocol.jsontext import dumps, loads
@@ -72,6 +75,27 @@ def wire_name(canonical: str) -> str:
     """Return the name of an event in a WebSocket frame: that of S0 or S1 if there is one, else the canonical one."""
     names = NAMES.get(canonical, Names())
     return names.s0 or names.s1 or canonical
+
+
+STORED_NAMES = frozenset(name for cls in EVENT_CLASSES for name in (cls.type, wire_name(cls.type)))
+"""All names of events in the log, canonical and in frames."""
+_CANONICAL: dict[str, set[str]] = {}
+"""The canonical names for each name, of transients too: frames call three outcomes of a tool `tool.call.result`."""
+for _name in (*(cls.type for cls in EVENT_CLASSES), *get_args(TransientType)):
+    _CANONICAL.setdefault(_name, set()).add(_name)
+    _CANONICAL.setdefault(wire_name(_name), set()).add(_name)
+
+
+def canonical_names(names: Iterable[str]) -> frozenset[str]:
+    """Return the canonical names for these, each canonical or as in frames. Raises InputError for an unknown one."""
+    found: set[str] = set()
+    for name in names:
+        if name not in _CANONICAL:
+            near = get_close_matches(name, _CANONICAL, n=3)
+            hint = f"The nearest are: {', '.join(near)}." if near else "docs/events.md lists all names."
+            raise InputError(f"There is no event {name[:60]}.", hint=hint, code="input.event")
+        found |= _CANONICAL[name]
+    return frozenset(found)
 
 
 MAX_FRAME_BYTES = 1 << 20
@@ -172,6 +196,17 @@ def decode_request(text: str | bytes) -> Request | EventFrame:
     if isinstance(frame, Response):
         raise InvalidShape("A client sends frames of type req or event.")
     return frame
+
+
+def id_of(text: str | bytes) -> str:
+    """Return the id in a client's bad frame, so that the client finds the request that its answer belongs to; empty if
+    there is none."""
+    try:
+        value = loads(text, max_bytes=MAX_FRAME_BYTES)
+    except InputError:
+        return ""
+    found = value.get("id") if isinstance(value, dict) else None
+    return found if isinstance(found, str) else ""
 
 
 def _frame(value: Json) -> Frame:

@@ -29,10 +29,10 @@ from ozzie_server_ext.render.turnview import (
     TextPart,
     TurnView,
     WorkPart,
+    about_message,
     figures,
     queued_behind,
     result_text,
-    shown_pictures,
 )
 
 _NAME, _ARGUMENT, _RESULT = 13, 28, 21  # with their gaps and "59 min 59 s": 80 columns
@@ -64,7 +64,7 @@ class ConsoleWriter:
 
     def __init__(self) -> None:
         self._queued = False
-        self._attempt = 1
+        self._recoveries = 0
         self._headed = False
         self._ended = False
         self._texts: dict[str, str] = {}
@@ -87,9 +87,9 @@ class ConsoleWriter:
             self._headed = True
             for line in _head(view):
                 self._line(out, line)
-        if view.recovered and view.attempt > self._attempt:
+        if view.recoveries > self._recoveries and view.status != "Queued":
             # The text that a restart interrupted stands above, and comes again below.
-            self._attempt = view.attempt
+            self._recoveries = view.recoveries
             self._line(out, CONTINUED)
         for part in view.parts:
             if isinstance(part, TextPart):
@@ -168,7 +168,7 @@ def row_line(row: ToolRow, result: str) -> str:
 
 def _head(view: TurnView) -> list[str]:
     named = visible_label(view.answering)
-    shown = visible_label(shown_pictures(view))
+    shown = visible_label(about_message(view))
     return [f"[working] {named}".rstrip(), *wrapped(shown)]
 
 

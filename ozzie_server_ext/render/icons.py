@@ -13,6 +13,7 @@ _ICONS: dict[str, tuple[str, str]] = {
     "Working": ("run", _TURNING),
     "Waiting for you": ("ask", _DIAMOND),
     "Waiting for your answer": ("ask", _DIAMOND),
+    "Waiting": ("idle", _DIAMOND),
     "Needs a decision": ("bad", _TRIANGLE),
     "Paused": ("idle", '<path d="M6 3.5v9M10 3.5v9"/>'),
     "Done": ("ok", f'{_RING}<path d="M5.4 8.2 7.2 10 10.7 6.2"/>'),

@@ -24,9 +24,9 @@ from ozzie_server_ext.render.turnview import (
     TextPart,
     TurnView,
     WorkPart,
+    about_message,
     queued_behind,
     result_text,
-    shown_pictures,
     spent,
 )
 
@@ -108,7 +108,7 @@ def _running(seconds: float) -> str:
 
 def _notes(view: TurnView) -> list[str]:
     notes: list[str] = []
-    if view.recovered and not view.is_final:
+    if view.recoveries and not view.is_final:
         notes.append("continued after a restart")
     running = [row.name for row in view.rows if row.state == "running"]
     waiting = sum(not each.expired for each in view.asked)
@@ -120,7 +120,7 @@ def _notes(view: TurnView) -> list[str]:
         notes.append("1 approval" if waiting == 1 else f"{waiting} approvals")
     if view.budget_share and not view.is_final and view.question is None:
         notes.append(f"{view.budget_share} % of budget")
-    if view.status == "Paused" and view.reason:
+    if view.status in ("Paused", "Waiting") and view.reason:
         notes.append(visible_label(view.reason))
     return notes
 
@@ -140,7 +140,7 @@ def _first_shown(parts: Sequence[Part]) -> int:
 
 
 def _pictures(view: TurnView) -> str:
-    shown = visible_label(shown_pictures(view))
+    shown = visible_label(about_message(view))
     return f'<p class="oz-note">{escape(shown)}</p>' if shown else ""
 
 

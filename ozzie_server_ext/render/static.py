@@ -16,9 +16,9 @@ from ozzie_server_ext.render.turnview import (
     TurnError,
     TurnView,
     WorkPart,
+    about_message,
     figures,
     result_text,
-    shown_pictures,
     unresolved,
 )
 
@@ -46,7 +46,7 @@ def turn_markdown(view: TurnView, graph: GraphView | None = None) -> str:
     """Return the turn as inert Markdown: the failure if any, the steps of its run, its parts in order, and a line of
     figures."""
     texts = iter(inert_parts([part.text for part in view.parts if isinstance(part, TextPart)]))
-    shown = text_source(visible_label(shown_pictures(view)))
+    shown = text_source(visible_label(about_message(view)))
     blocks = [_opening(view), f"<sub>{shown}</sub>" if shown else ""]
     if graph is not None:
         blocks.append(graph_table(graph, f"task {_task(view)}", has_ended=view.is_final))
@@ -163,7 +163,7 @@ def _footer(view: TurnView) -> list[str]:
         named[0] += f", instead of {view.instead_of}"
     if len(named) > MAX_MODELS:
         named[MAX_MODELS - 1 :] = [f"{len(named) - MAX_MODELS + 1} more models"]
-    continued = "continued after a restart" if view.recovered else ""
+    continued = "continued after a restart" if view.recoveries else ""
     items = [f"Ozzie: {view.status}", continued, *named, *figures(view), f"task {_task(view)}" if view.task_id else ""]
     return [visible_label(item) for item in items if item]
 

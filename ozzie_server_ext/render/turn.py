@@ -28,8 +28,14 @@ def _call_started(view: TurnView, payload: Mapping[str, Any], ts: datetime | Non
         return view
     if payload.get("purpose", "answer") != "answer":
         return replace(view, open_calls=view.open_calls | {call_id})
+    reply_id = str(payload.get("reply_id", ""))
+    # A reply that is still open now was cut off, and comes again.
+    parts = tuple(
+        part for part in view.parts if not isinstance(part, TextPart) or part.done or part.reply_id == reply_id
+    )
     return replace(
         view,
+        parts=parts,
         alias=str(payload.get("alias") or view.alias),
         provider=str(payload.get("provider") or view.provider),
         model=str(payload.get("model") or view.model),
@@ -189,18 +195,23 @@ def _received(view: TurnView, payload: Mapping[str, Any], ts: datetime | None) -
 
 
 def _created(view: TurnView, payload: Mapping[str, Any], ts: datetime | None) -> TurnView:
-    return replace(view, started_at=view.started_at or ts)
+    return replace(view, started_at=view.started_at or ts, is_run=payload.get("mode") == "GRAPH")
 
 
 def _queued(view: TurnView, payload: Mapping[str, Any], ts: datetime | None) -> TurnView:
     reason = payload.get("reason")
     if reason not in ("recovered", "answered", "resumed"):
         return replace(view, status="Queued", open_calls=frozenset())
-    # What was interrupted by a restart or cut short by a budget will come again; what was finished stays.
-    waiting = {row.call_id for row in view.rows if row.state == "waiting"} if reason != "recovered" else set[str]()
+    view = _to_go_on(view, is_recovered=reason == "recovered")
+    recoveries = view.recoveries + (reason == "recovered")
+    return replace(view, status="Queued", recoveries=recoveries)
+
+
+def _to_go_on(view: TurnView, *, is_recovered: bool = False) -> TurnView:
+    """Keep what was finished; what a restart interrupted or a budget cut short will come again."""
+    waiting = set[str]() if is_recovered else {row.call_id for row in view.rows if row.state == "waiting"}
     parts = tuple(kept for part in _without_short(view.parts) if (kept := _finished(part, waiting)) is not None)
-    recovered = view.recovered or reason == "recovered"
-    return replace(view, status="Queued", recovered=recovered, open_calls=frozenset(), parts=parts, step="")
+    return replace(view, open_calls=frozenset(), parts=parts, step="")
 
 
 def _model_chosen(view: TurnView, payload: Mapping[str, Any], ts: datetime | None) -> TurnView:
@@ -226,9 +237,7 @@ def _finished(part: Part, waiting: Set[str]) -> Part | None:
 
 
 def _started(view: TurnView, payload: Mapping[str, Any], ts: datetime | None) -> TurnView:
-    attempt = payload.get("attempt")
-    view = replace(view, status="Working", started_at=view.started_at or ts, ahead=0)
-    return replace(view, attempt=attempt) if isinstance(attempt, int) else view
+    return replace(view, status="Working", started_at=view.started_at or ts, ahead=0)
 
 
 def _stopping(view: TurnView, payload: Mapping[str, Any], ts: datetime | None) -> TurnView:
@@ -247,6 +256,15 @@ def _held(status: Status) -> _Change:
         return replace(view, status=word, reason=reason, held_since=view.held_since or ts)
 
     return change
+
+
+def _waits_for_input(view: TurnView, payload: Mapping[str, Any], ts: datetime | None) -> TurnView:
+    """A turn asks before it waits; a run waits for what its steps ask, or for a signal."""
+    return _held("Waiting for your answer" if view.question is not None else "Waiting")(view, payload, ts)
+
+
+def _compacted(view: TurnView, payload: Mapping[str, Any], ts: datetime | None) -> TurnView:
+    return replace(view, compacted=view.compacted + int(payload.get("turns") or 0))
 
 
 def _asked(view: TurnView, payload: Mapping[str, Any], ts: datetime | None) -> TurnView:
@@ -307,7 +325,8 @@ def _expired(view: TurnView, payload: Mapping[str, Any], ts: datetime | None) ->
 
 
 def _resumed(view: TurnView, payload: Mapping[str, Any], ts: datetime | None) -> TurnView:
-    return replace(_released(view, ts), status="Working", reason="", budget_share=0, asked=())
+    view = _to_go_on(_released(view, ts))
+    return replace(view, status="Working", reason="", budget_share=0, asked=())
 
 
 def _retried(view: TurnView, payload: Mapping[str, Any], ts: datetime | None) -> TurnView:
@@ -379,11 +398,15 @@ def _with_row(view: TurnView, call_id: str, change: Callable[[ToolRow], ToolRow]
 
 def _tool(canonical: str) -> _Change:
     def change(view: TurnView, payload: Mapping[str, Any], ts: datetime | None) -> TurnView:
+        if view.is_run or payload.get("step_id"):  # the run's graph shows what its steps called
+            return view
         call_id = str(payload.get("call_id", ""))
         if (place := _place(view, call_id)) is not None:
             at, index, rows = place
             row = toolrows.fold(rows[index], canonical, payload, ts)
             return _with_part(view, at, WorkPart(rows=(*rows[:index], row, *rows[index + 1 :])))
+        if view.is_joined and canonical != "tool.call.requested":  # it began before, or is a step's
+            return view
         row = toolrows.fold(toolrows.new_row(payload), canonical, payload, ts)
         if view.parts and isinstance(last := view.parts[-1], WorkPart):
             return _with_part(view, len(view.parts) - 1, WorkPart(rows=(*last.rows, row)))
@@ -398,6 +421,7 @@ _CHANGES: dict[str, _Change] = {
     "reply.reset": _reset,
     "message.completed": _message_completed,
     "message.rejected": _rejected,
+    "session.compacted": _compacted,
     "task.progress": _progress,
     "task.created": _created,
     "task.queued": _queued,
@@ -405,7 +429,7 @@ _CHANGES: dict[str, _Change] = {
     "task.model_chosen": _model_chosen,
     "task.stopping": _stopping,
     "task.waiting_approval": _held("Waiting for you"),
-    "task.waiting_input": _held("Waiting for your answer"),
+    "task.waiting_input": _waits_for_input,
     "task.pausing": _pausing,
     "task.paused": _held("Paused"),
     "approval.requested": _approval_asked,

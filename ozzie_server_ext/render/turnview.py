@@ -50,13 +50,14 @@ Status: TypeAlias = Literal[
     "Working",
     "Waiting for you",
     "Waiting for your answer",
+    "Waiting",
     "Needs a decision",
     "Paused",
     "Done",
     "Failed",
     "Stopped",
 ]
-"""The states of a turn, in the words that people read."""
+"""The states of a turn, in the words that people read. A run is "Waiting" if its steps wait for anything but a yes."""
 
 FINAL_STATUSES = frozenset({"Done", "Failed", "Stopped"})
 
@@ -103,6 +104,7 @@ class TurnView:
 
     - `parts`: in the order in which things happened
     - `cost`: in 1e-9 USD, a lower bound if `cost_known` is false
+    - `recoveries`: how often it went on after a restart
     - `closing`: the last line of a turn that a person stopped
     - `step`: what the turn waits for if that has no row; `ahead`: the number of turns before it in its session
     - `instead_of`: the provider that another one replaces
@@ -111,6 +113,9 @@ class TurnView:
     - `checked`: the approvals that a second model gave, each with its call
     - `budget_share`: the used per cent of a budget, once that is worth showing
     - `pictures`: the message's pictures; `absent`: those that do not exist
+    - `is_joined`: the message of the cell answered the turn's question, from where on the view begins
+    - `is_run`: it is a run of a skill, whose graph shows its steps
+    - `compacted`: how many earlier turns were summarised for it
     - `rejected`: the replies that do not fit the schema; the last one stays in `parts` until the next begins
     """
 
@@ -133,11 +138,11 @@ class TurnView:
     cost: int = 0
     cost_known: bool = True
     error: TurnError | None = None
-    attempt: int = 0
-    recovered: bool = False
+    recoveries: int = 0
     reason: str = ""
     closing: str = ""
     step: str = ""
+    is_run: bool = False
     question: QuestionView | None = None
     asked: tuple[PendingApproval, ...] = ()
     answers: tuple[tuple[str, str], ...] = ()
@@ -148,6 +153,8 @@ class TurnView:
     open_calls: frozenset[str] = field(default_factory=frozenset[str])
     counted_calls: frozenset[str] = field(default_factory=frozenset[str])
     delegated: Delegated | None = None
+    is_joined: bool = False
+    compacted: int = 0
 
     @property
     def is_final(self) -> bool:
@@ -192,6 +199,7 @@ class TurnView:
 
 
 KEPT = "Your message is kept."
+ANSWERED = "Your message answered the question of an earlier turn, which goes on here."
 CONTINUED = "Continued after a restart. Nothing was done twice."
 
 _NAMED, _NAME_WIDTH = 4, 60
@@ -234,11 +242,15 @@ def queued_behind(view: TurnView, now: datetime | None) -> str:
     return "behind 1 task" if view.ahead == 1 else f"behind {view.ahead} tasks"
 
 
-def shown_pictures(view: TurnView) -> str:
-    """Return what became of the pictures in the message: "With plot.png and map.jpg. There is no legend.png."; "" if it
-    names none."""
-    shown = [f"With {_listed(view.pictures, 'and')}."] if view.pictures else []
-    return " ".join(shown + ([f"There is no {_listed(view.absent, 'or')}."] if view.absent else []))
+def about_message(view: TurnView) -> str:
+    """Return what became of the message and its pictures: "With plot.png and map.jpg. There is no legend.png."; "" if
+    there is nothing to say."""
+    said = [ANSWERED] if view.is_joined else []
+    if view.compacted:
+        turns = "1 earlier turn was" if view.compacted == 1 else f"{view.compacted:,} earlier turns were"
+        said.append(f"{turns} summed up to make room; the log keeps them whole.")
+    said += [f"With {_listed(view.pictures, 'and')}."] if view.pictures else []
+    return " ".join(said + ([f"There is no {_listed(view.absent, 'or')}."] if view.absent else []))
 
 
 def _listed(names: Sequence[str], word: str) -> str:

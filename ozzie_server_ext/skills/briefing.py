@@ -5,8 +5,9 @@ from dataclasses import dataclass, replace
 from ozzie_server_ext.domain.content import Content
 from ozzie_server_ext.domain.events import Brief, GivenCall
 from ozzie_server_ext.domain.json import Json, JsonObject
+from ozzie_server_ext.skills.conditions import read_condition
 from ozzie_server_ext.skills.parameters import INPUT
-from ozzie_server_ext.skills.spec import SimpleSkill, Skill, Step, Work, WorkflowSkill
+from ozzie_server_ext.skills.spec import FsmSkill, SimpleSkill, Skill, Step, Work, WorkflowSkill
 from ozzie_server_ext.skills.templates import Values, as_text, fill, references, resolve
 
 ASK_TOOL, GATE_TOOL = "user.ask", "skill.gate"
@@ -56,7 +57,7 @@ def order_for(skill: Skill, work: Work, values: Values, *, rejected: str = "") -
             call = GivenCall(tool=GATE_TOOL, args={"question": question, "show": show})
             return Order(call=call, brief=brief, content=content)
         case _:
-            text = input_text(values.given) if isinstance(skill, SimpleSkill) else _message(work, values)
+            text = input_text(values.given) if isinstance(skill, SimpleSkill) else _message(skill, work, values)
             if rejected:
                 text += f"\n\nWhat came of this before was not taken. {rejected}"
             if isinstance(skill, SimpleSkill):
@@ -108,12 +109,18 @@ def _brief_of_all(skill: SimpleSkill, work: Work, values: Values) -> Brief:
     return replace(brief, instruction="\n\n".join(filter(None, parts)))
 
 
-def _message(work: Work, values: Values) -> str:
-    """The instruction, the outputs of earlier steps that it does not mention, and the acceptance condition."""
+def _message(skill: WorkflowSkill | FsmSkill, work: Work, values: Values) -> str:
+    """The instruction, the outputs of earlier steps that it does not mention, and the acceptance condition. Where the
+    run begins, also the values given to it that no text of the skill mentions."""
     instruction = work.instruction or ""
     mentioned = {reference.step for reference in references(instruction)}
     parts = [fill(instruction, values.find)]
-    for need in work.needs if isinstance(work, Step) else ():
+    needs = work.needs if isinstance(work, Step) else ()
+    is_first = not needs if isinstance(skill, WorkflowSkill) else work.id == skill.first
+    if is_first:
+        known = _mentioned_variables(skill)
+        parts.append(input_text({name: value for name, value in values.given.items() if name not in known}))
+    for need in needs:
         output = values.outputs.get(need)
         if need not in mentioned and output is not None:
             text = as_text(output.value)
@@ -122,6 +129,17 @@ def _message(work: Work, values: Values) -> str:
     if work.acceptance:
         parts.append(f"What has to hold for the result: {fill(work.acceptance, values.find)}")
     return "\n\n".join(part for part in parts if part)
+
+
+def _mentioned_variables(skill: WorkflowSkill | FsmSkill) -> set[str]:
+    works: tuple[Work, ...] = skill.steps if isinstance(skill, WorkflowSkill) else skill.states
+    texts = [text for work in works for text in _texts(work)]
+    conditions = [each.when for each in skill.steps] if isinstance(skill, WorkflowSkill) else []
+    conditions += [move.when for state in skill.states for move in state.moves] if isinstance(skill, FsmSkill) else []
+    found = [*references(texts)]
+    for condition in filter(None, conditions):
+        found += read_condition(condition).references.values()
+    return {reference.path[0] for reference in found if not reference.step}
 
 
 def _texts(work: Work) -> list[Json]:

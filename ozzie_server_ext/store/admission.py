@@ -10,8 +10,8 @@ from typing import NamedTuple, Protocol
 
 from ozzie_server_ext.domain.clock import Clock, IdSource
 from ozzie_server_ext.domain.errors import InputError, VersionConflict
-from ozzie_server_ext.domain.events import Draft, Event, EventBody
-from ozzie_server_ext.domain.ids import RANDOM_BYTES
+from ozzie_server_ext.domain.events import Draft, Event, EventBody, TaskCreated
+from ozzie_server_ext.domain.ids import RANDOM_BYTES, task_stream
 from ozzie_server_ext.domain.tasks import Claim
 from ozzie_server_ext.store.chain import SALT_BYTES, Envelope, StoredBody, commit_to, hash_of
 from ozzie_server_ext.store.codec import BODIES, decode, event_from, strings_text, time_text
@@ -56,12 +56,22 @@ class Found(NamedTuple):
     stored: StoredBody | None
 
 
+class Tip(NamedTuple):
+    """The last event of a stream; version 0 and empty texts if it has none."""
+
+    version: int = 0
+    event_id: str = ""
+    trace_id: str = ""
+
+
 class LogState(Protocol):
     """The state of the log that admission needs, at the moment of the append."""
 
     def head(self) -> Head: ...
 
-    def version(self, stream: str) -> int: ...
+    def tip(self, stream: str) -> Tip:
+        """Return the end of a stream."""
+        ...
 
     def version_of_key(self, stream: str, key: str) -> int | None:
         """Return the version of the event of `stream` that carries this idempotency key."""
@@ -113,7 +123,8 @@ def admit(append: Append, log: LogState, rows: Rows) -> Admitted:
     repeated = _repeated(append, log)
     if repeated is not None:
         return Admitted(repeated, ())
-    version = log.version(append.stream)
+    tip = log.tip(append.stream)
+    version = tip.version
     if append.expected_version is not None and append.expected_version != version:
         raise VersionConflict(append.stream, append.expected_version, version)
     if append.claim is not None:
@@ -122,10 +133,13 @@ def admit(append: Append, log: LogState, rows: Rows) -> Admitted:
     position, prev_hash = head.position, head.hash
     new: list[Found] = []
     events: list[Event] = []
+    last = tip if version else _delegated_by(append, log)
     for prepared in append.prepared:
         position += 1
         version += 1
-        envelope = _envelope(prepared, append.stream, version, position, prev_hash)
+        before = _before(prepared.draft, append.stream, last, log)
+        envelope = _envelope(prepared, append.stream, version, position, prev_hash, before)
+        last = Tip(version, envelope.event_id, envelope.trace_id)
         prev_hash = envelope.hash
         event = event_from(envelope, prepared.body)
         apply(event, rows)
@@ -140,8 +154,26 @@ def _check_claim(claim: Claim, rows: Rows) -> None:
         raise ClaimLost(claim.task_id)
 
 
-def _envelope(prepared: Prepared, stream: str, version: int, position: int, prev_hash: str) -> Envelope:
+def _delegated_by(append: Append, log: LogState) -> Tip:
+    """Return the end of the stream of the task that delegated the one that this append creates, if any."""
+    body = append.prepared[0].draft.body
+    return log.tip(task_stream(body.parent)) if isinstance(body, TaskCreated) and body.parent else Tip()
+
+
+def _before(draft: Draft, stream: str, last: Tip, log: LogState) -> Tip:
+    """Return the event that led to a draft, if nobody says otherwise: the `last` one of its task. In a stream that
+    tasks share, the one before it may be of another task; an event without a task has none."""
+    if draft.task_id is None:
+        return Tip()
+    own = task_stream(draft.task_id)
+    return last if stream == own else log.tip(own)
+
+
+def _envelope(prepared: Prepared, stream: str, version: int, position: int, prev_hash: str, before: Tip) -> Envelope:
+    """Return the envelope. What the draft leaves open follows from the event `before` it (ADR 52): an event belongs to
+    its trace and is caused by it; the work that it is part of is its call, else its task."""
     draft = prepared.draft
+    task_id = draft.task_id or ""
     envelope = Envelope(
         position=position,
         event_id=prepared.event_id,
@@ -154,9 +186,9 @@ def _envelope(prepared: Prepared, stream: str, version: int, position: int, prev
         source=draft.source,
         session_id=draft.session_id,
         task_id=draft.task_id,
-        trace_id=draft.trace_id,
-        span_id=draft.span_id,
-        causation_id=draft.causation_id,
+        trace_id=draft.trace_id or before.trace_id or task_id,
+        span_id=draft.span_id or getattr(draft.body, "call_id", None) or task_id,
+        causation_id=draft.causation_id or before.event_id or None,
         idempotency_key=draft.idempotency_key,
         labels=strings_text(draft.labels),
         sources=strings_text(draft.sources),

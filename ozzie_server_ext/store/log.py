@@ -1,15 +1,19 @@
 """The port of the event log: what every implementation guarantees."""
 
-from collections.abc import Callable, Sequence
+import asyncio
+import itertools
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Protocol, TypedDict, Unpack
+from typing import Protocol, TypedDict, TypeVar, Unpack
 
 from ozzie_server_ext.domain.errors import Conflict, Unavailable
 from ozzie_server_ext.domain.events import Draft, Event
 from ozzie_server_ext.domain.ids import SessionId, TaskId
 from ozzie_server_ext.domain.tasks import Claim
 from ozzie_server_ext.store.tables import Row, RowFilter
+
+T = TypeVar("T")
 
 Listener = Callable[[tuple[Event, ...]], None]
 """Called with facts once they are durable."""
@@ -220,3 +224,21 @@ class EventLog(Protocol):
     async def close(self) -> None:
         """Finish pending work, then close the store. Later appends raise LogClosed; closing twice is fine."""
         ...
+
+
+RETRY_S = (0.2, 0.5, 1.0, 2.0, 5.0)
+"""Pauses between attempts to write to an unavailable log, as on a full disk; the last one repeats."""
+
+
+async def patiently(work: Callable[[], Awaitable[T]], on_failure: Callable[[Unavailable], None]) -> T:
+    """Return the result of `work`, which is repeated as long as the log is unavailable: what is not recorded would
+    never happen. Call `on_failure` before each pause. Raises OwnerLost, and what else `work` raises."""
+    for pause in itertools.chain(RETRY_S, itertools.repeat(RETRY_S[-1])):
+        try:
+            return await work()
+        except OwnerLost:
+            raise
+        except Unavailable as error:
+            on_failure(error)
+            await asyncio.sleep(pause)
+    raise AssertionError("an endless loop ended")

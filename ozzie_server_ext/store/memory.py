@@ -8,7 +8,7 @@ from typing import Unpack
 from ozzie_server_ext.domain.clock import Clock, IdSource
 from ozzie_server_ext.domain.events import Draft, Event
 from ozzie_server_ext.domain.tasks import Claim
-from ozzie_server_ext.store.admission import Found, SaltSource, admit, prepare, random_salt
+from ozzie_server_ext.store.admission import Found, SaltSource, Tip, admit, prepare, random_salt
 from ozzie_server_ext.store.chain import ChainWalk, Envelope, StoredBody
 from ozzie_server_ext.store.codec import decode, time_text
 from ozzie_server_ext.store.log import EventFilter, EventIdTaken, Head, Listener, LogClosed, Verification
@@ -95,7 +95,7 @@ class InMemoryEventLog:
         return tuple(decode(item.envelope, item.stored) for item in found if item.stored is not None)
 
     async def version(self, stream: str) -> int:
-        return self._index.version(stream)
+        return self._index.tip(stream).version
 
     async def head(self) -> Head:
         return self._index.head()
@@ -155,8 +155,12 @@ class _Index:
             return Head()
         return Head(len(self._envelopes), self._envelopes[-1].hash)
 
-    def version(self, stream: str) -> int:
-        return len(self._streams.get(stream, ()))
+    def tip(self, stream: str) -> Tip:
+        positions = self._streams.get(stream)
+        if not positions:
+            return Tip()
+        last = self._envelopes[positions[-1] - 1]
+        return Tip(last.version, last.event_id, last.trace_id)
 
     def version_of_key(self, stream: str, key: str) -> int | None:
         return self._keys.get((stream, key))

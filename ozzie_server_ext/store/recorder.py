@@ -16,7 +16,7 @@ from ozzie_server_ext.domain.events import (
     ToolCallFailed,
     ToolCallUncertain,
 )
-from ozzie_server_ext.domain.ids import SessionId, TaskId, task_stream
+from ozzie_server_ext.domain.ids import EventId, SessionId, TaskId, task_stream
 from ozzie_server_ext.domain.tasks import Claim
 
 BRINGING = (ApprovalRequested, ToolCallCompleted, ToolCallFailed, ToolCallUncertain)
@@ -35,16 +35,17 @@ class Appends(Protocol):
 
 class Recorder(msgspec.Struct, frozen=True, kw_only=True):
     """Writes to one task's stream. `read` returns what the task has read so far, whose labels all its facts carry; with
-    a `claim`, nothing is recorded once another attempt has the task."""
+    a `claim`, nothing is recorded once another attempt has the task. `cause` is the event that led to the next facts,
+    if that is not the last one of the stream."""
 
     log: Appends
     session_id: SessionId
     task_id: TaskId
-    trace_id: str = ""
     actor: Actor = "kernel"
     source: str = "agent"
     read: Callable[[], Content] = lambda: CLEAN
     claim: Claim | None = None
+    cause: EventId | None = None
 
     @property
     def content(self) -> Content:
@@ -54,6 +55,10 @@ class Recorder(msgspec.Struct, frozen=True, kw_only=True):
     def made_from(self, content: Content) -> "Recorder":
         """Return a recorder for facts made from `content`, whatever else is read meanwhile."""
         return msgspec.structs.replace(self, read=lambda: content)
+
+    def caused_by(self, event_id: EventId | None) -> "Recorder":
+        """Return a recorder for facts that this event led to."""
+        return msgspec.structs.replace(self, cause=event_id)
 
     async def append(
         self,
@@ -65,16 +70,30 @@ class Recorder(msgspec.Struct, frozen=True, kw_only=True):
         """Append the facts, all or none. With a `key`, for one fact only, a repeat adds nothing. Raise like
         `EventLog.append`."""
         content = self.read()
-        drafts = [self._draft(body, content, actor, key) for body in bodies]
+        drafts = [
+            self._draft(body, content, actor, key, cause=None if index else self.cause)
+            for index, body in enumerate(bodies)
+        ]
         stream = task_stream(self.task_id)
         return await self.log.append(stream, drafts, claim=self.claim, expected_version=expected_version)
 
     async def append_each(self, facts: Iterable[tuple[EventBody, Content]]) -> tuple[Event, ...]:
         """Like `append`, for facts that are made from different content."""
-        drafts = [self._draft(body, content) for body, content in facts]
+        drafts = [
+            self._draft(body, content, cause=None if index else self.cause)
+            for index, (body, content) in enumerate(facts)
+        ]
         return await self.log.append(task_stream(self.task_id), drafts, claim=self.claim)
 
-    def _draft(self, body: EventBody, content: Content, actor: Actor | None = None, key: str | None = None) -> Draft:
+    def _draft(
+        self,
+        body: EventBody,
+        content: Content,
+        actor: Actor | None = None,
+        key: str | None = None,
+        *,
+        cause: EventId | None,
+    ) -> Draft:
         if isinstance(body, BRINGING):  # it carries the labels of what it quotes
             content |= Content.from_sources(body.brought)
         return Draft(
@@ -83,7 +102,7 @@ class Recorder(msgspec.Struct, frozen=True, kw_only=True):
             source=self.source,
             session_id=self.session_id,
             task_id=self.task_id,
-            trace_id=self.trace_id,
+            causation_id=cause,
             labels=content.labels,
             sources=content.sources,
             idempotency_key=key,

@@ -52,7 +52,7 @@ class _Rest(Coroutine[Any, Any, T]):
 
 async def shielded(work: Coroutine[Any, Any, T]) -> T:
     """Return the result of `work`, which runs to its end however often the caller is cancelled; the cancellation is
-    raised afterwards, unless `work` raises."""
+    raised afterwards, unless `work` raises: who goes on then has to look (`expect_not_cancelled`)."""
     task = eager_task(work)
     if isinstance(task, Ended):
         return task.value
@@ -70,3 +70,10 @@ async def shielded(work: Coroutine[Any, Any, T]) -> T:
     if cancelled is not None:
         raise cancelled
     return result
+
+
+def expect_not_cancelled() -> None:
+    """Raise CancelledError if the running task is to be cancelled, which an error of `shielded` work kept back."""
+    current = asyncio.current_task()
+    if current is not None and current.cancelling():
+        raise asyncio.CancelledError

@@ -86,7 +86,7 @@ class SqliteEventLog:
         return await self._read(lambda connection: sqlite_events.read_stream(connection, stream, after_version))
 
     async def version(self, stream: str) -> int:
-        return await self._read(lambda connection: sqlite_events.version(connection, stream))
+        return await self._read(lambda connection: sqlite_events.tip(connection, stream).version)
 
     async def head(self) -> Head:
         return self._head

@@ -8,7 +8,7 @@ from typing import Any
 from ozzie_server_ext.domain.events import Event
 from ozzie_server_ext.protocol.jsontext import dumps
 from ozzie_server_ext.store import sqlite_rows
-from ozzie_server_ext.store.admission import Found
+from ozzie_server_ext.store.admission import Found, Tip
 from ozzie_server_ext.store.chain import ChainWalk, Envelope, StoredBody
 from ozzie_server_ext.store.codec import decode, time_text
 from ozzie_server_ext.store.database import error_text, is_damage
@@ -44,9 +44,10 @@ def hash_at(connection: sqlite3.Connection, position: int) -> str | None:
     return None if row is None else row[0]
 
 
-def version(connection: sqlite3.Connection, stream: str) -> int:
-    (found,) = connection.execute("SELECT max(version) FROM events WHERE stream = ?", (stream,)).fetchone()
-    return found or 0
+def tip(connection: sqlite3.Connection, stream: str) -> Tip:
+    sql = "SELECT version, event_id, trace_id FROM events WHERE stream = ? ORDER BY version DESC LIMIT 1"
+    row = connection.execute(sql, (stream,)).fetchone()
+    return Tip() if row is None else Tip(*row)
 
 
 def version_of_key(connection: sqlite3.Connection, stream: str, key: str) -> int | None:

@@ -15,7 +15,7 @@ from ozzie_server_ext.domain.errors import Bug, InputError, OzzieError
 from ozzie_server_ext.domain.events import Event
 from ozzie_server_ext.observability.logs import logger
 from ozzie_server_ext.store import sqlite_events, sqlite_rows
-from ozzie_server_ext.store.admission import Admitted, Append, Found, admit
+from ozzie_server_ext.store.admission import Admitted, Append, Found, Tip, admit
 from ozzie_server_ext.store.database import open_writable, unusable
 from ozzie_server_ext.store.log import EventIdTaken, EventLog, Head, OwnerLost
 from ozzie_server_ext.store.projector import TABLES
@@ -70,15 +70,15 @@ class Committer:
         self.epoch = take_over(connection)
         self._rows = SqliteRows(connection)
         self._head = sqlite_events.head(connection)
-        self._versions: dict[str, int] = {}
+        self._tips: dict[str, Tip] = {}
         self._unwritten: list[Found] = []
 
     def head(self) -> Head:
         return self._head
 
-    def version(self, stream: str) -> int:
-        known = self._versions.get(stream)
-        return sqlite_events.version(self._connection, stream) if known is None else known
+    def tip(self, stream: str) -> Tip:
+        known = self._tips.get(stream)
+        return sqlite_events.tip(self._connection, stream) if known is None else known
 
     def version_of_key(self, stream: str, key: str) -> int | None:
         return sqlite_events.version_of_key(self._connection, stream, key)
@@ -163,10 +163,10 @@ class Committer:
             self._unwritten += admitted.new
             last = admitted.events[-1]
             self._head = Head(last.position, last.hash)
-            if len(self._versions) >= _MOST_STREAMS:
+            if len(self._tips) >= _MOST_STREAMS:
                 self._write_out()
-                self._versions.clear()
-            self._versions[append.stream] = last.version
+                self._tips.clear()
+            self._tips[append.stream] = Tip(last.version, last.event_id, last.trace_id)
         return admitted
 
     def _write_alone(self, append: Append) -> Admitted:
@@ -199,7 +199,7 @@ class Committer:
     def _forget(self, head: Head) -> None:
         """Drop what was not committed; the log ends at `head`."""
         self._head = head
-        self._versions.clear()
+        self._tips.clear()
         self._unwritten.clear()
         self._rows.forget()
 

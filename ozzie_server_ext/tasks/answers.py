@@ -6,7 +6,7 @@ from typing import Literal
 
 from ozzie_server_ext.agent.questions import AGAIN, ALLOW, CHEAPER, DONE, GO_ON, LEAVE
 from ozzie_server_ext.config.settings import CHEAP, MOST_AMOUNT
-from ozzie_server_ext.domain.approvals import parse_answer
+from ozzie_server_ext.domain.approvals import find_option, parse_answer
 from ozzie_server_ext.domain.budget import Scope
 from ozzie_server_ext.domain.calls import CallRecord
 from ozzie_server_ext.domain.clock import Clock
@@ -22,11 +22,10 @@ from ozzie_server_ext.domain.events import (
     TaskCancelled,
     TaskFailed,
     TaskModelChosen,
-    TaskQueued,
     TaskResumed,
     ToolCallResolved,
 )
-from ozzie_server_ext.domain.ids import PromptId, SessionId, TaskId, task_stream
+from ozzie_server_ext.domain.ids import MessageId, PromptId, SessionId, TaskId, task_stream
 from ozzie_server_ext.domain.tasks import TaskStatus
 from ozzie_server_ext.models.ledger import Ledger
 from ozzie_server_ext.store.log import EventLog
@@ -109,16 +108,38 @@ class Answers:
             )
         given, words = _amount(chosen, amount), _words(chosen, text)
         answer = PromptAnswered(prompt_id=asked.prompt.prompt_id, option=chosen.name, by=by, amount=given, text=words)
+        await self._record(task_id, asked, answer, chosen)
+
+    async def take_message(self, task_id: TaskId, text: str, *, by: str, message_id: MessageId) -> Event | None:
+        """Take a message to the session as the answer to the model's question; return the event of the answer, or None
+        if the task waits for no such question, or the message does not fit it. Other questions, about budgets and
+        uncertain calls, are never answered by a message. Raises Conflict if somebody else was first."""
+        asked = await self.question(task_id)
+        if asked is None or asked.prompt.kind != "question" or len(text) > MOST_TEXT:
+            return None
+        option = _option_for(asked.prompt.options, text)
+        if option is None:
+            return None
+        prompt_id = asked.prompt.prompt_id
+        answer = PromptAnswered(
+            prompt_id=prompt_id, option=option.name, by=by, text=text.strip(), message_id=message_id
+        )
+        return await self._record(task_id, asked, answer, option)
+
+    async def _record(
+        self, task_id: TaskId, asked: OpenQuestion, answer: PromptAnswered, chosen: PromptOption
+    ) -> Event:
         then = await with_delegated(self._log, task_id, self._consequences(asked, answer, chosen))
         is_end = isinstance(then[-1], TaskCancelled | TaskFailed)
         # An offered answer has the provenance of its question.
         recorder = user_recorder(self._log, asked.session_id, task_id).made_from(asked.asked.content)
         try:
-            await recorder.append(
+            recorded = await recorder.append(
                 answer, *(stopped(asked.open_calls) if is_end else ()), *then, expected_version=asked.version
             )
         except Conflict:  # somebody else was first
             raise await self._late(task_id) from None
+        return recorded[0]
 
     def _consequences(self, asked: OpenQuestion, answer: PromptAnswered, option: PromptOption) -> list[EventBody]:
         by, call_id = answer.by, asked.prompt.call_id
@@ -184,6 +205,15 @@ def _amount(option: PromptOption, given: int | None) -> int:
     return given
 
 
+def _option_for(options: Iterable[PromptOption], text: str) -> PromptOption | None:
+    """Return the option that a message names, else the one for words of one's own; None if there is neither."""
+    offered = tuple(options)
+    try:
+        return find_option(offered, text)
+    except InputError:
+        return next((option for option in offered if option.takes_text), None)
+
+
 def _words(option: PromptOption, text: str) -> str:
     """Raises InputError."""
     words = text.strip()
@@ -216,4 +246,4 @@ def _resolutions(asked: OpenQuestion, option: str, by: str) -> list[EventBody]:
 
 def goes_on(by: str) -> list[EventBody]:
     """Return the events that let a waiting task go on."""
-    return [TaskResumed(by=by), TaskQueued(reason="answered")]
+    return [TaskResumed(by=by)]

@@ -414,7 +414,7 @@ class Expiry:
 
 @dataclass(frozen=True, slots=True)
 class ApprovalCards:
-    """Draws the cards of approvals. `context_of` returns the context of a task's calls."""
+    """Draws the cards of approvals in one project. `context_of` returns the context of a task's calls."""
 
     log: EventLog
     approvals: Approvals

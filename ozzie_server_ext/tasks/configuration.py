@@ -50,7 +50,7 @@ class Configuration:
     async def refresh(self) -> Config:
         """Read the files again if any changed, and record the change. An invalid file leaves the settings unchanged."""
         async with self._refreshing:
-            stamps = stamps_of(self._files)
+            stamps = await asyncio.to_thread(stamps_of, self._files)
             if stamps != self._stamps:
                 await self._read()
                 self._stamps = stamps
@@ -58,8 +58,7 @@ class Configuration:
 
     async def _read(self) -> None:
         try:
-            fresh = load(self._home, project=self._project)
-            soul = self._home.soul_file.read_text("utf-8") if self._home.soul_file.is_file() else ""
+            fresh, soul = await asyncio.to_thread(self._load)
         except InputError as error:
             log.warning("the configuration was not taken: %s", error)
             self.error = str(error)
@@ -70,17 +69,24 @@ class Configuration:
         raw = canonical_bytes(fresh.raw)
         version = hashlib.sha256(raw).hexdigest()[:16]
         if version != self.version:
-            previous = self.version or await self._recorded_version()
+            previous = self.version or await recorded_version(self._log, CONFIG_STREAM, self._project)
             if version != previous:
-                blob = await self._blobs.put(raw)
-                fact = ConfigChanged(version=version, blob=blob, files=fresh.files, previous=previous)
+                blob, project = await self._blobs.put(raw), str(self._project)
+                fact = ConfigChanged(version=version, blob=blob, files=fresh.files, previous=previous, project=project)
                 await self._log.append(CONFIG_STREAM, [Draft(body=fact, actor="system", source="config")])
         self.current, self.version, self.soul, self.error = fresh, version, soul, ""
 
-    async def _recorded_version(self) -> str:
-        events = await self._log.read_stream(CONFIG_STREAM)
-        last = events[-1].body if events else None
-        return last.version if isinstance(last, ConfigChanged) else ""
+    def _load(self) -> tuple[Config, str]:
+        soul = self._home.soul_file
+        return load(self._home, project=self._project), soul.read_text("utf-8") if soul.is_file() else ""
+
+
+async def recorded_version(event_log: EventLog, stream: str, project: Path) -> str:
+    """Return the newest version in a stream of `ConfigChanged` that a project's files had; empty if none is known."""
+    for event in reversed(await event_log.read_stream(stream)):
+        if isinstance(event.body, ConfigChanged) and event.body.project == str(project):
+            return event.body.version
+    return ""
 
 
 SECRETS_STREAM = "secrets"

@@ -1,6 +1,6 @@
 """Operations on existing tasks besides cancelling and answering: pause, signal, update, retry."""
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import cast
 
@@ -9,7 +9,7 @@ from ozzie_server_ext.agent.questions import TOO_LATE, describe, limit_exceeded,
 from ozzie_server_ext.domain.budget import Account, Budget
 from ozzie_server_ext.domain.errors import Conflict, OzzieError, VersionConflict
 from ozzie_server_ext.domain.events import Event, EventBody, Limits, StepFailed, TaskRetried
-from ozzie_server_ext.domain.ids import TaskId, task_stream
+from ozzie_server_ext.domain.ids import SessionId, TaskId, task_stream
 from ozzie_server_ext.domain.steps import StepStatus
 from ozzie_server_ext.domain.tasks import FINAL, TaskStatus
 from ozzie_server_ext.skills.run import Failed
@@ -62,14 +62,14 @@ class _Part:
 
 @dataclass(frozen=True, slots=True)
 class Retries:
-    """Queues ended tasks again."""
+    """Queues ended tasks again. `starts_of` returns the starts of skills in a session's project."""
 
     log: EventLog
     blobs: BlobStore
     tasks: TaskService
     sessions: Sessions
     runner: TaskQueue
-    starts: SkillStarts
+    starts_of: Callable[[SessionId], Awaitable[SkillStarts]]
     times: TaskTimes
 
     async def retry(self, task_id: TaskId, *, by: str) -> Retried:
@@ -205,7 +205,7 @@ class Retries:
         """Return the limits of a retried run by the skill's current file, where people raise them."""
         limits = limits_of(row)
         try:
-            wanted = await self.starts.limits_of(loaded.started.skill)
+            wanted = await (await self.starts_of(session_of(row))).limits_of(loaded.started.skill)
         except OzzieError:  # the file is gone or unreadable; the run has its own copy
             return limits
         return replace(wanted, max_rounds=limits.max_rounds)

@@ -2,7 +2,6 @@
 
 import asyncio
 import contextlib
-import itertools
 from collections import deque
 from collections.abc import Awaitable, Callable
 from contextlib import AbstractAsyncContextManager, nullcontext
@@ -20,7 +19,7 @@ from ozzie_server_ext.domain.events import (
     TaskCancelled,
     TaskFailed,
     TaskPaused,
-    TaskQueued,
+    TaskResumed,
     TaskStarted,
     TaskSucceeded,
     TaskWaitingApproval,
@@ -28,22 +27,24 @@ from ozzie_server_ext.domain.events import (
     content_of,
 )
 from ozzie_server_ext.domain.ids import SessionId, TaskId, task_stream
-from ozzie_server_ext.domain.tasks import Claim, TaskStatus, TurnHeld, UnreadUpdate
+from ozzie_server_ext.domain.tasks import Claim, TurnHeld, UnreadUpdate
 from ozzie_server_ext.observability.logs import logger
-from ozzie_server_ext.store.log import ClaimLost, EventLog, OwnerLost
+from ozzie_server_ext.store.log import ClaimLost, EventLog, OwnerLost, patiently
+from ozzie_server_ext.store.projections.tasks import task_from
 from ozzie_server_ext.store.recorder import Recorder
 from ozzie_server_ext.store.tables import Row
 from ozzie_server_ext.tasks.failures import failure
 from ozzie_server_ext.tasks.reconciliation import (
-    NO_RECONCILER,
-    Reconciler,
+    ReconcilerOf,
     cut_off,
     end_of,
     not_again,
+    nothing_is_known,
     unfinished,
     why_stopped,
 )
 from ozzie_server_ext.tasks.rows import find_task, with_delegated
+from ozzie_server_ext.tasks.times import RECOVERY
 
 log = logger(__name__)
 T = TypeVar("T")
@@ -58,8 +59,6 @@ Thread: TypeAlias = SessionId | TaskId
 """Tasks with the same thread run one after another: a session's turns. A delegated task is its own thread."""
 
 _ENDED = "The turn ended in the middle of it."
-RETRY_S = (0.2, 0.5, 1.0, 2.0, 5.0)
-"""Pauses between attempts to write to an unavailable log, as on a full disk; the last one repeats."""
 
 
 @dataclass(slots=True)
@@ -82,7 +81,7 @@ class TaskDriver:
         run_task: RunTask,
         on_wait: Callable[[Recorder, str], None] = lambda recorder, step: None,
         on_position: Callable[[SessionId, TaskId, int], None] = lambda session_id, task_id, ahead: None,
-        reconciler: Reconciler = NO_RECONCILER,
+        reconciler_of: ReconcilerOf = nothing_is_known,
         slot: Callable[[Row], AbstractAsyncContextManager[None]] = lambda row: nullcontext(),
         is_idle: Callable[[TaskId], bool] = lambda task_id: False,
     ) -> None:
@@ -92,10 +91,10 @@ class TaskDriver:
         self._run_task = run_task
         self._on_wait = on_wait
         self._on_position = on_position
-        self._reconciler = reconciler
+        self._reconciler_of = reconciler_of
         self._slot = slot
         self._is_idle = is_idle
-        self._epoch = ids.new()
+        self._ids = ids
         self._waiting: dict[Thread, deque[TaskId]] = {}
         self._running: dict[Thread, _Running] = {}
         self._held: dict[Thread, TaskId] = {}
@@ -161,7 +160,7 @@ class TaskDriver:
             match event.body:
                 case TaskWaitingInput() | TaskWaitingApproval() | TaskPaused():
                     self._held[thread] = task_id
-                case TaskQueued(reason="answered" | "resumed"):
+                case TaskResumed() if event.source != RECOVERY:  # recovery queues what it resumes
                     self._held.pop(thread, None)
                     self._waiting.setdefault(thread, deque()).appendleft(task_id)
                     self._next(thread, session_id)
@@ -186,7 +185,7 @@ class TaskDriver:
         self._running[thread] = _Running(task_id, session_id, work)
 
     async def _drive(self, task_id: TaskId, session_id: SessionId, thread: Thread) -> None:
-        recorder = Recorder(log=self._log, session_id=session_id, task_id=task_id, trace_id=task_id)
+        recorder = Recorder(log=self._log, session_id=session_id, task_id=task_id)
         running = self._running[thread]
         running.began = True
         try:
@@ -214,8 +213,9 @@ class TaskDriver:
             row = await self._patiently(recorder, lambda: self._claim(recorder))
             if row is None:
                 return  # cancelled while it waited
-            claim = Claim(task_id=recorder.task_id, epoch=self._epoch, attempt=int(str(row["attempt"])))
-            recorder = msgspec.structs.replace(recorder, claim=claim)
+            claim = Claim(task_id=recorder.task_id, epoch=str(row["epoch"]), attempt=int(str(row["attempt"])))
+            source = "skill" if row["mode"] == "GRAPH" else "agent"
+            recorder = msgspec.structs.replace(recorder, claim=claim, source=source)
             while True:
                 end = await self._run(row, recorder)
                 try:
@@ -249,7 +249,8 @@ class TaskDriver:
             events = await self._log.read_stream(task_stream(recorder.task_id))
             left = unfinished(events)
             ends: list[EventBody] = [cut_off(call, "cancelled", _ENDED) for call in left.models]
-            done = {tool.call_id: await self._reconciler.was_done(tool) for tool in left.tools}
+            reconciler = await self._reconciler_of(recorder.session_id)
+            done = {tool.call_id: await reconciler.was_done(tool) for tool in left.tools}
             for tool in left.tools:
                 not_begun = isinstance(end, TaskCancelled) and not tool.started
                 ends.append(end_of(tool, done[tool.call_id], why_stopped(tool) if not_begun else _ENDED))
@@ -263,17 +264,17 @@ class TaskDriver:
                 return
 
     async def _claim(self, recorder: Recorder) -> Row | None:
-        """Claim the queued task; return its row, or None if it is not queued any more."""
+        """Claim the task; return its row, or None if it no longer waits to be run."""
         row = await find_task(self._log, recorder.task_id)
-        if row is None or row["status"] != TaskStatus.QUEUED:
+        if row is None or not task_from(row).is_unclaimed:
             return None
-        # A retry has counted the next attempt already.
-        attempt = int(str(row["attempt"])) + (row["reason"] != "retried")
+        # Only a retry begins another attempt, and it has counted it.
+        started = TaskStarted(attempt=int(str(row["attempt"])) or 1, epoch=self._ids.new())
         try:
-            await recorder.append(TaskStarted(attempt=attempt, epoch=self._epoch))
+            await recorder.append(started)
         except Conflict:
             return None
-        return row | {"attempt": attempt}
+        return row | {"attempt": started.attempt, "epoch": started.epoch}
 
     async def _cancelled(self, recorder: Recorder, running: _Running) -> None:
         if not running.stopped_by:
@@ -286,16 +287,12 @@ class TaskDriver:
     async def _patiently(self, recorder: Recorder, work: Callable[[], Awaitable[T]]) -> T:
         """Return the result of `work`, and repeat it as long as the log is unavailable: a task whose end is not
         recorded would run forever. Ends when the driver stops."""
-        for pause in itertools.chain(RETRY_S, itertools.repeat(RETRY_S[-1])):
-            try:
-                return await work()
-            except OwnerLost:
-                raise
-            except Unavailable as error:
-                log.error("the log can't be used: %s", error, extra={"task_id": recorder.task_id})
-                self._on_wait(recorder, "waiting until the log can be written again")
-                await asyncio.sleep(pause)
-        raise AssertionError("an endless loop ended")
+
+        def failed(error: Unavailable) -> None:
+            log.error("the log can't be used: %s", error, extra={"task_id": recorder.task_id})
+            self._on_wait(recorder, "waiting until the log can be written again")
+
+        return await patiently(work, failed)
 
 
 def _broken(error: Exception) -> TaskFailed:

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from pathlib import Path
 
-from ozzie_server_ext.agent.conversation import Conversations
+from ozzie_server_ext.agent.conversations import Conversations
 from ozzie_server_ext.domain.content import Content
 from ozzie_server_ext.domain.errors import NotFound
 from ozzie_server_ext.domain.events import HUB, Draft, LabelsCleared
@@ -34,7 +34,7 @@ class Labels:
         self._log = log
         self._sessions = sessions
         self._conversations = conversations
-        self._project = project.resolve()
+        self._project = project
         self._marks = marks
 
     async def of_session(self, session_id: SessionId) -> Content:

@@ -8,7 +8,7 @@ from datetime import datetime, tzinfo
 from pathlib import Path
 from typing import cast
 
-from ozzie_server_ext.config.settings import CHEAP, CapabilitySettings
+from ozzie_server_ext.config.settings import CHEAP, SUMMARIZER, CapabilitySettings
 from ozzie_server_ext.domain.clock import Clock
 from ozzie_server_ext.domain.errors import OzzieError, Unavailable
 from ozzie_server_ext.domain.events import INTERRUPTED, Event, ModelCallCompleted, ModelCallFailed
@@ -153,7 +153,13 @@ class ModelKnowledge:
     async def priced(self, choice: ModelChoice) -> ModelChoice:
         """Return the choice with its prices and length. Raises Unavailable if they can't be looked up."""
         known = await self.find(choice)
-        return replace(choice, sees=_sees(choice, known), max_output=known.max_output.value, prices=known.prices)
+        return replace(
+            choice,
+            sees=_sees(choice, known),
+            max_output=known.max_output.value,
+            context=known.context.value,
+            prices=known.prices,
+        )
 
     async def _all_informed(self, choices: tuple[ModelChoice, ...]) -> tuple[ModelChoice, ...]:
         return tuple([await self._informed(choice) for choice in choices])
@@ -168,6 +174,7 @@ class ModelKnowledge:
             sees=_sees(choice, known),
             structured=known.structured.value is True,
             max_output=known.max_output.value,
+            context=known.context.value,
             prices=known.prices,
         )
 
@@ -355,8 +362,9 @@ class ModelService:
         name = asked or session.model
         self._expect_settings(name)
         if self._version != (version := self._configuration.version):
+            if self._version:  # else the project has only been opened
+                self.health.forget()
             self._version = version
-            self.health.forget()
         return self._reachable(self.registry.chain(name, base_url=session.base_url if name == session.model else ""))
 
     def _expect_settings(self, name: str) -> None:
@@ -365,7 +373,7 @@ class ModelService:
         if not self._configuration.error or self._configuration.version:
             return
         with contextlib.suppress(UnknownModel):  # possibly a name in the invalid configuration
-            if self.registry.chain(name).first == OFFLINE:
+            if self.registry.chain(name).first.driver == OFFLINE.driver:
                 return
         raise Unavailable(
             "The configuration was refused, so what a model may cost is not known.",
@@ -386,7 +394,18 @@ class ModelService:
         settings = self._configuration.current.settings
         name = settings.approvals.checker
         chain = self.registry.chain(name) if settings.models.providers_of(name) else own
-        if chain.first == OFFLINE or not any(self._can_be_asked(choice) for choice in chain.choices):
+        if chain.first.driver == OFFLINE.driver or not any(self._can_be_asked(choice) for choice in chain.choices):
+            return None
+        return self._reachable(chain)
+
+    def summarizer(self, own: Chain | None) -> Chain | None:
+        """Return the available models that sum up: those of the alias `summarizer`, else of `cheap`, else the turn's
+        `own`, if that may. The offline driver does not count as a model."""
+        alias = next((name for name in (SUMMARIZER, CHEAP) if self.registry.has_alias(name)), "")
+        chain = self.registry.chain(alias) if alias else own
+        if chain is None:
+            return None
+        if chain.first.driver == OFFLINE.driver or not any(self._can_be_asked(choice) for choice in chain.choices):
             return None
         return self._reachable(chain)
 

@@ -14,7 +14,6 @@ from ozzie_server_ext.domain.events import (
     TaskFailed,
     TaskPaused,
     TaskPauseRequested,
-    TaskQueued,
     TaskResumed,
     TaskSucceeded,
 )
@@ -23,7 +22,7 @@ from ozzie_server_ext.domain.json import Json
 from ozzie_server_ext.domain.tasks import FINAL, TaskStatus, TurnHeld
 from ozzie_server_ext.store.log import EventLog
 from ozzie_server_ext.store.recorder import Recorder
-from ozzie_server_ext.store.shielded import shielded
+from ozzie_server_ext.store.shielded import expect_not_cancelled, shielded
 from ozzie_server_ext.store.tables import Row
 from ozzie_server_ext.tasks.rows import open_tasks, session_of, task_of, user_recorder
 from ozzie_server_ext.tasks.service import TaskService
@@ -99,6 +98,7 @@ class PausePoints:
             try:
                 await shielded(recorder.append(paused, actor="user", expected_version=events[-1].version))
             except VersionConflict:  # the task has changed meanwhile: check again
+                expect_not_cancelled()
                 continue
             except asyncio.CancelledError:
                 raise TurnHeld from None  # it is recorded by now
@@ -163,7 +163,7 @@ def _facts(run: Row, request: PauseRequest) -> tuple[EventBody, ...]:
         complies = is_paused or run["pause_by"]
         return () if complies else (TaskPauseRequested(by=request.by, reason=request.reason),)
     if is_paused:
-        return TaskResumed(by=request.by), TaskQueued(reason="recovered")
+        return (TaskResumed(by=request.by),)
     return (TaskPauseRequested(by=request.by, wanted=False),) if run["pause_by"] else ()
 
 
@@ -202,7 +202,7 @@ class Pauses:
         while True:
             version, row = await self._read(task_id)
             if row["status"] == TaskStatus.PAUSED:
-                facts: tuple[EventBody, ...] = (TaskResumed(by=by), TaskQueued(reason="resumed"))
+                facts: tuple[EventBody, ...] = (TaskResumed(by=by),)
             elif row["pause_by"]:
                 facts = (TaskPauseRequested(by=by, wanted=False),)
             else:

@@ -2,6 +2,7 @@
 
 from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass
+from typing import TypeAlias
 
 from ozzie_server_ext.domain.calls import CallRecord, Calls
 from ozzie_server_ext.domain.events import (
@@ -21,7 +22,7 @@ from ozzie_server_ext.domain.events import (
     ToolCallResolved,
     ToolCallUncertain,
 )
-from ozzie_server_ext.domain.ids import CallId, ReplyId
+from ozzie_server_ext.domain.ids import CallId, ReplyId, SessionId
 from ozzie_server_ext.domain.json import JsonObject
 from ozzie_server_ext.render.toolrows import called
 from ozzie_server_ext.tasks.times import RECOVERY, Work
@@ -171,7 +172,12 @@ class Reconciler:
         return call.requested is not None and self.takes_key(call.requested.tool_id)
 
 
-NO_RECONCILER = Reconciler()
+ReconcilerOf: TypeAlias = Callable[[SessionId], Awaitable[Reconciler]]
+
+
+async def nothing_is_known(session_id: SessionId) -> Reconciler:
+    """The `ReconcilerOf` without tools: any call that was started may have taken effect."""
+    return Reconciler()
 
 
 def end_of(call: CallRecord, done: bool | None, why: str) -> EventBody:

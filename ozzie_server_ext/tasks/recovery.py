@@ -37,13 +37,13 @@ from ozzie_server_ext.store.projections.tasks import task_from
 from ozzie_server_ext.store.recorder import Recorder
 from ozzie_server_ext.tasks.pauses import pending_pause, propagate_requests
 from ozzie_server_ext.tasks.reconciliation import (
-    NO_RECONCILER,
-    Reconciler,
+    ReconcilerOf,
     Unfinished,
     cut_off,
     end_of,
     made_again,
     not_again,
+    nothing_is_known,
     stopped,
     unfinished,
 )
@@ -69,7 +69,7 @@ async def recover(
     runner: TaskQueue,
     *,
     ids: IdSource,
-    reconciler: Reconciler = NO_RECONCILER,
+    reconciler_of: ReconcilerOf = nothing_is_known,
     publish: Callable[[Transient], None] = lambda transient: None,
 ) -> int:
     """Recover all unfinished tasks in the order of their creation; return how many run.
@@ -95,6 +95,7 @@ async def recover(
         recorder = Recorder(log=event_log, session_id=task.session_id, task_id=task.task_id, source=RECOVERY)
         events = await event_log.read_stream(task_stream(task.task_id))
         left = unfinished(events)
+        reconciler = await reconciler_of(task.session_id)
         done = {tool.call_id: await reconciler.was_done(tool) for tool in left.tools}
         keyed = {tool.call_id for tool in left.tools if reconciler.has_key(tool)}
         most = MAX_DELEGATED_ATTEMPTS if is_delegated else MAX_ATTEMPTS

@@ -91,9 +91,10 @@ async def retried_with(log: EventLog, row: Row) -> str:
 
 
 async def waiting_below(log: EventLog) -> dict[str, list[Row]]:
-    """Return the delegated tasks that wait for a person, oldest first, by the id of each task above them."""
+    """Return the delegated tasks that wait for a person, oldest first, by the id of each task above them. A run waits
+    because one of these does."""
     rows = await log.rows("tasks", where={"status": [str(status) for status in WAITING]}, order_by="task_id")
-    rows = [row for row in rows if row["parent_id"] is not None]
+    rows = [row for row in rows if row["parent_id"] is not None and row["mode"] != "GRAPH"]
     chains = await above(log, rows)
     found: dict[str, list[Row]] = {}
     for row in rows:

@@ -16,6 +16,7 @@ from ozzie_server_ext.policy.files import SYSTEM_FILE, Policy, load, paths_of
 from ozzie_server_ext.protocol.jsontext import canonical_bytes
 from ozzie_server_ext.store.blobs import BlobStore
 from ozzie_server_ext.store.log import EventLog
+from ozzie_server_ext.tasks.configuration import recorded_version
 from ozzie_server_ext.tools.registry import ToolRegistry
 
 log = logger(__name__)
@@ -111,9 +112,7 @@ class RulesInForce:
 
     async def _record(self, fresh: Policy) -> None:
         if self._recorded is None:
-            events = await self._log.read_stream(STREAM)
-            last = events[-1].body if events else None
-            self._recorded = last.version if isinstance(last, ConfigChanged) else ""
+            self._recorded = await recorded_version(self._log, STREAM, self._project)
         if fresh.version == self._recorded:
             return
         texts: JsonObject = {str(file.path): file.content.decode() for file in fresh.files}
@@ -122,6 +121,7 @@ class RulesInForce:
             blob=await self._blobs.put(canonical_bytes(texts)),
             files=tuple(texts),
             previous=self._recorded,
+            project=str(self._project),
         )
         await self._log.append(STREAM, [Draft(body=fact, actor="system", source="policy")])
         self._recorded = fresh.version

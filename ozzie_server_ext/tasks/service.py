@@ -4,7 +4,7 @@ import asyncio
 import contextlib
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import KW_ONLY, dataclass
-from typing import Protocol
+from typing import Literal, Protocol
 
 from ozzie_server_ext.agent.structured_output import expect_schema
 from ozzie_server_ext.domain.clock import IdSource
@@ -28,7 +28,7 @@ from ozzie_server_ext.domain.events import (
 )
 from ozzie_server_ext.domain.ids import MessageId, SessionId, TaskId, is_ulid, task_stream
 from ozzie_server_ext.domain.json import Json, JsonObject
-from ozzie_server_ext.domain.messages import MentionedPictures
+from ozzie_server_ext.domain.messages import MentionedPictures, mentioned_pictures
 from ozzie_server_ext.domain.tasks import FINAL, HELD, TaskStatus
 from ozzie_server_ext.store.log import EventLog
 from ozzie_server_ext.store.tables import Row
@@ -37,6 +37,8 @@ from ozzie_server_ext.tasks.rows import find_task, open_tasks, session_of, task_
 
 MAX_MESSAGE_CHARS = 500_000
 TITLE_LENGTH = 80
+NOT_PLAIN = "It is more than a person's words, so it is no keyword of a skill, and an agent answers it."
+"""Why an agent answers a message with a model, a schema or a picture of its own, or of a sender that is no person."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,6 +61,8 @@ class NewTurn:
     - `answer_schema`: a JSON Schema that the answer must fit; ignored for a skill.
     - `content`: the provenance of a message that is not a person's own (from a channel, a schedule or a task).
     - `skill`: run this skill instead of a turn.
+    - `source`: the part of the gateway that took it.
+    - `may_update`: it may be an update of a running task. Not if the sender shows its answer by itself, as a cell does.
     """
 
     session_id: SessionId
@@ -71,6 +75,14 @@ class NewTurn:
     answer_schema: JsonObject | None = None
     content: Content = CLEAN
     skill: SkillRequest | None = None
+    source: str = HUB
+    may_update: bool = False
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether it is a person's words and no more, so that it can be meant for a task of the session."""
+        is_task = self.skill or self.model or self.answer_schema is not None or any(mentioned_pictures(self.text))
+        return self.attended and not self.content and not is_task
 
     @property
     def message(self) -> str:
@@ -83,12 +95,15 @@ class NewTurn:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Submitted:
     """`position` is the turn's first event: subscribe from just before it to miss nothing. `ahead` counts the tasks
-    before it in the queue."""
+    before it in the queue. `became`: a task of its own, or the answer to a question or an update of `task_id`, from
+    `position` on."""
 
     task_id: TaskId
     message_id: MessageId
+    session_id: SessionId
     position: int
     ahead: int
+    became: Literal["task", "answer", "update"] = "task"
 
 
 class TaskQueue(Protocol):
@@ -115,9 +130,9 @@ class TaskService:
         log: EventLog,
         ids: IdSource,
         runner: TaskQueue,
-        pictures: Callable[[str], Awaitable[MentionedPictures]] | None = None,
+        pictures: Callable[[SessionId, str], Awaitable[MentionedPictures]] | None = None,
     ) -> None:
-        """`pictures` stores those that a message mentions; it raises InputError if one can't be shown."""
+        """`pictures` stores those that a message of a session mentions; it raises InputError if one can't be shown."""
         self._log = log
         self._ids = ids
         self._runner = runner
@@ -125,14 +140,14 @@ class TaskService:
         # Two repeats of a message at the same time become one task.
         self._submitting = asyncio.Lock()
 
-    async def submit(self, turn: NewTurn, limits: Limits, started: SkillStarted | None = None) -> Submitted:
-        """Create a task from a message: a turn, or the run of a skill that `started` begins. It is durable when this
-        returns. A repeated message id returns the task of the first.
+    async def submit(self, turn: NewTurn, limits: Limits, started: SkillStarted | str = NOT_PLAIN) -> Submitted:
+        """Create a task from a message: the run of a skill that `started` begins, or a turn; then `started` says why an
+        agent answers. It is durable when this returns. A repeated message id returns the task of the first.
 
         Raises InputError for an empty or too long message, a picture that can't be shown, an invalid `answer_schema`
         or id; Conflict if the id belongs to something else.
         """
-        if started is None:
+        if isinstance(started, str):
             _expect_sendable(turn.text)
         if turn.message_id is None:
             pictures = await self._prepare(turn, started)
@@ -146,13 +161,13 @@ class TaskService:
         async with self._submitting:
             return await self._known(task_id, turn) or await self._create(task_id, turn, limits, started, pictures)
 
-    async def _prepare(self, turn: NewTurn, started: SkillStarted | None) -> MentionedPictures:
+    async def _prepare(self, turn: NewTurn, started: SkillStarted | str) -> MentionedPictures:
         """Check the schema and store the mentioned pictures. Raises InputError."""
-        if started is not None:
+        if isinstance(started, SkillStarted):
             return MentionedPictures()
         if turn.answer_schema is not None:
             await expect_schema(turn.answer_schema)
-        return MentionedPictures() if self._pictures is None else await self._pictures(turn.text)
+        return MentionedPictures() if self._pictures is None else await self._pictures(turn.session_id, turn.text)
 
     async def _known(self, task_id: TaskId, turn: NewTurn) -> Submitted | None:
         """Return the task of a message that was submitted before, or None. Raises Conflict."""
@@ -162,10 +177,16 @@ class TaskService:
         first = events[0].body
         if not isinstance(first, MessageReceived) or events[0].session_id != turn.session_id:
             raise Conflict("The message's id stands for something else.", code="message.id")
-        return Submitted(task_id=task_id, message_id=MessageId(task_id), position=events[0].position, ahead=0)
+        return Submitted(
+            task_id=task_id,
+            message_id=MessageId(task_id),
+            session_id=turn.session_id,
+            position=events[0].position,
+            ahead=0,
+        )
 
     async def _create(
-        self, task_id: TaskId, turn: NewTurn, limits: Limits, started: SkillStarted | None, pictures: MentionedPictures
+        self, task_id: TaskId, turn: NewTurn, limits: Limits, started: SkillStarted | str, pictures: MentionedPictures
     ) -> Submitted:
         """Record the message and its task in one append, and queue the task."""
         message_id, origin = turn.message_id or MessageId(self._ids.new()), turn.origin
@@ -174,7 +195,8 @@ class TaskService:
         )
         created = TaskCreated(
             title=_title(turn.message),
-            mode="FREE" if started is None else "GRAPH",
+            mode="FREE" if isinstance(started, str) else "GRAPH",
+            mode_reason=started if isinstance(started, str) else started.reason,
             message_id=message_id,
             limits=limits,
             thread_id=str(turn.session_id),
@@ -183,29 +205,39 @@ class TaskService:
             sender_id=origin.sender_id,
             model=turn.model,
             attended=turn.attended,
-            answer_schema=turn.answer_schema if started is None else None,
+            answer_schema=turn.answer_schema if isinstance(started, str) else None,
         )
 
-        def draft(body: EventBody, content: Content = turn.content, actor: Actor = GATEWAY) -> Draft:
+        def draft(
+            body: EventBody, content: Content = turn.content, actor: Actor = GATEWAY, key: str | None = None
+        ) -> Draft:
             return Draft(
                 body=body,
                 actor=actor,
-                source=HUB,
+                source=turn.source,
                 session_id=turn.session_id,
                 task_id=task_id,
+                idempotency_key=key,
                 labels=content.labels,
                 sources=content.sources,
             )
 
         drafts = [
-            draft(received, actor="user"),  # the text is the person's own, even beside a picture that is not
+            # The text is the person's own, even beside a picture that is not.
+            draft(received, actor="user", key=message_id),
             draft(created, turn.content | pictures.content),
-            *([] if started is None else [draft(started)]),
+            *([] if isinstance(started, str) else [draft(started)]),
             draft(TaskQueued(reason="created")),
         ]
         events = await self._log.append(task_stream(task_id), drafts, expected_version=0)
         ahead = self._runner.enqueue(task_id, turn.session_id)
-        return Submitted(task_id=task_id, message_id=message_id, position=events[0].position, ahead=ahead)
+        return Submitted(
+            task_id=task_id,
+            message_id=message_id,
+            session_id=turn.session_id,
+            position=events[0].position,
+            ahead=ahead,
+        )
 
     async def cancel(self, task_id: TaskId, *, by: str, reason: str = "") -> None:
         """Cancel a task, running or not. The request is durable when this returns: if the gateway dies before the task

@@ -13,6 +13,7 @@ from ozzie_server_ext.domain.errors import Conflict, InputError, NotFound
 from ozzie_server_ext.domain.events import (
     HUB,
     Draft,
+    Event,
     EventBody,
     MessageReceived,
     SessionArchived,
@@ -42,7 +43,8 @@ SHORTEST_END = 4
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SessionInfo:
-    """A session for clients. `model` is the one chosen in it; empty for the default."""
+    """A session for clients. `model` is the one chosen in it; empty for the default. `project` is the folder that it
+    works in; empty for the gateway's own."""
 
     session_id: SessionId
     title: str
@@ -51,31 +53,42 @@ class SessionInfo:
     model: str
     base_url: str
     message_count: int
+    project: str
+
+
+def unknown_session(session_id: str) -> NotFound:
+    """Return the error for an unknown session id."""
+    return NotFound(f"There is no session {session_id[:40]}.", hint="List them with ozzie sessions list.")
 
 
 class Sessions:
     """Opens, names and lists sessions. All state is in the log. `by` is the authenticated name of the caller."""
 
-    def __init__(self, log: EventLog, ids: IdSource) -> None:
+    def __init__(self, log: EventLog, ids: IdSource, project: Path | None = None) -> None:
+        """`project` is the folder of new sessions for which none is given."""
         self._log = log
         self._ids = ids
+        self._project = project
         # Two clients that open the same key at once must get the same session.
         self._opening = asyncio.Lock()
 
-    async def open(self, key: str, *, title: str, channel: str, by: str = "") -> SessionInfo:
-        """Return the session of this key, creating it if necessary."""
+    async def open(
+        self, key: str, *, title: str, channel: str, by: str = "", project: Path | None = None
+    ) -> SessionInfo:
+        """Return the session of this key, creating it in `project` if necessary."""
         async with self._opening:
             if held := await self.holder(key):
                 return await self.get(held)
-            session_id = self._new_id()
-            await self._append(session_id, SessionCreated(key=key, title=title[:TITLE_LENGTH], channel=channel, by=by))
+            session_id, folder = self._new_id(), self.folder(project)
+            created = SessionCreated(key=key, title=title[:TITLE_LENGTH], channel=channel, by=by, project=folder)
+            await self._append(session_id, created)
         return await self.get(session_id)
 
-    async def begin(self, key: str, *, channel: str, by: str = "") -> SessionInfo:
-        """Create a session, which the key opens from now on. Its first message gives it a title."""
+    async def begin(self, key: str, *, channel: str, by: str = "", project: Path | None = None) -> SessionInfo:
+        """Create a session in `project`, which the key opens from now on. Its first message gives it a title."""
         async with self._opening:
-            session_id = self._new_id()
-            created = SessionCreated(key=str(session_id), title="", channel=channel, by=by)
+            session_id, folder = self._new_id(), self.folder(project)
+            created = SessionCreated(key=str(session_id), title="", channel=channel, by=by, project=folder)
             await self._append(session_id, created, SessionResumed(key=key, by=by))
         return await self.get(session_id)
 
@@ -87,33 +100,42 @@ class Sessions:
                 await self._append(session_id, SessionResumed(key=key, by=by))
         return await self.get(session_id)
 
-    async def fork(self, parent: SessionId, key: str, *, title: str, channel: str, by: str = "") -> SessionInfo:
-        """Create a session that begins with the conversation of `parent`; the key opens it from now on. Raises
-        NotFound."""
+    async def fork(
+        self, parent: SessionId, key: str, *, title: str, channel: str, by: str = "", project: str = ""
+    ) -> SessionInfo:
+        """Create a session that begins with the conversation of `parent`, in its project if none is given; the key
+        opens it from now on. Raises NotFound."""
         async with self._opening:
-            await self.row(parent)
+            project = project or str((await self.row(parent))["project"])
             session_id = self._new_id()
             position = (await self._log.head()).position
-            created = SessionCreated(key=str(session_id), title=title[:TITLE_LENGTH], channel=channel, by=by)
+            created = SessionCreated(
+                key=str(session_id), title=title[:TITLE_LENGTH], channel=channel, by=by, project=project
+            )
             forked = SessionForked(parent=parent, position=position, by=by)
             await self._append(session_id, created, forked, SessionResumed(key=key, by=by))
         return await self.get(session_id)
 
-    async def move(self, before: str, key: str, *, by: str = "") -> SessionId | None:
-        """Change the key of the session that `before` opens to `key`, or to none if that is empty. Return the session,
-        or None if `before` opens none."""
+    async def move(self, before: str, key: str, *, by: str = "", project: str = "") -> SessionId | None:
+        """Change the key of the session that `before` opens to `key`, or to none if that is empty, and its project if
+        one is given. Return the session, or None if `before` opens none."""
         async with self._opening:
             held = await self.holder(before)
             if held is not None and before != key:
-                await self._append(held, SessionMoved(before=before, key=key, by=by))
+                await self._append(held, SessionMoved(before=before, key=key, by=by, project=project))
         return held
 
-    async def place(self, session_id: SessionId, key: str, *, by: str = "") -> SessionInfo:
-        """Replace the session's key, without activating a closed or archived session. Raises NotFound."""
+    async def place(self, session_id: SessionId, key: str, *, by: str = "", project: str = "") -> SessionInfo:
+        """Replace the session's key, and its project if one is given, without activating a closed or archived session.
+        Raises NotFound."""
         async with self._opening:
             before = str((await self.row(session_id))["key"]) or str(session_id)
-            await self._append(session_id, SessionMoved(before=before, key=key, by=by))
+            await self._append(session_id, SessionMoved(before=before, key=key, by=by, project=project))
         return await self.get(session_id)
+
+    def folder(self, project: Path | None) -> str:
+        """Return the folder of a new session as it is recorded: `project`, or by default the gateway's own."""
+        return str(project or self._project or "")
 
     async def get(self, session_id: SessionId) -> SessionInfo:
         """Raises NotFound."""
@@ -124,7 +146,7 @@ class Sessions:
         is_id = is_session_id(session_id)
         rows = await self._log.rows("sessions", where={"session_id": session_id}, limit=1) if is_id else []
         if not rows:
-            raise NotFound(f"There is no session {session_id[:40]}.", hint="List them with ozzie sessions list.")
+            raise unknown_session(session_id)
         return rows[0]
 
     async def list(
@@ -222,6 +244,7 @@ def _info(row: Row) -> SessionInfo:
         model=str(row["chosen_model"]),
         base_url=str(row["chosen_base_url"]),
         message_count=int(str(row["message_count"])),
+        project=str(row["project"]),
     )
 
 
@@ -244,28 +267,34 @@ class Notebooks:
         # The findings about a notebook must hold until the decision is recorded.
         self._opening = asyncio.Lock()
 
-    async def open(self, path: str, *, noted: SessionId | None = None, by: str = "") -> Opened:
-        """Return the session of the notebook at `path`, whose metadata have the session `noted`.
+    async def open(
+        self, path: str, *, noted: SessionId | None = None, by: str = "", project: Path | None = None
+    ) -> Opened:
+        """Return the session of the notebook at `path`, whose metadata have the session `noted`. `project` is the
+        folder of the server that opens it.
 
-        A moved notebook keeps its session, a copy gets a fork of it, and one from another home gets a new session.
+        A moved notebook keeps its session, a copy gets a fork of it, and one from another home gets a new session. It
+        works in the project that it began in as long as the notebook lies there.
         """
         async with self._opening:
             held = await self._sessions.holder(_key(path))
             row = await self._known(noted) if noted and noted != held else None
             if row is None or (held is not None and await self._left_behind(row, held)):
-                return Opened(info=await self._at(path, by))
+                return Opened(info=await self._at(path, by, project))
             session_id = SessionId(str(row["session_id"]))
+            folder = await self._folder_if_left(str(row["project"]), path, project)
             if await asyncio.to_thread(_is_elsewhere, row, path):
+                title = os.path.basename(path)
                 fork = await self._sessions.fork(
-                    session_id, _key(path), title=os.path.basename(path), channel="notebook", by=by
+                    session_id, _key(path), title=title, channel="notebook", by=by, project=folder
                 )
                 return Opened(info=fork, copy_of=str(row["title"]))
             # Opening a notebook does not activate a closed or archived session.
-            return Opened(info=await self._sessions.place(session_id, _key(path), by=by))
+            return Opened(info=await self._sessions.place(session_id, _key(path), by=by, project=folder))
 
-    async def begin(self, path: str, *, by: str = "") -> SessionInfo:
-        """Create a new session for the notebook at `path`."""
-        return await self._sessions.begin(_key(path), channel="notebook", by=by)
+    async def begin(self, path: str, *, by: str = "", project: Path | None = None) -> SessionInfo:
+        """Create a new session in `project` for the notebook at `path`."""
+        return await self._sessions.begin(_key(path), channel="notebook", by=by, project=project)
 
     async def resume(self, session_id: SessionId, path: str, *, by: str = "") -> SessionInfo:
         """Use this session in the notebook at `path`. Raises NotFound."""
@@ -275,7 +304,8 @@ class Notebooks:
         """Follow the move of a notebook, or of a folder with notebooks."""
         for path in await self._below(before):
             there = after + path.removeprefix(before)
-            session_id = await self._sessions.move(_key(path), _key(there), by=by)
+            project = await self._folder_after(path, before, after)
+            session_id = await self._sessions.move(_key(path), _key(there), by=by, project=project)
             if session_id is not None and (await self._sessions.get(session_id)).title == os.path.basename(path):
                 await self._sessions.rename(session_id, os.path.basename(there), by=by)
 
@@ -284,8 +314,27 @@ class Notebooks:
         for gone in await self._below(path):
             await self._sessions.move(_key(gone), "", by=by)
 
-    async def _at(self, path: str, by: str) -> SessionInfo:
-        return await self._sessions.open(_key(path), title=os.path.basename(path), channel="notebook", by=by)
+    async def _at(self, path: str, by: str, project: Path | None) -> SessionInfo:
+        title = os.path.basename(path)
+        info = await self._sessions.open(_key(path), title=title, channel="notebook", by=by, project=project)
+        if folder := await self._folder_if_left(info.project, path, project):
+            return await self._sessions.place(info.session_id, _key(path), by=by, project=folder)
+        return info
+
+    async def _folder_after(self, path: str, before: str, after: str) -> str:
+        """Return the project of the session of the notebook at `path`, if its folder moves along from `before` to
+        `after`; else empty."""
+        held = await self._sessions.holder(_key(path))
+        folder = (await self._sessions.get(held)).project if held else ""
+        return await asyncio.to_thread(_moved, folder, before, after) if folder else ""
+
+    async def _folder_if_left(self, folder: str, path: str, project: Path | None) -> str:
+        """Return another project for the session of the notebook at `path`, if that does not lie in its `folder` any
+        more; else empty."""
+        found = self._sessions.folder(project)
+        if folder in ("", found) or await asyncio.to_thread(_is_below, path, folder):
+            return ""
+        return found
 
     async def _known(self, noted: SessionId) -> Row | None:
         try:
@@ -307,6 +356,18 @@ def _key(path: str) -> str:
     return f"{_KEY}{path}"
 
 
+def _moved(folder: str, before: str, after: str) -> str:
+    """Return where `folder` is after the move; empty if it is elsewhere."""
+    gone = os.path.realpath(before)
+    if not Path(folder).is_relative_to(gone):
+        return ""
+    return str(Path(os.path.realpath(after)) / Path(folder).relative_to(gone))
+
+
+def _is_below(path: str, folder: str) -> bool:
+    return Path(os.path.realpath(path)).is_relative_to(os.path.realpath(folder))
+
+
 def _is_elsewhere(noted: Row, path: str) -> bool:
     """Whether the session still belongs to something else, so that the notebook at `path` is a copy: to another
     existing notebook, or to a terminal or a program."""
@@ -325,7 +386,8 @@ def _is_same_file(there: Path, path: str) -> bool:
 
 
 MOST_LOOKED_AT = 1000
-"""The number of latest messages, and of tool calls, that are read."""
+"""The number of latest messages, and of tool calls in cells, that are read."""
+MOST_PAGES = 10
 
 _UNKNOWN = "a tool that is not known any more"
 """For calls whose request was erased or was not read."""
@@ -363,13 +425,24 @@ class EarlierRuns:
         )
 
     async def _effects(self, session_id: SessionId, tasks: frozenset[str | None]) -> dict[str, int]:
-        calls = await self._log.read(
-            types=frozenset({ToolCallRequested.type, ToolCallStarted.type}),
-            session_id=session_id,
-            limit=2 * MOST_LOOKED_AT,
-            newest_first=True,
-        )
-        own = fold_calls(event.body for event in reversed(calls) if event.task_id in tasks)
+        # What a run itself calls only reads, and may be thousands of calls.
+        rows = await self._log.rows("tasks", where={"task_id": [task for task in tasks if task], "mode": "GRAPH"})
+        turns = tasks - {str(row["task_id"]) for row in rows}
+        found: list[Event] = []
+        before: int | None = None
+        for _ in range(MOST_PAGES):
+            page = await self._log.read(
+                types=frozenset({ToolCallRequested.type, ToolCallStarted.type}),
+                session_id=session_id,
+                limit=2 * MOST_LOOKED_AT,
+                before=before,
+                newest_first=True,
+            )
+            found += (event for event in page if event.task_id in turns)
+            if len(page) < 2 * MOST_LOOKED_AT or len(found) >= 2 * MOST_LOOKED_AT:
+                break
+            before = page[-1].position
+        own = fold_calls(event.body for event in reversed(found))
         started: Counter[str] = Counter()
         for call in own.values():
             if call.started and (call.requested is None or self._changes_something(call.requested.tool_id)):

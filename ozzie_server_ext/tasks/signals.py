@@ -4,10 +4,8 @@ import asyncio
 import contextlib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from datetime import datetime
 
 from ozzie_server_ext.config.validation import nearest
-from ozzie_server_ext.domain.clock import Clock
 from ozzie_server_ext.domain.content import Content
 from ozzie_server_ext.domain.errors import Conflict, InputError, VersionConflict
 from ozzie_server_ext.domain.events import (
@@ -24,9 +22,8 @@ from ozzie_server_ext.domain.events import (
     TaskSignalled,
     TaskUpdated,
 )
-from ozzie_server_ext.domain.ids import EventId, TaskId, task_stream
+from ozzie_server_ext.domain.ids import EventId, MessageId, TaskId, task_stream
 from ozzie_server_ext.domain.json import Json
-from ozzie_server_ext.domain.steps import StepRecord
 from ozzie_server_ext.domain.tasks import FINAL
 from ozzie_server_ext.protocol.jsontext import canonical_bytes
 from ozzie_server_ext.store.log import EventLog
@@ -64,9 +61,8 @@ class Signal:
 class SignalWaits:
     """Lets steps wait for the signals of their runs."""
 
-    def __init__(self, log: EventLog, clock: Clock) -> None:
+    def __init__(self, log: EventLog) -> None:
         self._log = log
-        self._clock = clock
         self._waiting: dict[TaskId, list[asyncio.Event]] = {}
         log.on_commit(self._follow)
 
@@ -89,13 +85,6 @@ class SignalWaits:
             waiting.remove(arrived)
             if not waiting:
                 del self._waiting[run]
-
-    async def left_s(self, run: TaskId, record: StepRecord, limit_s: float) -> float:
-        """Return the remaining time of a step, even if it began under another gateway."""
-        step: dict[str, Json] = {"task_id": run, "step_id": record.step_id, "visit": record.visit}
-        rows = await self._log.rows("steps", where=step, limit=1)
-        began = datetime.fromisoformat(str(rows[0]["started_at"]))
-        return max(limit_s - (self._clock.now() - began).total_seconds(), 0.0)
 
     def _follow(self, events: tuple[Event, ...]) -> None:
         for event in events:
@@ -215,6 +204,20 @@ def pending_signals(events: Iterable[Event], name: str) -> list[Signal]:
     return list(found.values())
 
 
+def names_of_pending(events: Iterable[Event]) -> set[str]:
+    """Return the names of the signals in a run's events that no step has taken."""
+    found: dict[str, str] = {}
+    for event in events:
+        match event.body:
+            case TaskSignalled(event=name):
+                found[event.event_id] = name
+            case StepCompleted(told=taken) if taken:
+                found.pop(taken, None)
+            case _:
+                pass
+    return set(found.values())
+
+
 def awaited(events: Iterable[Event]) -> list[str]:
     """Return the signals that steps of a run wait for now, one per step, by the run's events."""
     names: dict[str, str] = {}
@@ -270,9 +273,11 @@ class UpdateIntake:
         self._log = log
         self._tasks = tasks
 
-    async def update(self, task_id: TaskId, text: str, *, by: str, key: str = "") -> None:
-        """Send a further message to an open task. It is durable when this returns. With a `key`, repeated calls record
-        it once, even if the task has ended since.
+    async def update(
+        self, task_id: TaskId, text: str, *, by: str, key: str = "", message_id: MessageId | None = None
+    ) -> Event:
+        """Send a further message to an open task; return its event, which is durable. With a `key`, repeated calls
+        record it once, even if the task has ended since. `message_id` is that of a message to the session.
 
         Raises NotFound, InputError if the text is empty or too long, and Conflict if the task has ended or has no
         model.
@@ -287,7 +292,7 @@ class UpdateIntake:
                 code="update.too_long",
             )
         session_id = session_of(await self._tasks.get(task_id))
-        fact = TaskUpdated(text=words, by=by)
+        fact = TaskUpdated(text=words, by=by, message_id=message_id)
         draft = Draft(
             body=fact,
             actor="user",
@@ -296,7 +301,9 @@ class UpdateIntake:
             task_id=task_id,
             idempotency_key=f"updated:{key}" if key else None,
         )
-        await self._forward_below(task_id, [await self._record(draft, task_id)])
+        update = await self._record(draft, task_id)
+        await self._forward_below(task_id, [update])
+        return update
 
     async def updates_of(self, task_id: TaskId) -> list[Event]:
         """Return the updates of a task."""
@@ -349,6 +356,8 @@ class UpdateIntake:
                     hint="Send it as a new message: its session knows what was done.",
                     code="task.ended",
                 )
+            if row["stop_by"]:
+                raise Conflict("The task is being stopped.", hint="Send it as a new message.", code="task.stopping")
             if not _reads(events):
                 raise Conflict(
                     "The task makes one call and reads nothing more.",

@@ -268,8 +268,11 @@ class _Watch:
 
 
 def _calls_at_once(event: Event) -> Iterator[Stretch]:
-    """Yield the period of a call that was recorded with the end of its step (ADR 44)."""
+    """Yield the period of a call that a step of a run made at once (ADR 44); earlier versions recorded it in the end
+    of the step."""
     match event.body:
+        case ToolCallCompleted(duration_ms=duration_ms) | ToolCallFailed(duration_ms=duration_ms):
+            yield event.ts - timedelta(milliseconds=duration_ms), event.ts
         case StepCompleted(call=call) | StepFailed(call=call) if call is not None:
             yield event.ts - timedelta(milliseconds=call.duration_ms), event.ts
         case _:

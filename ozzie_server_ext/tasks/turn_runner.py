@@ -7,7 +7,7 @@ from functools import partial
 
 import msgspec
 
-from ozzie_server_ext.agent.conversation import Conversations
+from ozzie_server_ext.agent.conversations import Conversations
 from ozzie_server_ext.agent.plan import TurnParts, TurnPlan
 from ozzie_server_ext.agent.turn import Turn
 from ozzie_server_ext.artifacts.store import ArtifactStore
@@ -36,7 +36,7 @@ from ozzie_server_ext.tasks.rules import RulesInForce
 from ozzie_server_ext.tasks.sessions import SessionInfo, Sessions
 from ozzie_server_ext.tasks.workflows.delegates import Room
 from ozzie_server_ext.tasks.workflows.skill_log import asks_first, brief_of, may_call
-from ozzie_server_ext.tools.base import Delegates, Tool, ToolContext
+from ozzie_server_ext.tools.base import Delegates, SessionTasks, Tool, ToolContext
 from ozzie_server_ext.tools.index import ToolIndex
 from ozzie_server_ext.tools.offering import Offers
 from ozzie_server_ext.tools.registry import ToolRegistry
@@ -114,6 +114,10 @@ class TurnModels:
         """Return the models that check calls of a turn answered by `own`, or None."""
         return await self._informed(self._models.checker(own))
 
+    async def summarizer(self, own: Chain | None) -> Chain | None:
+        """Return the models that sum up for a turn answered by `own`, or None. See `Models.summarizer`."""
+        return await self._informed(self._models.summarizer(own))
+
     async def priced(self, choice: ModelChoice) -> ModelChoice:
         """See `ModelKnowledge`."""
         return await self._knowledge.priced(choice)
@@ -126,24 +130,36 @@ class TurnTools:
     """The context of tools, and which tools a turn is offered."""
 
     def __init__(
-        self, base: ToolContext, artifacts: ArtifactStore, index: ToolIndex, rules: RulesInForce, skills: SkillTools
+        self,
+        base: ToolContext,
+        artifacts: ArtifactStore,
+        index: ToolIndex,
+        rules: RulesInForce,
+        skills: SkillTools,
+        tasks: Callable[[Recorder], SessionTasks],
     ) -> None:
-        """`base` is the part of the context that all tasks share."""
+        """`base` is the part of the context that all tasks share; `tasks` returns those of a recorder's session."""
         self._base = base
         self._artifacts = artifacts
         self._index = index
         self._rules = rules
         self._skills = skills
+        self._tasks = tasks
 
     def context_of(self, row: Row, recorder: Recorder) -> ToolContext:
         """Return the context of a task's calls."""
         caller = Caller(
-            project=str(self._base.project.resolve()),
+            project=str(self._base.project),
             channel=str(row["channel"]),
             user=str(row["sender_id"]),
             attended=bool(row["attended"]),
         )
-        return msgspec.structs.replace(self._base, caller=caller, artifacts=self._artifacts.of(recorder.session_id))
+        return msgspec.structs.replace(
+            self._base,
+            caller=caller,
+            artifacts=self._artifacts.of(recorder.session_id),
+            tasks=self._tasks(recorder),
+        )
 
     async def offers(self, settings: ToolsSettings, caller: Caller, brief: Brief, *, may_delegate: bool) -> Offers:
         """Return which tools a turn is offered by settings and rules, with the current skills."""
@@ -225,6 +241,9 @@ class TurnRunner:
             deadline=await self.budgets.deadline(lineage[0]),
             cheaper=self.models.cheaper,
             checker=partial(self.models.checker, chain),
+            compact_tokens=settings.sessions.compact_tokens,
+            summarizer=partial(self.models.summarizer, chain),
+            result_summarizer=partial(self.models.summarizer, None),
             attended=bool(row["attended"]),
             brief=brief,
             offers=await self.tools.offers(settings.tools, context.caller, brief, may_delegate=may_delegate),

@@ -7,13 +7,13 @@ in the log, so no restart repeats it.
 
 import asyncio
 import contextlib
-from collections.abc import Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass
 from typing import Literal
 
 from ozzie_server_ext.config.settings import CHEAP, Settings
 from ozzie_server_ext.domain.clock import Clock
-from ozzie_server_ext.domain.errors import Conflict
+from ozzie_server_ext.domain.errors import Conflict, OzzieError
 from ozzie_server_ext.domain.events import (
     FINAL_TYPES,
     Event,
@@ -24,12 +24,13 @@ from ozzie_server_ext.domain.events import (
     Transient,
     content_of,
 )
-from ozzie_server_ext.domain.ids import TaskId, task_stream
+from ozzie_server_ext.domain.ids import SessionId, TaskId, task_stream
 from ozzie_server_ext.domain.tasks import TaskStatus
 from ozzie_server_ext.observability.logs import logger
 from ozzie_server_ext.render.text import duration
 from ozzie_server_ext.store.feed import Feed
 from ozzie_server_ext.store.log import EventLog
+from ozzie_server_ext.store.projections.tasks import task_from
 from ozzie_server_ext.store.recorder import Recorder
 from ozzie_server_ext.store.tables import Row
 from ozzie_server_ext.tasks.reconciliation import describe, unfinished
@@ -53,21 +54,22 @@ class _Quiet:
 
 
 class Watchdog:
-    """Watches the tasks of one gateway. `cheaper` returns the cheaper model, or None."""
+    """Watches the tasks of one gateway. `settings_of` returns the settings of a session's project; `cheaper_of` its
+    cheaper model, or None."""
 
     def __init__(
         self,
         event_log: EventLog,
         tasks: TaskService,
         clock: Clock,
-        settings: Callable[[], Settings],
-        cheaper: Callable[[], object | None],
+        settings_of: Callable[[SessionId], Awaitable[Settings]],
+        cheaper_of: Callable[[SessionId], Awaitable[object | None]],
     ) -> None:
         self._log = event_log
         self._tasks = tasks
         self._clock = clock
-        self._settings = settings
-        self._cheaper = cheaper
+        self._settings_of = settings_of
+        self._cheaper_of = cheaper_of
         self._quiet: dict[TaskId, _Quiet] = {}
         self._parents: dict[TaskId, TaskId] = {}
         self._work: asyncio.Task[None] | None = None
@@ -89,21 +91,24 @@ class Watchdog:
 
     async def look(self) -> None:
         """Check all running tasks, and act on those without progress."""
-        settings = self._settings().watchdog
-        if settings.after_s is None:
-            return
         rows = await open_tasks(self._log)
         delegating = {row["parent_id"] for row in rows}
-        running = [row for row in rows if row["status"] == TaskStatus.RUNNING]
+        # One that was resumed and has no place to run yet is queued.
+        running = [row for row in rows if row["status"] == TaskStatus.RUNNING and not task_from(row).is_unclaimed]
         for row in running:
             # A task with open delegated tasks waits for them; those are checked themselves.
             if row["task_id"] not in delegating:
-                await self._look_at(row, settings.after_s, settings.action)
+                with contextlib.suppress(OzzieError):  # its project can't be opened: it fails by itself
+                    await self._look_at(row)
         known = {row["task_id"] for row in running}
         self._quiet = {task_id: quiet for task_id, quiet in self._quiet.items() if task_id in known}
 
-    async def _look_at(self, row: Row, after_s: float, action: Literal["remind", "degrade", "cancel"]) -> None:
-        task_id = task_of(row)
+    async def _look_at(self, row: Row) -> None:
+        task_id, session_id = task_of(row), session_of(row)
+        settings = (await self._settings_of(session_id)).watchdog
+        after_s, action = settings.after_s, settings.action
+        if after_s is None:
+            return
         quiet = self._quiet.setdefault(task_id, _Quiet(self._clock.monotonic()))
         quiet_s = self._clock.monotonic() - quiet.since
         if quiet.acts > 1 or quiet_s < after_s * (quiet.acts + 1):
@@ -114,7 +119,12 @@ class Watchdog:
         quiet.acts += 1
         if quiet.acts == 1:
             await self._record(row, events, quiet_s, "remind")
-        elif action == "degrade" and row["mode"] == "FREE" and row["model"] != CHEAP and self._cheaper() is not None:
+        elif (
+            action == "degrade"
+            and row["mode"] == "FREE"
+            and row["model"] != CHEAP
+            and await self._cheaper_of(session_id)
+        ):
             chosen = TaskModelChosen(model=CHEAP, reason=TaskStalled.type)
             await self._record(row, events, quiet_s, "degrade", chosen)
         elif action == "cancel":

@@ -17,7 +17,7 @@ from ozzie_server_ext.domain.artifacts import Artifact, ArtifactKind
 from ozzie_server_ext.domain.clock import Clock
 from ozzie_server_ext.domain.content import CLEAN, Content, Provenance
 from ozzie_server_ext.domain.errors import Bug, Conflict, InputError, NotFound, OzzieError, PolicyError
-from ozzie_server_ext.domain.ids import ArtifactId
+from ozzie_server_ext.domain.ids import ArtifactId, TaskId
 from ozzie_server_ext.domain.json import JsonObject, paths
 from ozzie_server_ext.domain.toolmeta import (
     Category,
@@ -139,6 +139,27 @@ class NoArtifacts:
         return ()
 
 
+class SessionTasks(Protocol):
+    """The tasks of the session of a call. By default there are none."""
+
+    async def list(self, most: int, *, open_only: bool) -> tuple[Sequence[JsonObject], Content]:
+        """Return the newest tasks, and the provenance of that."""
+        return (), CLEAN
+
+    async def show(self, task_id: TaskId) -> tuple[JsonObject, Content]:
+        """Return a task with its steps and its answer, and the provenance of that. Raises NotFound, also for another
+        session's."""
+        raise NotFound("There are no tasks here.")
+
+    async def cancel(self, task_id: TaskId, reason: str) -> None:
+        """Stop a task; durable when it returns. Raises NotFound, or ToolFailed if it has ended or makes this call."""
+        raise NotFound("There are no tasks here.")
+
+
+class NoTasks(SessionTasks):
+    """For calls outside any session."""
+
+
 class Marks(Protocol):
     """Knows which files of the project were made from outside content; by default none."""
 
@@ -191,10 +212,11 @@ class ToolContext(msgspec.Struct, frozen=True):
     `project` is the root of the user's project folder; `caller` is who the call is made for; `key` is the call's
     idempotency key, the same if it is repeated after a crash. `live` shows progress; `jobs` runs commands apart from
     the gateway; `children` remembers commands on the user's own machine; `web` reaches the public web; `jupyter` is the
-    server around the gateway. `reading` describes what the call is made from; a tool adds what it reads from outside to
-    `provenance`; `marks` knows which project files are from outside. `forbids` returns why the rules deny the same tool
-    with other arguments (for redirects), or "". `toolbox` has the tools not offered to the model; `delegates` hands
-    work over to skills. `may_call` says which tools a skill has, `asks_first` which of them always ask a person.
+    server around the gateway; `tasks` are those of the session. `reading` describes what the call is made from; a tool
+    adds what it reads from outside to `provenance`; `marks` knows which project files are from outside. `forbids`
+    returns why the rules deny the same tool with other arguments (for redirects), or "". `toolbox` has the tools not
+    offered to the model; `delegates` hands work over to skills. `may_call` says which tools a skill has, `asks_first`
+    which of them always ask a person. `is_elsewhere`: the project is not the gateway's own, so questions name it.
     """
 
     project: Path
@@ -210,11 +232,13 @@ class ToolContext(msgspec.Struct, frozen=True):
     marks: Marks = msgspec.field(default_factory=NoMarks)
     web: Web = msgspec.field(default_factory=NoWeb)
     jupyter: Jupyter = msgspec.field(default_factory=Jupyter)
+    tasks: SessionTasks = msgspec.field(default_factory=NoTasks)
     toolbox: Toolbox = msgspec.field(default_factory=NoTools)
     delegates: Delegates = msgspec.field(default_factory=NoDelegates)
     forbids: Callable[[JsonObject], Awaitable[str]] = _not_forbidden
     may_call: Callable[[ToolMeta], bool] = lambda _: True
     asks_first: Callable[[ToolMeta], bool] = lambda _: False
+    is_elsewhere: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -438,9 +462,9 @@ def _expect_sound(meta: ToolMeta, arguments: type[BaseModel]) -> None:
 
 
 def _version(meta: ToolMeta, spec: ToolSpec) -> str:
-    promise = {**encode(meta), "version": "", "categories": sorted(meta.categories)}
+    promise = {**encode(meta), "version": "", "categories": sorted(meta.categories), "requires": sorted(meta.requires)}
     # Later fields count only if set: a tool without them keeps its version, which stands in logs and binds approvals.
-    optional = ("tags", "examples", "for_skills", "delegates_to")
+    optional = ("tags", "examples", "for_skills", "delegates_to", "requires")
     promise = {key: value for key, value in promise.items() if value or key not in optional}
     return hashlib.sha256(canonical_bytes([promise, spec.description, spec.parameters])).hexdigest()[:12]
 

@@ -68,10 +68,12 @@ Outcome = ToolCallCompleted | ToolCallFailed | ToolCallCancelled | ToolCallUncer
 
 @dataclass(frozen=True, slots=True)
 class CallPosition:
-    """A call's position in a turn: the model's round, from 1, and its index among that round's calls, from 0."""
+    """A call's position in a turn: the model's round, from 1, and its index among that round's calls, from 0; in a run
+    the step that makes it."""
 
     round: int
     index: int
+    step_id: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -156,6 +158,7 @@ def _requested(
         args=args,
         round=place.round,
         index=place.index,
+        step_id=place.step_id,
     )
 
 
@@ -267,6 +270,8 @@ class _ToolCall:
             artifacts=_NotedArtifacts(context.artifacts, self._provenance),
         )
         self._recorder = recorder.made_from(context.reading.content)
+        if earlier is not None and earlier.grant is not None:
+            self._recorder = self._recorder.caused_by(earlier.grant.event_id)
         self._began = broker.clock.monotonic()
         self._tool = broker.registry.find(use.name)
         self._args: JsonObject = {}
@@ -395,10 +400,12 @@ class _ToolCall:
         )
         facts, self._before = (*self._before, started), ()
         try:
-            await shielded(self._broker.artifacts.record_all(self._recorder, [replaced] if replaced else [], *facts))
+            kept = [replaced] if replaced else []
+            recorded = await shielded(self._broker.artifacts.record_all(self._recorder, kept, *facts))
         except asyncio.CancelledError:
             await shielded(self._record_outcome(self._cancelled("The turn was stopped before it was begun.")))
             raise
+        self._recorder = self._recorder.caused_by(recorded[-1].event_id if recorded else None)
 
     # --- running --------------------------------------------------------------------------------------------------
 

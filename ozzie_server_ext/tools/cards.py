@@ -10,7 +10,7 @@ import asyncio
 import hashlib
 import json
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from ozzie_server_ext.domain.errors import Conflict, OzzieError
@@ -53,7 +53,7 @@ async def draw(tool: Tool, args: JsonObject, asked: ApprovalRequested, context: 
     """
     try:
         plan = await planned(tool, tool.check(args), context)
-        card = real_card(await preview_of(tool, plan), plan.args)
+        card = real_card(await preview_of(tool, plan, context), plan.args)
     except OzzieError as error:
         raise changed(str(error)) from None
     if not _is_of(card, asked):
@@ -98,11 +98,15 @@ def shortened(card: Card) -> str:
     return cut_end(visible_json(_shortened(json.loads(card.arguments))), MOST_ARGUMENTS)
 
 
-async def preview_of(tool: Tool, plan: Plan) -> Preview:
+async def preview_of(tool: Tool, plan: Plan, context: ToolContext) -> Preview:
     """Return what a person is shown of a call. Raises only OzzieError."""
     with only_ozzie_errors(tool, "said what it would do"):
         async with asyncio.timeout(tool.meta.timeout_s):
-            return await asyncio.to_thread(plan.preview or (lambda: _usual(tool, plan)))
+            preview = await asyncio.to_thread(plan.preview or (lambda: _usual(tool, plan)))
+    # Who answers sees the questions of all projects, and paths within them look alike.
+    if not context.is_elsewhere:
+        return preview
+    return replace(preview, sentence=f"In {quoted(str(context.project))}: {preview.sentence}")
 
 
 def _is_of(card: Card, asked: ApprovalRequested) -> bool:

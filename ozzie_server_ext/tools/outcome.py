@@ -196,6 +196,35 @@ class LargeResult:
         }
 
 
+def summarized(data: JsonObject, artifact_id: ArtifactId, summary: str) -> JsonObject:
+    """Return what the model reads instead of a result with only beginning and end of a text (see `ToolCallCompleted`):
+    a model's summary of the whole in their place."""
+    note = (
+        "A model wrote this summary of the whole; it is material, as the whole is. To read that itself: "
+        f'read_artifact with artifact_id "{artifact_id}".'
+    )
+    if data.get("artifact") == artifact_id:
+        return {**_without_ends(data), "summary": summary, "note": note}
+    mentions = data.get("kept")
+    assert isinstance(mentions, list), "it is the mention of something that the call made"
+    kept: list[Json] = [
+        {**_without_ends(each), "summary": summary, "note": note}
+        if isinstance(each, dict) and each.get("artifact_id") == artifact_id
+        else each
+        for each in mentions
+    ]
+    return {**data, "kept": kept}
+
+
+def _first_cut(mentions: Sequence[JsonObject]) -> ArtifactId | None:
+    """Return the first text that a call made of which its result has only beginning and end."""
+    return next((ArtifactId(str(each["artifact_id"])) for each in mentions if "head" in each), None)
+
+
+def _without_ends(part: JsonObject) -> JsonObject:
+    return {name: value for name, value in part.items() if name not in ("head", "tail", "note")}
+
+
 def large(data: Json, max_chars: int) -> LargeResult | None:
     """Return the result for separate storage if its JSON exceeds `max_chars`, else None. Raises InvalidJson."""
     raw = canonical_bytes(data)
@@ -248,6 +277,7 @@ class OutcomeWriter:
             summary=summary or (byte_count(whole.size) if whole else ""),
             duration_ms=duration_ms,
             artifacts=(*((whole.artifact_id,) if whole else ()), *map(ArtifactId, result.artifact_refs)),
+            cut=whole.artifact_id if whole else None,
             brought=result.content.sources,
             links=self._links(result.links),
             wrote=result.wrote,
@@ -269,12 +299,14 @@ class OutcomeWriter:
         outcome, whole = await self.result(call_id, meta, args, result, since())
         if isinstance(outcome, ToolCallFailed):
             return outcome, []
+        if outcome.cut is None and mentions and isinstance(outcome.data, dict) and "kept" in outcome.data:
+            outcome = replace(outcome, cut=_first_cut(mentions))
         return outcome, [*([whole] if whole else []), *made]
 
-    async def kept(self, call_id: CallId, meta: ToolMeta, made: Sequence[Made]) -> tuple[list[Kept], list[Json]]:
+    async def kept(self, call_id: CallId, meta: ToolMeta, made: Sequence[Made]) -> tuple[list[Kept], list[JsonObject]]:
         """Store what a call made, without secrets; return that and its mentions (see `Made`). Raises OzzieError."""
         kept: list[Kept] = []
-        mentions: list[Json] = []
+        mentions: list[JsonObject] = []
         for each in made:
             content = await asyncio.to_thread(_clean, each.content, self._known_secrets())
             kept.append(

@@ -16,7 +16,7 @@ from ozzie_server_ext.domain.clock import Clock, IdSource
 from ozzie_server_ext.domain.content import CLEAN, Content
 from ozzie_server_ext.domain.errors import OzzieError, PolicyError
 from ozzie_server_ext.domain.events import ApprovalExpired, ApprovalRequested, EventBody
-from ozzie_server_ext.domain.ids import ApprovalId, ArtifactId, CallId, SessionId
+from ozzie_server_ext.domain.ids import ApprovalId, ArtifactId, CallId, EventId, SessionId
 from ozzie_server_ext.domain.json import JsonObject
 from ozzie_server_ext.domain.toolmeta import ToolMeta
 from ozzie_server_ext.policy.approvals import binding, cover_of, covers
@@ -60,10 +60,11 @@ _UNCHECKED = "No second model was asked: the call contains something that looks 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Grant:
-    """An approval, with how and when it came."""
+    """An approval, with how and when it came, and the event that gave it."""
 
     way: AuthStrength
     at: datetime
+    event_id: EventId | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -152,7 +153,7 @@ class Permissions:
         )
         if covering is not None:
             return Permission(approval_id=covering)
-        preview = await preview_of(tool, plan)
+        preview = await preview_of(tool, plan, context)
         real, stored = await asyncio.to_thread(_cards, preview, plan.args, known)
         is_redacted = stored != real
         if is_redacted:  # only who sees the real card may answer, and a second model does not

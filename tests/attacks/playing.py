@@ -59,7 +59,7 @@ Reach = Callable[[ErrandWeb], None]
 
 def held_to(patch: pytest.MonkeyPatch) -> Reach:
     """Until the patch is undone, a gateway that starts reaches the tests' web."""
-    return lambda web: patch.setattr("ozzie_server_ext.app.ErrandWeb", lambda: web)
+    return lambda web: patch.setattr("ozzie_server_ext.tasks.projects.ErrandWeb", lambda: web)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -134,7 +134,7 @@ async def _hidden(ozzie: ScriptedOzzie, bodies: Sequence[EventBody]) -> list[str
     found: list[str] = []
     for approval in await ozzie.approvals.list(statuses=["pending"]):
         asked = approval.asked
-        shown = json.loads((await ozzie.cards.of(approval.approval_id)).arguments)
+        shown = json.loads((await ozzie.projects.own.cards.of(approval.approval_id)).arguments)
         if {**requested[asked.call_id].args, **shown} != shown:
             found.append(f"the card of {asked.name} does not show {requested[asked.call_id].args}")
         if asked.card and asked.needs.strength < AuthStrength.CLI.strength:

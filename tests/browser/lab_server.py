@@ -126,9 +126,9 @@ def serve_lab(home: GatewayHome, *, port: int = 0) -> Iterator[tuple[Lab, "subpr
 
 
 @contextmanager
-def start_second_lab(first: Lab) -> Iterator[Lab]:
-    """Another JupyterLab on the same home and the same notebooks; it is attached to the first."""
-    home, folder = first.home, first.home.home.parent / "second"
+def start_second_lab(first: Lab, root: Path | None = None) -> Iterator[Lab]:
+    """Another JupyterLab on the same home; it is attached to the first. By default it has the same notebooks."""
+    home, folder = replace(first.home, project=root or first.home.project), first.home.home.parent / "second"
     folder.mkdir()
     with _process(home, folder) as (process, log):
         server = wait_for_attached(home, process, log)

@@ -10,6 +10,7 @@ from tests.browser.screenshots import screenshot
 from tests.browser.sidebar import Sidebar
 from tests.fakes.openai_server import FakeOpenAI
 from tests.fakes.replies import Answer, ToolCall
+from tests.results import short
 
 pytestmark = [pytest.mark.browser, pytest.mark.asyncio(loop_scope="session"), pytest.mark.timeout(120)]
 
@@ -52,7 +53,7 @@ async def waiting(notebook: NewNotebook, provider: FakeOpenAI, text: str) -> Not
 
 def told(provider: FakeOpenAI) -> str:
     """What the model read as the result of its call."""
-    return str(provider.requests[-1].body["messages"][-1]["content"])
+    return short(provider.requests[-1].body["messages"][-1]["content"])
 
 
 async def test_a_choice_is_made_in_the_cell_while_it_runs(notebook: NewNotebook, provider: FakeOpenAI) -> None:

@@ -14,6 +14,7 @@ from tests.browser.lab_server import start_lab, start_second_lab
 from tests.browser.notebook_page import NotebookPage
 from tests.browser.screenshots import screenshot
 from tests.browser.sidebar import Sidebar
+from tests.browser.test_approvals import press
 from tests.fakes.openai_server import FakeOpenAI
 
 pytestmark = [pytest.mark.browser, pytest.mark.asyncio(loop_scope="session"), pytest.mark.timeout(240)]
@@ -26,6 +27,32 @@ async def own_page(browser: BrowserContext) -> AsyncIterator[Page]:
     page = await browser.new_page()
     yield page
     await page.close()
+
+
+@pytest.mark.soak
+async def test_a_notebook_of_an_attached_lab_works_in_its_own_folder_and_its_questions_say_so(
+    provider: FakeOpenAI, own_page: Page, tmp_path: Path
+) -> None:
+    root = tmp_path / "another project"
+    root.mkdir()
+    (root / "where.txt").write_text("In the folder of the second Lab.\n")
+    with start_lab(tmp_path / "labs", provider.url, {}) as first, start_second_lab(first, root) as second:
+        it = NotebookPage(second, own_page, "second.ipynb")
+        second.write(it.name, ["%session", "Read where.txt", "Write a 2-line note to notes/a.md"])
+        await it.open()
+        await it.run(0)
+        await expect(it.output(0)).to_contain_text(str(root))
+        await it.run(1)
+        await expect(it.output(1)).to_contain_text("In the folder of the second Lab.")
+        await it.begin(2)
+        card = it.output(2).locator(".jp-Ozzie-approval")
+        await expect(card).to_contain_text(f"In {root}: ")
+        await screenshot(own_page, "two-labs-another-project")
+        await press(card, "Approve once")
+        await it.ended(2)
+
+    assert (root / "notes/a.md").exists()
+    assert not (first.home.project / "notes/a.md").exists()
 
 
 @pytest.mark.soak

@@ -36,6 +36,7 @@ CALLS: dict[str, Callable[[ArtifactId], JsonObject]] = {
     "notebook.read": lambda kept: {"path": "a.ipynb"},
     "note.write": lambda kept: {"name": "plan", "text": "first this\n"},
     "note.read": lambda kept: {},
+    "task.list": lambda kept: {},
     "tool.find": lambda kept: {"query": "x"},
 }
 """A call of each; `kept` is an artifact of the session."""

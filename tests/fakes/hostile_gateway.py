@@ -11,6 +11,7 @@ from ozzie_server_ext.domain.toolmeta import Idempotency, RiskLevel, SideEffect,
 from ozzie_server_ext.models.driver import ModelEvent, ModelRequest
 from ozzie_server_ext.models.scripted import Say, ScriptedDriver, Use
 from ozzie_server_ext.programs import gateway
+from ozzie_server_ext.tasks import projects
 from ozzie_server_ext.tools.base import FunctionTool, ToolContext
 from ozzie_server_ext.tools.builtin import builtin_tools
 
@@ -85,6 +86,6 @@ class Obedient:
 
 
 if __name__ == "__main__":
-    app.builtin_tools = lambda: (*builtin_tools(), *tools())
+    projects.builtin_tools = lambda: (*builtin_tools(), *tools())
     app.OfflineDriver = Obedient
     gateway.main()

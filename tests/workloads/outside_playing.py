@@ -18,7 +18,9 @@ def play_outside(workloads: Iterable[Workload], folder: Path) -> list[Played]:
     with FakeWeb() as web, pytest.MonkeyPatch.context() as patch:
         fill(web)
         engine, allowance = DuckDuckGo(web.url("/html/")), web.allowance()
-        patch.setattr("ozzie_server_ext.app.ErrandWeb", lambda: ErrandWeb(engine=engine, allowance=allowance))
+        patch.setattr(
+            "ozzie_server_ext.tasks.projects.ErrandWeb", lambda: ErrandWeb(engine=engine, allowance=allowance)
+        )
         site = web.url("")
         placed = [replace(each, message=each.message.replace("{site}", site), site=site) for each in workloads]
         return play_all(placed, folder)

@@ -9,12 +9,12 @@ from typing import Any, Literal, TypeAlias
 from ozzie_server_ext.domain.approvals import ApprovalScope
 from ozzie_server_ext.models.driver import ModelRequest
 from ozzie_server_ext.models.scripted import Say, Step, Use
-from ozzie_server_ext.protocol.jsontext import loads, loads_object
+from ozzie_server_ext.protocol.jsontext import loads_object
 
 
 @dataclass(frozen=True, slots=True)
 class Called:
-    """A call that was made, and what came of it."""
+    """A call that was made, and what came of it; None if it failed."""
 
     name: str
     args: Mapping[str, Any]
@@ -27,7 +27,7 @@ class Seen:
     def __init__(self, request: ModelRequest) -> None:
         begin = max(index for index, message in enumerate(request.messages) if message.role == "user")
         said = request.messages[begin + 1 :]
-        results = {each.tool_call_id: loads(each.content) for each in said if each.role == "tool"}
+        results = {each.tool_call_id: loads_object(each.content)["data"] for each in said if each.role == "tool"}
         uses = [use for message in said for use in message.tool_uses]
         self.calls = [Called(use.name, loads_object(use.arguments), results[use.call_id]) for use in uses]
 

@@ -80,6 +80,16 @@ test('an end of which nobody knows what it did is told from a failure', () => {
   expect(fold(row, anEvent('task.started', 7))).toMatchObject({ isUncertain: false });
 });
 
+test('what a step of a run calls is in its graph, and not among the calls of the task', () => {
+  const row = folded(
+    ...BEGINNING,
+    anEvent('tool.call.requested', 4, { call_id: 'a', name: 'calculator', step_id: 'sum' }),
+    anEvent('tool.call.started', 5, { call_id: 'a' })
+  );
+
+  expect(row).toMatchObject({ calls: [] });
+});
+
 test('a retry opens it again', () => {
   const row = folded(...BEGINNING, anEvent('task.failed', 4, { message: 'no' }), anEvent('task.retried', 5));
 

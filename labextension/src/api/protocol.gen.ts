@@ -324,13 +324,16 @@ export interface Picture {
   size: number;
 }
 /**
- * The model's complete response. `cost` is in 1e-9 USD, None if unknown; `ttft_ms` is None if no token came.
+ * The model's complete response. `cost` is in 1e-9 USD, None if unknown; `ttft_ms` is None if no token came. `alias`, `provider` and `model` are those of its start, empty in logs older than that.
  */
 export interface ModelCallCompleted {
+  alias: string;
   call_id: string;
   cost: number | null;
   finish: 'cancelled' | 'content_filter' | 'failed' | 'length' | 'stop' | 'tool_calls';
   latency_ms: number;
+  model: string;
+  provider: string;
   response_blob: string;
   tool_uses: ToolUse[];
   ttft_ms: number | null;
@@ -357,7 +360,7 @@ export interface ModelCallFailed {
   settled_tokens: number;
 }
 /**
- * One request to a model. `config`, `prompt` and `tools` are content hashes, so that a deterministic replay can tell what changed. A round may need several calls: `attempt` counts them, and `instead_of` names the provider that this one replaces. It reserves `reserved_tokens` and `reserved_cost` (1e-9 USD; None for an unknown price) in the budgets of its task, session, `project` (a folder) and `day` (YYYY-MM-DD where the gateway runs). `updates` counts the task's updates in the request. `purpose`: to answer the user, or to check a tool call; a check has no reply with its `reply_id`.
+ * One request to a model. `config`, `prompt` and `tools` are content hashes, so that a deterministic replay can tell what changed. A round may need several calls: `attempt` counts them, and `instead_of` names the provider that this one replaces. It reserves `reserved_tokens` and `reserved_cost` (1e-9 USD; None for an unknown price) in the budgets of its task, session, `project` (a folder) and `day` (YYYY-MM-DD where the gateway runs). `updates` counts the task's updates in the request. `purpose`: to answer the user, to check a tool call, or to sum up earlier turns or a long result; only the first has a reply with its `reply_id`.
  */
 export interface ModelCallStarted {
   alias: string;
@@ -370,7 +373,7 @@ export interface ModelCallStarted {
   project: string;
   prompt: string;
   provider: string;
-  purpose: 'answer' | 'check';
+  purpose: 'answer' | 'check' | 'summary';
   reply_id: string;
   request_blob: string;
   reserved_cost: number | null;
@@ -380,7 +383,7 @@ export interface ModelCallStarted {
   updates: number;
 }
 /**
- * An attempt at a step failed. `again_in_s` is the delay before the next attempt; None if there is none. `to` is the state that the failure leads to, if any; `call`: see `StepCompleted`.
+ * An attempt at a step failed. `again_in_s` is the delay before the next attempt; None if there is none. `to` is the state that the failure leads to, if any; for `call` and `took_ms` see `StepCompleted`.
  */
 export interface StepFailed {
   again_in_s: number | null;
@@ -392,10 +395,11 @@ export interface StepFailed {
   message: string;
   step_id: string;
   to: string;
+  took_ms: number | null;
   visit: number;
 }
 /**
- * A call of a read-only tool, recorded together with the end of its step (ADR 44). `rule` and `policy`: see `ToolCallDecided`.
+ * A call of a read-only tool, as earlier versions recorded it: in the end of its step, instead of events of its own (ADR 44). `rule` and `policy`: see `ToolCallDecided`.
  */
 export interface MadeCall {
   args: {
@@ -435,7 +439,7 @@ export interface TaskCancelled {
   reason: string;
 }
 /**
- * A task was created, with its limits and its requester. `attended`: a person can be asked. `answer_schema` is the JSON Schema that the answer must fit, if a program reads it. `call`: the task consists of this one call.
+ * A task was created, with its limits and its requester. `attended`: a person can be asked. `answer_schema` is the JSON Schema that the answer must fit, if a program reads it. `call`: the task consists of this one call. `mode`: an agent that is free to choose its calls, or a graph of steps; `mode_reason` says why, for a task of a session.
  */
 export interface TaskCreated {
   answer_schema: {} | null;
@@ -446,6 +450,7 @@ export interface TaskCreated {
   limits: Limits;
   message_id: string;
   mode: 'FREE' | 'GRAPH';
+  mode_reason: string;
   model: string;
   parent: string | null;
   risk_level: 'high' | 'low' | 'medium';
@@ -525,7 +530,7 @@ export interface TaskRetried {
   };
 }
 /**
- * A driver claimed the task. `epoch` is a fencing token: only the holder of the highest one may go on.
+ * A driver claimed the task. `epoch` is a fencing token, another for each start: only the holder of the highest one may go on. `attempt` counts from 1; only a retry raises it.
  */
 export interface TaskStarted {
   attempt: number;
@@ -546,13 +551,13 @@ export interface TaskSucceeded {
   rounds: number;
 }
 /**
- * The task waits for an approval.
+ * The task waits for an approval: its own, or a run for one of a step, because all its open steps wait.
  */
 export interface TaskWaitingApproval {
   approval_id: string;
 }
 /**
- * The task waits for the answer to its question.
+ * The task waits for the answer to its question. For a run, whose open steps all wait, `question` says for what: an answer or a signal.
  */
 export interface TaskWaitingInput {
   question: string;
@@ -601,7 +606,7 @@ export interface ToolCallFailed {
   message: string;
 }
 /**
- * The model requested a tool call. `use_id` is the model's own id, unique within the round; `call_id` is ours.
+ * The model requested a tool call; or a step of a run that only reads, `step_id`, in the run's stream. `use_id` is the model's own id, unique within the round; `call_id` is ours.
  */
 export interface ToolCallRequested {
   args: {
@@ -611,6 +616,7 @@ export interface ToolCallRequested {
   index: number;
   name: string;
   round: number;
+  step_id: string;
   tool_id: string;
   use_id: string;
   version: string;
@@ -750,7 +756,7 @@ export interface Failure {
   message: string;
 }
 /**
- * `from_position`: events after it; None: only new ones. With a `task_id` the feed ends with the task; to follow a retry, subscribe again.
+ * `from_position`: events after it; None: only new ones. `types`: names as in frames, or canonical ones. With a `task_id` the feed ends with the task; to follow a retry, subscribe again.
  */
 export interface FeedSubscribe {
   from_position?: number | null;
@@ -896,6 +902,13 @@ export interface ModelWorker {
  */
 export interface HealthQuery {}
 /**
+ * A task's latest event of consequence, and the checkpoint that a run goes on from.
+ */
+export interface Pointers {
+  latest_checkpoint_id: string | null;
+  latest_event_id: string;
+}
+/**
  * A task's question. `notes` are sentences below it.
  */
 export interface Question {
@@ -912,6 +925,13 @@ export interface Request {
     [k: string]: unknown;
   };
 }
+/**
+ * Who requested a task: `sender_id` on a `channel`, such as notebook, page or cli.
+ */
+export interface Requester {
+  channel: string;
+  sender_id: string;
+}
 export interface Response {
   error?: ErrorInfo | null;
   id: string;
@@ -925,7 +945,7 @@ export interface RunStepQuery {
   task_id: string;
 }
 /**
- * A call of a model or a tool. Fields of the other kind are null or empty: `provider`, `model`, `ttft_ms`, `token_usage` and `cost` belong to models; `tool_id`, `arguments`, `summary` and `artifacts` to tools. `name` is the model's alias, or the tool's name for the model; a model's `purpose` is to answer, or to check a tool call in place of a person. A "rejected" answer doesn't fit its schema: `error` says why.
+ * A call of a model or a tool. Fields of the other kind are null or empty: `provider`, `model`, `ttft_ms`, `token_usage` and `cost` belong to models; `tool_id`, `arguments`, `summary` and `artifacts` to tools. `name` is the model's alias, or the tool's name for the model; a model's `purpose` is to answer, to check a tool call in place of a person, or to sum up earlier turns or a long result. A "rejected" answer doesn't fit its schema: `error` says why.
  */
 export interface Step {
   arguments: {} | null;
@@ -941,7 +961,7 @@ export interface Step {
   model: string;
   name: string;
   provider: string;
-  purpose: '' | 'answer' | 'check';
+  purpose: '' | 'answer' | 'check' | 'summary';
   round: number;
   started_at: string;
   status: 'cancelled' | 'completed' | 'denied' | 'failed' | 'rejected' | 'requested' | 'running' | 'uncertain';
@@ -1000,10 +1020,12 @@ export interface StepDetail {
   title: string;
 }
 /**
- * One unit of work. `model` is the requested one, empty for the session's own; `reason` explains the state; `stopping` and `pausing`: requested, but not yet done. `cell_id` is its notebook cell, empty without one. `parent_id` is the task that delegated it, as a run of a skill does with each `step`; `run_id` is the topmost one, its own id if nobody delegated it. `waiting` are delegated tasks below it, at any depth, that wait for a person.
+ * One unit of work. `model` is the requested one, empty for the session's own; `reason` explains the state; `stopping` and `pausing`: requested, but not yet done. `cell_id` is its notebook cell, empty without one. `parent_id` is the task that delegated it, as a run of a skill does with each `step`; `run_id` is the topmost one, its own id if nobody delegated it. `thread_id` and `scope_id` name the conversation that it belongs to; `assigned_worker` is the latest start of it by a gateway, empty before the first. `waiting` are delegated tasks below it, at any depth, that wait for a person.
  */
 export interface Task {
+  assigned_worker: string;
   attempt: number;
+  budget: TaskBudget;
   cell_id: string;
   channel: string;
   /**
@@ -1017,10 +1039,13 @@ export interface Task {
   model: string;
   parent_id: string | null;
   pausing: boolean;
+  pointers: Pointers;
   reason: string;
+  requester: Requester;
   risk_level: string;
   rounds: number;
   run_id: string;
+  scope_id: string;
   sender_id: string;
   session_id: string | null;
   status:
@@ -1036,11 +1061,21 @@ export interface Task {
   step: string;
   stopping: boolean;
   task_id: string;
+  thread_id: string;
   title: string;
   token_usage: TokenUsage;
   tool_calls: number;
   updated_at: string;
   waiting: WaitingStep[];
+}
+/**
+ * A task's own limits; null means none. `deadline_s`: seconds of work, without the time spent waiting for people, so it is no moment.
+ */
+export interface TaskBudget {
+  deadline_s: number | null;
+  max_cost_usd: number | null;
+  max_rounds: number;
+  max_tokens: number | null;
 }
 /**
  * A delegated task that waits for a person; `title` names the skill and the step: "sums: gate".
@@ -1196,7 +1231,9 @@ export interface TaskRetry {
  */
 export interface TaskWithSteps {
   answer: unknown;
+  assigned_worker: string;
   attempt: number;
+  budget: TaskBudget;
   cell_id: string;
   channel: string;
   content: string;
@@ -1212,11 +1249,14 @@ export interface TaskWithSteps {
   model: string;
   parent_id: string | null;
   pausing: boolean;
+  pointers: Pointers;
   question: Question | null;
   reason: string;
+  requester: Requester;
   risk_level: string;
   rounds: number;
   run_id: string;
+  scope_id: string;
   sender_id: string;
   session_id: string | null;
   status:
@@ -1234,6 +1274,7 @@ export interface TaskWithSteps {
   stopping: boolean;
   task_id: string;
   text: string;
+  thread_id: string;
   title: string;
   token_usage: TokenUsage;
   tool_calls: number;

@@ -215,7 +215,7 @@ export class ApprovalBook {
   private fetchExpired(): Promise<void>[] {
     const asking = new Set(this.pending.map(row => row.task_id));
     return this.board.all
-      .filter(row => row.status === 'WAITING_APPROVAL' && !asking.has(row.taskId))
+      .filter(row => needsPerson(row) && row.status === 'WAITING_APPROVAL' && !asking.has(row.taskId))
       .map(async row => {
         const loaded = await this.api.approvals(MAX_OF_TASK, { task_id: row.taskId });
         loaded.forEach(approval => this.put(approval));

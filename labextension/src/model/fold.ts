@@ -76,8 +76,18 @@ export const isOpen = (row: Pick<TaskRow, 'status'>): boolean => OPEN.has(row.st
 
 export const isQueued = (row: Pick<TaskRow, 'status'>): boolean => row.status === 'QUEUED' || row.status === 'CREATED';
 
-export const needsPerson = (row: Pick<TaskRow, 'status'>): boolean =>
-  row.status === 'WAITING_APPROVAL' || row.status === 'WAITING_INPUT';
+const isWaiting = (status: TaskState): boolean => status === 'WAITING_APPROVAL' || status === 'WAITING_INPUT';
+
+/** Whether the task itself asks a person. A run waits because its steps do. */
+export const needsPerson = (row: Pick<TaskRow, 'status' | 'mode'>): boolean =>
+  row.mode !== 'GRAPH' && isWaiting(row.status);
+
+/** Whether the task or a step of it waits. */
+export const waits = (row: Pick<TaskRow, 'status' | 'waiting'>): boolean => isWaiting(shownState(row));
+
+/** Whether it is a run that waits for a signal. */
+export const awaitsSignal = (row: Pick<TaskRow, 'status' | 'mode' | 'waiting'>): boolean =>
+  row.mode === 'GRAPH' && row.status === 'WAITING_INPUT' && row.waiting.length === 0;
 
 /** Return the state to show: a run waits if a step of it does. */
 export const shownState = (row: Pick<TaskRow, 'status' | 'waiting'>): TaskState =>
@@ -217,7 +227,7 @@ function changesOf(row: TaskRow, event: RecordedEvent): Partial<TaskRow> {
     case 'task.paused':
       return { status: 'PAUSED', reason: event.payload.reason, isPausing: false };
     case 'task.resumed':
-      return { status: 'RUNNING', reason: '', isPausing: false };
+      return { status: 'RUNNING', reason: '', calls: [], step: '', isPausing: false };
     case 'task.retried':
       return { status: 'QUEUED', reason: '', finishedAt: null };
     case 'task.stopping':
@@ -239,6 +249,9 @@ function changesOf(row: TaskRow, event: RecordedEvent): Partial<TaskRow> {
     case 'model.call.failed':
       return { stale: true };
     case 'tool.call.requested': {
+      if (event.payload.step_id) {
+        return {}; // the run's graph shows what its steps called
+      }
       const { call_id: callId, name } = event.payload;
       return { calls: [...without(row, callId), { callId, name, onlyReads: false, started: false }] };
     }

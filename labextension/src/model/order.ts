@@ -1,13 +1,16 @@
 /** The order of the tasks, and their filter; pure. */
 
-import { isOpen, isQueued, needsPerson, shownState, type TaskRow } from './fold';
+import { awaitsSignal, isOpen, isQueued, type TaskRow, waits } from './fold';
 
-/** Sort: those that need a person, then running, queued, paused, and the newest of the rest. */
+/** Sort: those that need a person, then those that run or await a signal, queued, paused, and the newest of the rest. */
 export function ordered(rows: Iterable<TaskRow>): TaskRow[] {
   return [...rows].sort((a, b) => rank(a) - rank(b) || (a.taskId < b.taskId ? 1 : -1));
 }
 
 function rank(row: TaskRow): number {
+  if (awaitsSignal(row)) {
+    return 1;
+  }
   if (waits(row)) {
     return 0;
   }
@@ -24,13 +27,11 @@ function rank(row: TaskRow): number {
   }
 }
 
-const waits = (row: TaskRow): boolean => needsPerson({ status: shownState(row) });
-
 const STATES: Readonly<Record<string, (row: TaskRow) => boolean>> = {
   open: isOpen,
   running: row => row.status === 'RUNNING',
   queued: isQueued,
-  waiting: row => waits(row),
+  waiting: waits,
   paused: row => row.status === 'PAUSED',
   done: row => row.status === 'SUCCEEDED',
   failed: row => row.status === 'FAILED',

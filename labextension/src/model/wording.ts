@@ -2,7 +2,7 @@
 
 import type { Step } from '../api/protocol.gen';
 import type { TaskBoard } from './board';
-import { shownState, stepOf, type TaskRow, type TaskState } from './fold';
+import { awaitsSignal, shownState, stepOf, type TaskRow, type TaskState, waits } from './fold';
 import { type IMistake, STATE_FILTERS } from './order';
 import { visibleLabel } from './visible';
 
@@ -34,6 +34,10 @@ export function stateWord(status: TaskState, trans: ITranslate): string {
   }
 }
 
+/** Return the word for a row: the state of a step of it that waits for a person, or its own. */
+export const shownWord = (row: Pick<TaskRow, 'status' | 'mode' | 'waiting'>, trans: ITranslate): string =>
+  awaitsSignal(row) ? trans.__('Waiting') : stateWord(shownState(row), trans);
+
 /** Name a delegated task: "step “publish”" of a run; "“scout”" for a skill of one agent. */
 export function partName(row: Pick<TaskRow, 'title'>, trans: ITranslate): string {
   const { skill, step } = stepOf(row);
@@ -47,11 +51,11 @@ export function partName(row: Pick<TaskRow, 'title'>, trans: ITranslate): string
  */
 export function progressLine(row: TaskRow, now: number, trans: ITranslate, approvals = 0): string {
   const what = approvals ? trans._n('%1 approval', '%1 approvals', approvals, approvals) : detail(row, trans);
-  return [stateWord(shownState(row), trans), what, age(row, now, trans)].filter(Boolean).join(' · ');
+  return [shownWord(row, trans), what, age(row, now, trans)].filter(Boolean).join(' · ');
 }
 
 function detail(row: TaskRow, trans: ITranslate): string {
-  const [first, ...others] = row.status === 'RUNNING' ? row.waiting : [];
+  const [first, ...others] = row.status === 'RUNNING' || waits(row) ? row.waiting : [];
   if (first) {
     const more = others.length;
     return more ? trans.__('%1 steps', more + 1) : partName(first, trans);

@@ -8,6 +8,7 @@ import * as React from 'react';
 
 import type { ApprovalBook } from '../model/approvals';
 import type { TaskBoard } from '../model/board';
+import { needsPerson } from '../model/fold';
 import { type ITranslate, statusText } from '../model/wording';
 import { IOzzie, ISidebar } from '../tokens';
 import { ApprovalAnnouncer } from '../widgets/approvalAnnouncer';
@@ -62,6 +63,6 @@ function Text({ board, approvals, trans }: ITextProps): React.JSX.Element {
 
 /** Return the first task with a question, or '' to show approvals, which are above the list. */
 function firstNeed(board: TaskBoard, approvals: ApprovalBook): string {
-  const asking = board.all.find(row => row.status === 'WAITING_INPUT');
+  const asking = board.all.find(row => needsPerson(row) && row.status === 'WAITING_INPUT');
   return approvals.shown.length > 0 ? '' : (asking?.taskId ?? '');
 }

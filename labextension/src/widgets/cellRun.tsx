@@ -7,13 +7,13 @@ import * as React from 'react';
 import { createRoot, type Root } from 'react-dom/client';
 
 import type { OzzieApi } from '../api/requests';
-import { isOpen, needsPerson, shownState, type TaskRow } from '../model/fold';
+import { isOpen, needsPerson, type TaskRow } from '../model/fold';
 import type { TaskBoard } from '../model/board';
 import { summary } from '../model/graphWording';
 import { isDelegated, type ITopRun } from '../model/topRuns';
 import { visibleLabel } from '../model/visible';
 import type { TaskAct } from '../model/taskActs';
-import { elapsed, type ITranslate, money, pauseText, stateWord } from '../model/wording';
+import { elapsed, type ITranslate, money, pauseText, shownWord } from '../model/wording';
 import { ActButton } from './actButton';
 import type { ICells, IPromptParts } from './cellPrompts';
 import { useChanges } from './useChanges';
@@ -76,7 +76,7 @@ export function CellRun(props: ICellRunProps): React.JSX.Element {
   React.useLayoutEffect(() => {
     onDrawn(isDrawn);
   }, [isDrawn, onDrawn]);
-  const label = row ? `${visibleLabel(row.title)}, ${stateWord(shownState(row), trans)}` : '';
+  const label = row ? `${visibleLabel(row.title)}, ${shownWord(row, trans)}` : '';
   return (
     <div ref={ref} role="group" aria-label={label}>
       {row && graph && (
@@ -122,7 +122,7 @@ function StateLine({ row, name, summaryText, now, trans, onStop, onAct }: IState
     <div className="jp-Ozzie-stateLine">
       <StateIcon row={row} />
       {name && <span className="jp-Ozzie-runName">{name}</span>}
-      <b>{stateWord(shownState(row), trans)}</b>
+      <b>{shownWord(row, trans)}</b>
       <span className="jp-Ozzie-stateParts">
         {parts.filter(Boolean).map((part, at) => (
           <span key={at}>{part}</span>

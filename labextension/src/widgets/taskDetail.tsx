@@ -6,9 +6,9 @@ import type { EventRecord, TaskWithSteps } from '../api/protocol.gen';
 import type { OzzieApi } from '../api/requests';
 import type { ApprovalBook } from '../model/approvals';
 import type { TaskBoard } from '../model/board';
-import { isOpen, rowOf, shownState, type TaskRow } from '../model/fold';
+import { isOpen, needsPerson, rowOf, type TaskRow } from '../model/fold';
 import type { TaskAct } from '../model/taskActs';
-import { age, clockTime, duration, type ITranslate, money, pauseText, stateWord, stepText } from '../model/wording';
+import { age, clockTime, duration, type ITranslate, money, pauseText, shownWord, stepText } from '../model/wording';
 import { ActButton } from './actButton';
 import { ApprovalCard } from './approvalCard';
 import { useChanges } from './useChanges';
@@ -66,7 +66,7 @@ export function TaskDetail(props: ITaskDetailProps): React.JSX.Element {
       </div>
       <p className="jp-Ozzie-meta">
         {[
-          stateWord(shownState(row), trans),
+          shownWord(row, trans),
           pauseText(row, trans),
           age(row, now, trans),
           tokens > 0 || !isOpen(row) ? trans.__('%1 tokens', tokens.toLocaleString()) : '',
@@ -82,7 +82,7 @@ export function TaskDetail(props: ITaskDetailProps): React.JSX.Element {
         </div>
       )}
       {row.mode === 'GRAPH' && <RunPart key={row.taskId} {...props} />}
-      {row.status === 'WAITING_INPUT' && (
+      {needsPerson(row) && row.status === 'WAITING_INPUT' && (
         <QuestionCard taskId={row.taskId} version={row.position} api={api} trans={trans} />
       )}
       {approvals.of(row.taskId).map(approval => (

@@ -58,7 +58,8 @@ async def get_approval(call: Call, request: ApprovalQuery) -> approval_shapes.Ap
 
 async def get_approval_card(call: Call, request: ApprovalQuery) -> approval_shapes.Card:
     """Show the whole card of a pending approval, drawn from the recorded call."""
-    card = await call.ozzie.cards.of(request.approval_id)
+    approval = await call.ozzie.approvals.get(request.approval_id)
+    card = await (await call.project(approval.session_id)).cards.of(request.approval_id)
     return approval_shapes.Card(
         sentence=card.sentence, proof=card.proof, shown=card.shown, undo=card.undo, arguments=card.arguments
     )
@@ -114,7 +115,7 @@ async def _notebooks(call: Call, found: Sequence[Approval]) -> Mapping[str, str]
     """Return the paths of these sessions' notebooks, as the caller's pages name them."""
     sessions: list[Json] = [*{approval.session_id for approval in found}]
     rows = await call.ozzie.log.rows("sessions", where={"session_id": sessions}) if sessions else []
-    root = call.principal.root or call.ozzie.project
+    root = call.principal.root or call.ozzie.projects.own.root
     return {str(row["session_id"]): _below(root, str(row["key"])) for row in rows}
 
 

@@ -19,7 +19,7 @@ from ozzie_server_ext.gateway.rest.shapes import (
     TaskId,
 )
 from ozzie_server_ext.protocol.codec import encode
-from ozzie_server_ext.protocol.frames import wire_name
+from ozzie_server_ext.protocol.frames import canonical_names, wire_name
 from ozzie_server_ext.store.codec import time_text
 
 
@@ -48,7 +48,7 @@ async def list_events(call: Call, request: EventsQuery) -> Page[EventRecord]:
         before=cursor if request.newest_first else None,
         newest_first=request.newest_first,
         limit=request.limit + 1,
-        types=frozenset(request.type) or None,
+        types=canonical_names(request.type) or None,
         session_id=None if request.session_id is None else ids.SessionId(request.session_id),
         task_id=None if request.task_id is None else ids.TaskId(request.task_id),
         since=_moment("since", request.since),

@@ -22,9 +22,9 @@ class HealthQuery:
 
 async def get_health(call: Call, request: HealthQuery) -> Health:
     """Show the state of the gateway."""
-    ozzie = call.ozzie
+    ozzie, project = call.ozzie, call.ozzie.projects.own
     vault, vault_warning = await ozzie.secrets.state()
-    policy = await ozzie.rules.refresh()
+    policy = await project.rules.refresh()
     log_warning, store = await ozzie.anchoring.warning(), await _store(ozzie)
     return Health(
         status="degraded" if log_warning or store.warnings or store.findings else "ok",
@@ -39,20 +39,20 @@ async def get_health(call: Call, request: HealthQuery) -> Health:
             for server in attached_servers(ozzie.home.root)
         ],
         home=str(ozzie.home.root),
-        project=str(ozzie.project),
+        project=str(project.root),
         position=(await ozzie.log.head()).position,
         clients=call.state.clients,
         tasks_running=len(await ozzie.log.rows("tasks", where={"status": "RUNNING", "parent_id": None})),
-        model=ozzie.models.default,
+        model=project.models.default,
         workers=[
             ModelWorker(pid=child.pid, ready=child.ready, calls=child.calls, share=child.share)
             for child in ozzie.workers.children
         ],
-        config_error=ozzie.config_error,
+        config_error=project.configuration.error,
         log_warning=log_warning,
         store=store,
-        ignored_config=list(ozzie.config.ignored),
-        policy_error=ozzie.rules.problem,
+        ignored_config=list(project.config.ignored),
+        policy_error=project.rules.problem,
         policy_warnings=[warning for file in policy.files for warning in file.warnings],
         ignored_policy=[str(path) for path in policy.ignored],
         vault=VaultHealth(opens_with=list(vault.ways), locked=vault.locked, secrets=vault.secrets) if vault else None,

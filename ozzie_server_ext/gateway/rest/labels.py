@@ -9,7 +9,7 @@ from ozzie_server_ext.domain import ids
 from ozzie_server_ext.domain.content import Content
 from ozzie_server_ext.gateway.access import answerer_of
 from ozzie_server_ext.gateway.operation import Call
-from ozzie_server_ext.gateway.rest.shapes import SessionId
+from ozzie_server_ext.gateway.rest.shapes import ProjectFolder, SessionId
 
 FilePath = Annotated[
     str, Meta(min_length=1, max_length=4096, title="path below the project's folder", description="As GET /labels has.")
@@ -48,23 +48,25 @@ class LabelledSession:
 
 async def get_session_labels(call: Call, request: LabelledSession) -> Labels:
     """List what a session has read from outside. Effects and requests that may be made from it ask first."""
-    return _shown(await call.ozzie.labels.of_session(ids.SessionId(request.session_id)))
+    return _shown(await (await call.project(request.session_id)).labels.of_session(ids.SessionId(request.session_id)))
 
 
 async def clear_session_labels(call: Call, request: LabelledSession) -> Labels:
     """Clear a session's labels, on the caller's responsibility; return what they were."""
     session_id = ids.SessionId(request.session_id)
-    return _shown(await call.ozzie.labels.clear_session(session_id, answerer_of(call.principal)))
+    return _shown(await (await call.project(session_id)).labels.clear_session(session_id, answerer_of(call.principal)))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LabelsQuery:
-    """No parameters."""
+    """`project`: the folder whose files are listed."""
+
+    project: ProjectFolder | None = None
 
 
 async def list_labelled_files(call: Call, request: LabelsQuery) -> LabelledFiles:
     """List the project's files that were made from outside content."""
-    found = await call.ozzie.labels.files()
+    found = await (await call.project(folder=request.project)).labels.files()
     items = [
         LabelledFile(path=file.path, labels=[*file.content.labels], sources=[*file.content.sources]) for file in found
     ]
@@ -73,12 +75,16 @@ async def list_labelled_files(call: Call, request: LabelsQuery) -> LabelledFiles
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LabelledFileNamed:
+    """`project`: the folder that the path is relative to."""
+
     path: FilePath
+    project: ProjectFolder | None = None
 
 
 async def clear_file_labels(call: Call, request: LabelledFileNamed) -> Labels:
     """Clear a file's labels, on the caller's responsibility; return what they were."""
-    return _shown(await call.ozzie.labels.clear_file(request.path, answerer_of(call.principal)))
+    labels = (await call.project(folder=request.project)).labels
+    return _shown(await labels.clear_file(request.path, answerer_of(call.principal)))
 
 
 def _shown(content: Content) -> Labels:

@@ -10,7 +10,16 @@ from msgspec import Meta
 from ozzie_server_ext.domain.errors import NotFound
 from ozzie_server_ext.domain.json import JsonObject
 from ozzie_server_ext.gateway.operation import Call
-from ozzie_server_ext.gateway.rest.shapes import Limit, NumberCursor, Page, SessionId, Usage, UsageSums, Words
+from ozzie_server_ext.gateway.rest.shapes import (
+    Limit,
+    NumberCursor,
+    Page,
+    ProjectFolder,
+    SessionId,
+    Usage,
+    UsageSums,
+    Words,
+)
 from ozzie_server_ext.models.facts import Capabilities
 from ozzie_server_ext.models.registry import UnknownModel
 from ozzie_server_ext.models.selector import ModelSelector
@@ -211,13 +220,15 @@ def usage_of(group: dict[str, Any], sums: dict[str, int]) -> Usage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelsQuery:
-    """No parameters."""
+    """`project`: the folder whose settings and keys count."""
+
+    project: ProjectFolder | None = None
 
 
 async def list_models(call: Call, request: ModelsQuery) -> Models:
     """List the models to choose from, the default, and models found on this machine that are not used yet."""
     await call.ozzie.secrets.refresh()
-    listing = await call.ozzie.models.listing()
+    listing = await (await call.project(folder=request.project)).models.listing()
     warning = call.ozzie.secrets.warning
     return decode(Models, {**listing, "items": listing["models"], "next": None, "vault_warning": warning})
 
@@ -233,9 +244,11 @@ def listing_of(models: Models) -> JsonObject:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelQuery:
-    """`name`: a provider, an alias, `offline`, or driver/model; by default the default model."""
+    """`name`: a provider, an alias, `offline`, or driver/model; by default the default model. `project`: the folder
+    whose settings and keys count."""
 
     name: Words = ""
+    project: ProjectFolder | None = None
 
 
 async def show_model(call: Call, request: ModelQuery) -> ModelDetails:
@@ -243,7 +256,7 @@ async def show_model(call: Call, request: ModelQuery) -> ModelDetails:
     its usage under any name. If only the model worker knows, it is started first."""
     await call.ozzie.secrets.refresh()
     try:
-        found = await call.ozzie.details.show(request.name)
+        found = await (await call.project(folder=request.project)).details.show(request.name)
     except UnknownModel as error:
         raise NotFound(str(error), hint=error.hint, code=error.code) from None
     used = {"today": _used(found.usage.today), "total": _used(found.usage.total)}
@@ -272,11 +285,14 @@ _SCHEMA = ModelSelector.model_json_schema()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SelectorResolve:
-    """`selector`: `required` and `preferred`, each a list of constraints on tags."""
+    """`selector`: `required` and `preferred`, each a list of constraints on tags. `project`: the folder whose models
+    are weighed."""
 
     selector: Annotated[JsonObject, Meta(extra_json_schema=_inlined(_SCHEMA, _SCHEMA.get("$defs")))]
+    project: ProjectFolder | None = None
 
 
 async def resolve_model(call: Call, request: SelectorResolve) -> ModelResolution:
     """Show which model a selector chooses, and why no other. This changes nothing."""
-    return decode(ModelResolution, await call.ozzie.models.resolve(request.selector))
+    models = (await call.project(folder=request.project)).models
+    return decode(ModelResolution, await models.resolve(request.selector))

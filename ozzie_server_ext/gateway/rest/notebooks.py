@@ -1,7 +1,9 @@
 """`notebooks`, `examples` and `kernels`: what notebooks and their kernels need."""
 
 import asyncio
+import os
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Annotated, TypeAlias
 
 from msgspec import Meta
@@ -11,6 +13,7 @@ from ozzie_server_ext.domain import ids
 from ozzie_server_ext.domain.errors import NotFound
 from ozzie_server_ext.gateway.operation import Call
 from ozzie_server_ext.gateway.rest.shapes import Done, Example, KernelId, KernelToken, Page, SessionId, SessionName
+from ozzie_server_ext.protocol.attached import attached_servers
 from ozzie_server_ext.tasks.sessions import Opened
 
 FilePath: TypeAlias = Annotated[
@@ -65,7 +68,7 @@ def _examples() -> list[Example]:
 class TokenRequest:
     """`session_name` finds the kernel's session: the notebook's path; `noted` is the session in the notebook's
     metadata. `again`: the kernel's session on an earlier connection. `session_id` chooses another session, `new` a
-    fresh one."""
+    fresh one. `server_pid`: the Jupyter Server that runs the kernel."""
 
     kernel_id: KernelId
     session_name: SessionName | None = None
@@ -73,19 +76,35 @@ class TokenRequest:
     again: SessionId | None = None
     session_id: SessionId | None = None
     new: bool = False
+    server_pid: int | None = None
 
 
 async def issue_kernel_token(call: Call, request: TokenRequest) -> KernelToken:
     """Issue a token for one kernel and one session. It ends with the kernel's connection or its next token."""
     opened = await _open(call, request)
-    await call.ozzie.models.warm_up(opened.info)
     session_id = opened.info.session_id
+    await (await call.project(session_id)).models.warm_up(opened.info)
     token = call.state.access.issue_kernel_token(request.kernel_id, session_id)
     return KernelToken(token=token, session_id=session_id, copy_of=opened.copy_of)
 
 
+async def _folder(call: Call, request: TokenRequest) -> Path:
+    """Return the project of a new session of the kernel: the root folder of its server; if that is unknown, the
+    innermost root of a server of this home that holds its notebook; else the gateway's own folder."""
+    own = call.ozzie.projects.own.root
+    servers = [each for each in await asyncio.to_thread(attached_servers, call.ozzie.home.root) if each.root]
+    roots = {each.pid: Path(each.root) for each in servers} | {os.getpid(): own}
+    if request.server_pid in roots:
+        root = roots[request.server_pid]
+    else:
+        holding = [each for each in roots.values() if Path(request.session_name or "/").is_relative_to(each)]
+        root = max(holding, key=lambda each: len(each.parts), default=own)
+    return own if root == own else (await call.ozzie.projects.at(root)).root
+
+
 async def _open(call: Call, request: TokenRequest) -> Opened:
     sessions, notebooks, by = call.ozzie.sessions, call.ozzie.notebooks, call.principal.name
+    project = await _folder(call, request)
     # Without a notebook, as in a console, a session belongs to the kernel and is titled by its first message.
     path, key = request.session_name, f"kernel:{request.kernel_id}"
     if request.session_id:
@@ -95,7 +114,11 @@ async def _open(call: Call, request: TokenRequest) -> Opened:
         )
     if request.new:
         return Opened(
-            info=await (notebooks.begin(path, by=by) if path else sessions.begin(key, channel="notebook", by=by))
+            info=await (
+                notebooks.begin(path, by=by, project=project)
+                if path
+                else sessions.begin(key, channel="notebook", by=by, project=project)
+            )
         )
     if request.again:
         try:
@@ -103,5 +126,6 @@ async def _open(call: Call, request: TokenRequest) -> Opened:
         except NotFound:
             pass  # another home, or a restored store: the name decides
     if path:
-        return await notebooks.open(path, noted=ids.SessionId(request.noted) if request.noted else None, by=by)
-    return Opened(info=await sessions.open(key, title="", channel="notebook", by=by))
+        noted = ids.SessionId(request.noted) if request.noted else None
+        return await notebooks.open(path, noted=noted, by=by, project=project)
+    return Opened(info=await sessions.open(key, title="", channel="notebook", by=by, project=project))

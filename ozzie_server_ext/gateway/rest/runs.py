@@ -10,8 +10,20 @@ from typing import Annotated, TypeAlias, cast
 from msgspec import Meta
 
 from ozzie_server_ext.domain import ids
+from ozzie_server_ext.domain.calls import Calls
 from ozzie_server_ext.domain.errors import InputError, NotFound
-from ozzie_server_ext.domain.events import Event, SkillStarted, StepCompleted, StepFailed, StepStarted, Transient
+from ozzie_server_ext.domain.events import (
+    Event,
+    MadeCall,
+    SkillStarted,
+    StepCompleted,
+    StepFailed,
+    StepStarted,
+    ToolCallCompleted,
+    ToolCallFailed,
+    ToolCallRequested,
+    Transient,
+)
 from ozzie_server_ext.domain.ids import task_stream
 from ozzie_server_ext.domain.json import Json, JsonObject
 from ozzie_server_ext.gateway.operation import Call
@@ -292,7 +304,16 @@ def _filled(text: str, values: Values) -> str:
 def _attempts(events: tuple[Event, ...], step_id: str) -> list[StepAttempt]:
     found: list[StepAttempt] = []
     for event in events:
-        match event.body:
+        fact = event.body
+        if (
+            isinstance(fact, StepCompleted | StepFailed)
+            and fact.step_id == step_id
+            and fact.took_ms is not None
+            and found
+        ):
+            began = event.ts - timedelta(milliseconds=fact.took_ms)  # its start is recorded with its end
+            found[-1] = replace(found[-1], started_at=time_text(began), task_id="")
+        match fact:
             case StepStarted() as fact if fact.step_id == step_id:
                 attempt = StepAttempt(
                     visit=fact.visit,
@@ -339,7 +360,7 @@ async def _held(
 
 
 def _is_new(fact: StepCompleted | StepFailed, found: list[StepAttempt]) -> bool:
-    """Return whether the attempt began and ended with this event (ADR 44)."""
+    """Return whether the attempt began and ended with this event, as earlier versions recorded it (ADR 44)."""
     goes_on = bool(found) and found[-1].finished_at is None
     return fact.call is not None and not goes_on
 
@@ -359,19 +380,33 @@ def _attempt_at_once(fact: StepCompleted | StepFailed, ended: datetime) -> StepA
 
 def _made_at_once(events: tuple[Event, ...], step_id: str) -> StepCall | None:
     """Return the call of the latest attempt if it had no task."""
-    facts = [each.body for each in events if isinstance(each.body, StepStarted | StepCompleted | StepFailed)]
-    mine = [fact for fact in facts if fact.step_id == step_id]
-    last = mine[-1] if mine else None
-    if not isinstance(last, StepCompleted | StepFailed) or last.call is None:
-        return None
-    made = last.call
+    found: StepCall | None = None
+    calls = Calls()
+    for event in events:
+        call = calls.take(event.body)
+        match event.body:
+            case StepStarted() as fact if fact.step_id == step_id:
+                found = None
+            case StepCompleted() | StepFailed() as fact if fact.step_id == step_id and fact.call is not None:
+                found = _step_call(fact.call, fact.call.rule, fact.call.summary, fact.call.duration_ms)
+            case _ if call is not None and call.requested is not None and call.requested.step_id == step_id:
+                ended = call.outcome if isinstance(call.outcome, ToolCallCompleted | ToolCallFailed) else None
+                summary = ended.summary if isinstance(ended, ToolCallCompleted) else ""
+                rule = call.decided.rule if call.decided is not None else ""
+                found = _step_call(call.requested, rule, summary, ended.duration_ms if ended is not None else 0.0)
+            case _:
+                pass
+    return found
+
+
+def _step_call(made: MadeCall | ToolCallRequested, rule: str, summary: str, duration_ms: float) -> StepCall:
     return StepCall(
         name=made.name,
         args=made.args,
         argument=main_argument(made.args),
-        duration_ms=made.duration_ms,
-        rule=made.rule,
-        summary=made.summary,
+        duration_ms=duration_ms,
+        rule=rule,
+        summary=summary,
     )
 
 

@@ -6,7 +6,7 @@ from typing import Any, Literal, cast
 from uuid import uuid4
 
 from ozzie_server_ext.domain import ids
-from ozzie_server_ext.domain.errors import Unavailable
+from ozzie_server_ext.domain.errors import Conflict, Unavailable
 from ozzie_server_ext.domain.events import FINAL_TYPES, Origin, TaskWaitingApproval, TaskWaitingInput
 from ozzie_server_ext.domain.json import JsonObject
 from ozzie_server_ext.domain.messages import Channel
@@ -19,6 +19,9 @@ from ozzie_server_ext.gateway.rest.shapes import (
     Message,
     NumberCursor,
     Page,
+    PinId,
+    PinText,
+    ProjectFolder,
     Session,
     SessionId,
     SessionName,
@@ -31,6 +34,7 @@ from ozzie_server_ext.gateway.rest.task_shapes import TaskWithSteps
 from ozzie_server_ext.gateway.rest.tasks import task_with_steps
 from ozzie_server_ext.protocol.codec import encode
 from ozzie_server_ext.protocol.jsontext import loads
+from ozzie_server_ext.store.session_models import with_providers
 from ozzie_server_ext.store.tables import Row
 from ozzie_server_ext.tasks.service import NewTurn, Submitted
 from ozzie_server_ext.tasks.sessions import SessionInfo
@@ -54,28 +58,31 @@ async def list_sessions(call: Call, request: SessionsQuery) -> Page[Session]:
     """List sessions, the most recently active first."""
     if request.named is not None:
         found = await call.ozzie.sessions.fitting(request.named)
-        return Page(items=[session_shape(row) for row in found[: request.limit]], next=None)
+        named = await with_providers(call.ozzie.log, found[: request.limit])
+        return Page(items=[session_shape(row) for row in named], next=None)
     rows = await call.ozzie.sessions.list(
         limit=request.limit + 1,
         after=None if request.cursor is None else int(request.cursor),
         status=request.status,
         channel=request.channel,
     )
+    rows = await with_providers(call.ozzie.log, rows)
     return shapes.page(rows, request.limit, session_shape, lambda row: row["last_position"])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SessionBegin:
     """`name`: open the session with this name if there is one. Without a title the session is titled by its name, or
-    its first message."""
+    its first message. `project`: the folder whose files, rules and skills it uses."""
 
     name: SessionName | None = None
     title: Title | None = None
+    project: ProjectFolder | None = None
 
 
 async def create_session(call: Call, request: SessionBegin) -> Session:
     """Open the session of that name, or create one."""
-    info = await open_session(call, request.name, title=request.title or "")
+    info = await open_session(call, request.name, title=request.title or "", project=request.project)
     return await _session(call, info)
 
 
@@ -88,7 +95,7 @@ class SessionQuery:
 
 async def get_session(call: Call, request: SessionQuery) -> SessionWithMessages:
     """Show one session with its messages."""
-    row = await call.ozzie.sessions.row(ids.SessionId(request.session_id))
+    (row,) = await with_providers(call.ozzie.log, [await call.ozzie.sessions.row(ids.SessionId(request.session_id))])
     newest = await call.ozzie.log.rows(
         "messages",
         where={"session_id": request.session_id},
@@ -136,6 +143,57 @@ async def rename_session(call: Call, request: SessionRename) -> Session:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Pin:
+    """A pinned fact, which is part of every request of its session."""
+
+    pin_id: str
+    text: str
+    by: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pins:
+    """The pinned facts in their order."""
+
+    items: list[Pin]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PinsQuery:
+    session_id: SessionId
+
+
+async def list_pins(call: Call, request: PinsQuery) -> Pins:
+    """List the pinned facts of a session."""
+    found = await call.ozzie.pins.of(ids.SessionId(request.session_id))
+    return Pins(items=[Pin(pin_id=pin.pin_id, text=pin.text, by=pin.by) for pin in found])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SessionPin:
+    session_id: SessionId
+    text: PinText
+
+
+async def pin_fact(call: Call, request: SessionPin) -> Pins:
+    """Pin a fact: every later request of the session has it, however long the session gets."""
+    await call.ozzie.pins.pin(ids.SessionId(request.session_id), request.text, by=call.principal.name)
+    return await list_pins(call, PinsQuery(session_id=request.session_id))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SessionUnpin:
+    session_id: SessionId
+    pin_id: PinId
+
+
+async def unpin_fact(call: Call, request: SessionUnpin) -> Pins:
+    """Remove a pinned fact."""
+    await call.ozzie.pins.unpin(ids.SessionId(request.session_id), request.pin_id, by=call.principal.name)
+    return await list_pins(call, PinsQuery(session_id=request.session_id))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class SessionNamed:
     session_id: SessionId
 
@@ -154,12 +212,28 @@ async def close_session(call: Call, request: SessionNamed) -> Session:
     return await _session(call, await call.ozzie.sessions.get(session_id))
 
 
-async def open_session(call: Call, name: str | None, *, title: str = "") -> SessionInfo:
-    """Return the session of that name; without a name, a new session that only its id finds."""
+async def open_session(
+    call: Call, name: str | None, *, title: str = "", project: str | None = None, channel: str = CHANNEL
+) -> SessionInfo:
+    """Return the session of that name; without a name, a new session that only its id finds. `project` is its folder,
+    by default the caller's.
+
+    Raises InputError if there is no such folder, Conflict if the session of that name works in another.
+    """
+    held = await call.ozzie.sessions.holder(name) if name else None
+    if held is not None and project is None:
+        return await call.ozzie.sessions.get(held)
+    found = await call.project(folder=project)
+    key, title = name or f"{channel}:{uuid4().hex}", title or name or ""
     by = call.principal.name
-    if name is None:
-        return await call.ozzie.sessions.open(f"{CHANNEL}:{uuid4().hex}", title=title, channel=CHANNEL, by=by)
-    return await call.ozzie.sessions.open(name, title=title or name, channel=CHANNEL, by=by)
+    info = await call.ozzie.sessions.open(key, title=title, channel=channel, by=by, project=found.root)
+    if project is not None and (await call.project(info.session_id)).root != found.root:
+        raise Conflict(
+            f"The session of that name works in {info.project or call.ozzie.projects.own.root}.",
+            hint="Choose another name for a session in this folder.",
+            code="session.project",
+        )
+    return info
 
 
 def info_of(session: Session) -> JsonObject:
@@ -173,6 +247,7 @@ def info_of(session: Session) -> JsonObject:
             model=session.chosen_model,
             base_url=session.chosen_base_url,
             message_count=session.message_count,
+            project=session.project,
         )
     )
 
@@ -194,7 +269,8 @@ def _fields(row: Row) -> dict[str, Any]:
 
 
 async def _session(call: Call, info: SessionInfo) -> Session:
-    return session_shape(await call.ozzie.sessions.row(info.session_id))
+    (row,) = await with_providers(call.ozzie.log, [await call.ozzie.sessions.row(info.session_id)])
+    return session_shape(row)
 
 
 def _message(row: Row) -> Message:
@@ -220,7 +296,10 @@ _RESTS = FINAL_TYPES | {TaskWaitingInput.type, TaskWaitingApproval.type}
 class MessageSend:
     """`session_id` or `session_name` chooses the session; without either, a new one is created. `model`: for this turn
     only. `wait`: answer at the end of the turn, or when it asks a question (only if `attended`). `answer_schema`: a
-    JSON Schema that the answer must fit; the task's `answer` is then its value."""
+    JSON Schema that the answer must fit; the task's `answer` is then its value.
+
+    A plain message answers the question that its session waits with, and without `wait` it is an update of the sender's
+    running task: `became` says which."""
 
     content: Content
     session_id: SessionId | None = None
@@ -250,6 +329,7 @@ async def send_message(call: Call, request: MessageSend) -> Accepted | TaskWithS
         model=request.model,
         attended=request.attended,
         answer_schema=request.answer_schema,
+        may_update=not request.wait,
     )
     sent = await call.ozzie.submit(turn)
     if request.wait and await _ended(call, sent):
@@ -260,6 +340,7 @@ async def send_message(call: Call, request: MessageSend) -> Accepted | TaskWithS
         session_id=session_id,
         position=sent.position,
         ahead=sent.ahead,
+        became=sent.became,
     )
 
 

@@ -9,8 +9,8 @@ from urllib.parse import quote
 from msgspec import Meta
 
 from ozzie_server_ext.domain.artifacts import ArtifactKind, ErasedWhy
-from ozzie_server_ext.domain.events import EVENT_CLASSES
 from ozzie_server_ext.domain.json import Json, JsonObject
+from ozzie_server_ext.protocol.frames import STORED_NAMES
 from ozzie_server_ext.vault.document import SlotKind
 
 T = TypeVar("T")
@@ -24,6 +24,15 @@ Limit: TypeAlias = Annotated[int, Meta(ge=1, le=MAX_PAGE, description="How many 
 Position: TypeAlias = Annotated[int, Meta(ge=0, le=MAX_POSITION, description="A position in the event log.")]
 SessionId: TypeAlias = Annotated[str, Meta(pattern=f"^sess_{_ULID}$", title="the id of a session, sess_ and a ULID")]
 TaskId: TypeAlias = Annotated[str, Meta(pattern=f"^{_ULID}$", title="the id of a task, a ULID")]
+PinId: TypeAlias = Annotated[str, Meta(pattern=f"^{_ULID}$", title="the id of a pinned fact, a ULID")]
+PinText: TypeAlias = Annotated[
+    str,
+    Meta(
+        pattern=r"[^\s\u001c-\u001f\u0085\ufeff]",
+        max_length=1000,
+        title="text that says something, of at most 1,000 characters",
+    ),
+]
 KernelId: TypeAlias = Annotated[str, Meta(pattern="^[A-Za-z0-9-]{8,64}$", title="the id of a kernel")]
 NumberCursor: TypeAlias = Annotated[
     str, Meta(pattern="^[0-9]{1,15}$", title="the next of another page", description="The `next` of the page before.")
@@ -38,6 +47,15 @@ SessionName: TypeAlias = Annotated[
         max_length=500,
         title="text of 1 to 500 characters",
         description="What finds the session again: a notebook's path, a thread, `cli:` and a terminal's name.",
+    ),
+]
+ProjectFolder: TypeAlias = Annotated[
+    str,
+    Meta(
+        pattern="^/",
+        max_length=4096,
+        title="an absolute path",
+        description="A project folder; by default the caller's.",
     ),
 ]
 # `\S` differs between Python and JSON Schema (ECMA 262): exclude what is space to either.
@@ -85,7 +103,7 @@ Moment: TypeAlias = Annotated[
 EventType: TypeAlias = Annotated[
     str,
     Meta(
-        pattern=f"^({'|'.join(cls.type for cls in EVENT_CLASSES)})$".replace(".", r"\."),
+        pattern=f"^({'|'.join(sorted(STORED_NAMES))})$".replace(".", r"\."),
         title="the name of an event, such as task.created",
     ),
 ]
@@ -208,7 +226,8 @@ class TokenUsage:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Session:
     """One context of messages. `model` is the last one called, `chosen_model` the session's choice (empty: the
-    default). `name` opens it; empty once another session has the name."""
+    default). `name` opens it; empty once another session has the name. `project` is the folder that it works in; empty
+    for the gateway's own."""
 
     id: str
     title: str
@@ -223,6 +242,7 @@ class Session:
     name: str
     chosen_model: str
     chosen_base_url: str
+    project: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -251,13 +271,14 @@ class SessionWithMessages(Session):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Accepted:
     """An accepted message. A feed from just before `position` shows all of its turn; `ahead` turns of the session come
-    first."""
+    first. `became`: a task of its own, the answer to a question of `task_id`, or an update of that."""
 
     task_id: str
     message_id: str
     session_id: str
     position: int
     ahead: int
+    became: Literal["task", "answer", "update"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

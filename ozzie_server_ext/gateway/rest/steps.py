@@ -36,7 +36,7 @@ class Steps:
     def take(self, event: Event) -> None:
         body = event.body
         if (call := self._calls.take(body)) is not None:
-            if call.requested is not None:
+            if call.requested is not None and not call.requested.step_id:  # a run's own steps have their own page
                 begun = self._steps.get(call.call_id)
                 self._steps[call.call_id] = _tool_step(
                     call, call.requested, begun.started_at if begun else time_text(event.ts)

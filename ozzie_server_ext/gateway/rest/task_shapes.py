@@ -45,11 +45,40 @@ class WaitingStep:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Requester:
+    """Who requested a task: `sender_id` on a `channel`, such as notebook, page or cli."""
+
+    channel: str
+    sender_id: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TaskBudget:
+    """A task's own limits; null means none. `deadline_s`: seconds of work, without the time spent waiting for people,
+    so it is no moment."""
+
+    max_cost_usd: float | None
+    max_tokens: int | None
+    max_rounds: int
+    deadline_s: float | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pointers:
+    """A task's latest event of consequence, and the checkpoint that a run goes on from."""
+
+    latest_event_id: str
+    latest_checkpoint_id: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Task:
     """One unit of work. `model` is the requested one, empty for the session's own; `reason` explains the state;
     `stopping` and `pausing`: requested, but not yet done. `cell_id` is its notebook cell, empty without one.
     `parent_id` is the task that delegated it, as a run of a skill does with each `step`; `run_id` is the topmost one,
-    its own id if nobody delegated it. `waiting` are delegated tasks below it, at any depth, that wait for a person."""
+    its own id if nobody delegated it. `thread_id` and `scope_id` name the conversation that it belongs to;
+    `assigned_worker` is the latest start of it by a gateway, empty before the first. `waiting` are delegated tasks
+    below it, at any depth, that wait for a person."""
 
     task_id: str
     session_id: str | None
@@ -63,8 +92,14 @@ class Task:
     created_at: Time
     updated_at: Time
     finished_at: Time | None
+    thread_id: str
+    scope_id: str
+    requester: Requester
     channel: str
     sender_id: str
+    assigned_worker: str
+    budget: TaskBudget
+    pointers: Pointers
     cell_id: str
     risk_level: str
     model: str
@@ -107,11 +142,12 @@ class Question:
 class Step:
     """A call of a model or a tool. Fields of the other kind are null or empty: `provider`, `model`, `ttft_ms`,
     `token_usage` and `cost` belong to models; `tool_id`, `arguments`, `summary` and `artifacts` to tools. `name` is the
-    model's alias, or the tool's name for the model; a model's `purpose` is to answer, or to check a tool call in place
-    of a person. A "rejected" answer doesn't fit its schema: `error` says why."""
+    model's alias, or the tool's name for the model; a model's `purpose` is to answer, to check a tool call in place of
+    a person, or to sum up earlier turns or a long result. A "rejected" answer doesn't fit its schema: `error` says
+    why."""
 
     kind: Literal["model", "tool"]
-    purpose: Literal["", "answer", "check"]
+    purpose: Literal["", "answer", "check", "summary"]
     call_id: str
     round: int
     name: str

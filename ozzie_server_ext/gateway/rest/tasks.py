@@ -35,8 +35,11 @@ from ozzie_server_ext.gateway.rest.task_shapes import (
     AnswerOption,
     FailedStep,
     Failure,
+    Pointers,
     Question,
+    Requester,
     Task,
+    TaskBudget,
     TaskRetried,
     TaskState,
     TaskTold,
@@ -51,7 +54,7 @@ from ozzie_server_ext.store.tables import Row
 from ozzie_server_ext.tasks import failures
 from ozzie_server_ext.tasks.answers import ALL_SCOPES, OWN_SCOPES
 from ozzie_server_ext.tasks.failures import NEXT_STEPS, failed_steps
-from ozzie_server_ext.tasks.rows import above, run_of, waiting_below
+from ozzie_server_ext.tasks.rows import above, limits_of, run_of, waiting_below
 from ozzie_server_ext.tasks.signals import awaited
 from ozzie_server_ext.tools.questions import MOST_TEXT
 
@@ -205,35 +208,54 @@ async def events_of(log: EventLog, task_id: ids.TaskId) -> AsyncIterator[Event]:
 
 async def _session_of(call: Call, notebook: str) -> ids.SessionId | None:
     """Return the current session of the notebook at this path of the contents API, or None."""
-    root = call.principal.root or call.ozzie.project
+    root = call.principal.root or call.ozzie.projects.own.root
     return await call.ozzie.sessions.holder(f"notebook:{os.path.join(root, notebook)}")
 
 
 @dataclass(frozen=True, slots=True)
 class _Told:
-    """Return what the rows of the table `tasks` lack: the cell of each message, the tasks above each task, and the
-    tasks below that wait for a person."""
+    """Return what the rows of the table `tasks` lack: the cell of each message, the tasks above each task, the tasks
+    below that wait for a person, and the latest checkpoint of each run."""
 
     cells: Mapping[str, str]
     chains: Mapping[str, Sequence[Row]]
     waiting: Mapping[str, Sequence[Row]]
+    checkpoints: Mapping[str, str]
 
     @classmethod
     async def of(cls, log: EventLog, rows: Sequence[Row]) -> "_Told":
         messages: list[Json] = [row["message_id"] for row in rows]
         found = await log.rows("messages", where={"message_id": messages}) if messages else []
         cells = {str(row["message_id"]): str(row["cell_id"]) for row in found}
-        return cls(cells, await above(log, rows), await waiting_below(log))
+        checkpoints: dict[str, str] = {}
+        for row in rows:
+            if row["mode"] == "GRAPH":
+                of_run = {"task_id": row["task_id"]}
+                latest = await log.rows("checkpoints", where=of_run, order_by="position", descending=True, limit=1)
+                checkpoints |= {str(each["task_id"]): str(each["checkpoint_id"]) for each in latest}
+        return cls(cells, await above(log, rows), await waiting_below(log), checkpoints)
 
     def fields(self, row: Row) -> dict[str, Any]:
         """Return a row as clients see it."""
         values = cast("dict[str, Any]", row)
         same = (
             "task_id session_id status title mode attempt reason created_at updated_at finished_at channel sender_id "
-            "risk_level model rounds tool_calls parent_id"
+            "risk_level model rounds tool_calls parent_id thread_id scope_id"
         )
+        limits = limits_of(row)
         below = cast("Sequence[dict[str, Any]]", self.waiting.get(values["task_id"], ()))
         return {name: values[name] for name in same.split()} | {
+            "requester": Requester(channel=values["channel"], sender_id=values["sender_id"]),
+            "assigned_worker": values["epoch"],
+            "budget": TaskBudget(
+                max_cost_usd=None if limits.max_cost is None else limits.max_cost / 1e9,
+                max_tokens=limits.max_tokens,
+                max_rounds=limits.max_rounds,
+                deadline_s=limits.deadline_s,
+            ),
+            "pointers": Pointers(
+                latest_event_id=values["latest_event_id"], latest_checkpoint_id=self.checkpoints.get(values["task_id"])
+            ),
             "run_id": run_of(row, self.chains),
             "step": values["step_id"],
             "stopping": bool(values["stop_by"]),

@@ -10,8 +10,9 @@ from ozzie_server_ext.domain.json import JsonObject
 from ozzie_server_ext.domain.messages import Channel
 from ozzie_server_ext.domain.toolmeta import Category, Idempotency, RiskLevel, SideEffect, TargetKind
 from ozzie_server_ext.gateway.operation import Call
-from ozzie_server_ext.gateway.rest.shapes import Page
+from ozzie_server_ext.gateway.rest.shapes import Page, ProjectFolder
 from ozzie_server_ext.policy.decision import Caller
+from ozzie_server_ext.tasks.projects import Project
 from ozzie_server_ext.tools import base
 
 ToolName: TypeAlias = Annotated[
@@ -33,9 +34,12 @@ class Ruling:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tool:
-    """A tool's contract in short. `id` is namespace.name, `name` the model's name for it, `names` further names;
-    `version` is that of the contract."""
+    """A tool's contract in short. `tool_id` is namespace.name, `name` the model's name for it, `names` further names;
+    `version` is that of the contract. `id` and `risk` are the former names of `tool_id` and `risk_level`, and go with
+    the next version."""
 
+    tool_id: str
+    risk_level: RiskLevel
     id: str
     name: str
     names: list[str]
@@ -56,10 +60,33 @@ class ToolTarget:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ToolDetails:
-    """A tool's whole contract. `parameters` is a JSON Schema, `timeout_s` the seconds that a call may take,
-    `max_inline_chars` how much of a result the model gets at once."""
+class Requirement:
+    """A `capability` of this machine or server, or a `permission` that the rules decide about; the other one is empty.
+    `problem`: why the capability is not there, and what to do; empty if it is."""
 
+    capability: str = ""
+    permission: str = ""
+    problem: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outputs:
+    """How much of a result the model gets at once. A longer one is kept whole as an artifact."""
+
+    max_inline_chars: int
+    store_full_as_artifact: Literal[True] = True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolDetails:
+    """A tool's whole contract. `parameters` is a JSON Schema, `timeout_s` the seconds that a call may take. `id`,
+    `risk` and `max_inline_chars` are the former names of `tool_id`, `risk_level` and a part of `outputs`, and go with
+    the next version."""
+
+    tool_id: str
+    risk_level: RiskLevel
+    requires: list[Requirement]
+    outputs: Outputs
     id: str
     name: str
     names: list[str]
@@ -86,30 +113,40 @@ class Tools(Page[Tool]):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolsQuery:
-    """No parameters."""
+    """`project`: the folder whose rules and skills count."""
+
+    project: ProjectFolder | None = None
 
 
 async def list_tools(call: Call, request: ToolsQuery) -> Tools:
     """List the tools, with what the rules decide about a call by each kind of caller."""
-    items = [await _short(call, tool) for tool in call.ozzie.tools.all()]
-    return Tools(items=items, next=None, policy_error=call.ozzie.rules.problem)
+    project = await call.project(folder=request.project)
+    items = [await _short(call, project, tool) for tool in project.tools.all()]
+    return Tools(items=items, next=None, policy_error=project.rules.problem)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolQuery:
-    """`name`: its id, or any of its names."""
+    """`name`: its id, or any of its names. `project`: the folder whose rules and skills count."""
 
     name: ToolName
+    project: ProjectFolder | None = None
 
 
 async def show_tool(call: Call, request: ToolQuery) -> ToolDetails:
     """Show one tool's whole contract."""
-    tool = call.ozzie.tools.find(request.name)
+    project = await call.project(folder=request.project)
+    tool = project.tools.find(request.name)
     if tool is None:
-        names = ", ".join(each.meta.name for each in call.ozzie.tools.all())
+        names = ", ".join(each.meta.name for each in project.tools.all())
         raise NotFound(f"There is no tool {request.name}.", hint=f"There are: {names}.", code="tool.unknown")
-    short = await _short(call, tool)
+    short = await _short(call, project, tool)
+    needed = [Requirement(capability=each, problem=call.ozzie.problem_of(each)) for each in sorted(tool.meta.requires)]
     return ToolDetails(
+        tool_id=short.tool_id,
+        risk_level=short.risk_level,
+        requires=[*needed, *(Requirement(permission=each) for each in tool.meta.permissions)],
+        outputs=Outputs(max_inline_chars=tool.meta.max_inline_chars),
         id=short.id,
         name=short.name,
         names=short.names,
@@ -127,11 +164,13 @@ async def show_tool(call: Call, request: ToolQuery) -> ToolDetails:
     )
 
 
-async def _short(call: Call, tool: base.Tool) -> Tool:
+async def _short(call: Call, project: Project, tool: base.Tool) -> Tool:
     meta = tool.meta
-    caller = Caller(project=str(call.ozzie.project.resolve()), channel=Channel.REST, user=call.principal.name)
-    verdict = (await call.ozzie.rules.of(meta, {}, caller)).verdict
+    caller = Caller(project=str(project.root), channel=Channel.REST, user=call.principal.name)
+    verdict = (await project.rules.of(meta, {}, caller)).verdict
     return Tool(
+        tool_id=meta.tool_id,
+        risk_level=meta.risk_level,
         id=meta.tool_id,
         name=meta.name,
         names=list(meta.further_names),

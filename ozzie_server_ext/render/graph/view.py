@@ -426,7 +426,7 @@ def _started(step: GraphStep, payload: Mapping[str, Any], ts: datetime | None) -
 
 def _completed(step: GraphStep, payload: Mapping[str, Any], ts: datetime | None) -> GraphStep:
     event, call = str(payload.get("event", "done")), payload.get("call")
-    summed_up = str(call.get("summary", "")) if isinstance(call, Mapping) else ""
+    summed_up = str(call.get("summary", "")) if isinstance(call, Mapping) else str(payload.get("summary", ""))
     step = _made_at_once(step, payload, ts)
     return replace(step, state="Done", finished_at=ts, note=cut_end(summed_up, MOST_NOTE) if event == "done" else event)
 
@@ -439,8 +439,12 @@ def _failed(step: GraphStep, payload: Mapping[str, Any], ts: datetime | None) ->
 
 
 def _made_at_once(step: GraphStep, payload: Mapping[str, Any], ts: datetime | None) -> GraphStep:
-    """Return a step whose call had no task of its own: the end says how long it took, unless a slow one had begun."""
-    call = payload.get("call")
+    """Return a step whose call had no task of its own: the end says how long it took. In events of earlier versions,
+    the end is also its start, unless a slow one had begun."""
+    call, took_ms = payload.get("call"), payload.get("took_ms")
+    if isinstance(took_ms, int | float):
+        began = ts - timedelta(milliseconds=took_ms) if ts and step.attempt == 1 else step.started_at
+        return replace(step, started_at=began, task_id="")
     if not isinstance(call, Mapping):
         return step
     if step.state != "Working":

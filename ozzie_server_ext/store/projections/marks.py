@@ -51,11 +51,12 @@ def _mark(path: str, event: Event, labels: tuple[str, ...], sources: tuple[str, 
 
 
 class FileMarks:
-    """The marks of one project's files, cached until the log changes one. Paths are relative to the project."""
+    """The marks of one project's files, cached until the log changes one. `project` is an absolute path without links;
+    paths are relative to it."""
 
     def __init__(self, log: EventLog, project: Path) -> None:
         self._log = log
-        self._root = f"{project.resolve()}/".replace("//", "/")
+        self._root = f"{project}/".replace("//", "/")
         self._known: dict[str, Content] | None = None
         self._changes = 0
         log.on_commit(self._follow)

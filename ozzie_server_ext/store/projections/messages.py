@@ -1,6 +1,13 @@
 """The messages of every session, in order of position."""
 
-from ozzie_server_ext.domain.events import Event, MessageCompleted, MessageReceived, MessageRejected
+from ozzie_server_ext.domain.events import (
+    Event,
+    MessageCompleted,
+    MessageReceived,
+    MessageRejected,
+    PromptAnswered,
+    TaskUpdated,
+)
 from ozzie_server_ext.store.codec import strings_text, time_text
 from ozzie_server_ext.store.projections.tasks import is_delegated
 from ozzie_server_ext.store.tables import Rows, Table, integer, text
@@ -23,14 +30,17 @@ message came from, or empty."""
 
 TABLES = (MESSAGES,)
 
-HANDLES = (MessageReceived, MessageCompleted, MessageRejected)
+HANDLES = (MessageReceived, MessageCompleted, MessageRejected, PromptAnswered, TaskUpdated)
 
 
 def apply(event: Event, rows: Rows) -> None:
-    """Fold one event. A repeated id replaces the earlier message. Messages within a delegated task are left out."""
-    if is_delegated(event.task_id, rows):
+    """Fold one event. A repeated id replaces the earlier message. Messages within a delegated task are left out, except
+    what a person wrote to the session."""
+    if is_delegated(event.task_id, rows) and not isinstance(event.body, PromptAnswered):
         return
     match event.body:
+        case PromptAnswered(message_id=str(id_), text=text) | TaskUpdated(message_id=str(id_), text=text):
+            role, finish, cell_id = "user", "", ""
         case MessageReceived(message_id=id_, text=text, origin=origin):
             role, finish, cell_id = "user", "", origin.cell_id
         case MessageCompleted(reply_id=id_, text=text, finish=finish):

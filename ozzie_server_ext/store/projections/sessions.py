@@ -40,12 +40,14 @@ SESSIONS = Table(
         *integer("message_count", "input_tokens", "output_tokens", "cost", "cost_known", "last_position"),
         *text("parent"),
         *integer("forked_at"),
+        *text("project"),
     ),
     key=("session_id",),
 )
 """`status` is active, archived or closed. `key` is empty once another session has taken it. `model` last answered,
 `chosen_model` is the user's choice (empty: the default). `cost` is in 1e-9 USD; `cost_known` is 0 once a call had no
-known price. A forked session has a `parent`, and begins with its history up to the position `forked_at`."""
+known price. A forked session has a `parent`, and begins with its history up to the position `forked_at`. `project` is
+the folder that it works in; empty: the gateway's own."""
 
 TITLE_LENGTH = 60
 """Characters of a title taken from a message."""
@@ -114,6 +116,7 @@ def _begin(event: Event, fact: SessionCreated) -> Row:
         key=fact.key,
         title=fact.title,
         channel=fact.channel,
+        project=fact.project,
         status="active",
         created_at=at,
         updated_at=at,
@@ -137,8 +140,9 @@ def _changes(row: Row, event: Event) -> Row:
             return {"title": title}
         case SessionResumed(key=key):
             return {"key": key, "status": "active"}
-        case SessionMoved(before=before, key=key):
-            return {"key": key} if row["key"] in ("", before) else {}
+        case SessionMoved(before=before, key=key, project=project):
+            changes: Row = {"project": project} if project else {}
+            return changes | ({"key": key} if row["key"] in ("", before) else {})
         case SessionArchived():
             return {"status": "archived"}
         case SessionClosed():

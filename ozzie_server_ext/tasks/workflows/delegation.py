@@ -98,7 +98,6 @@ class Delegation:
                 source="delegation",
                 session_id=wanted.session_id,
                 task_id=wanted.task_id,
-                trace_id=by.trace_id,
                 labels=wanted.content.labels,
                 sources=wanted.content.sources,
             )

@@ -8,10 +8,10 @@ import asyncio
 from collections import deque
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeAlias
 
 from ozzie_server_ext.domain.content import Content
-from ozzie_server_ext.domain.events import FailureKind, MadeCall
+from ozzie_server_ext.domain.events import EventBody, FailureKind
 from ozzie_server_ext.domain.json import Json
 from ozzie_server_ext.domain.steps import StepRecord
 from ozzie_server_ext.skills.spec import Work
@@ -52,30 +52,36 @@ class Pace:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Attempt:
     """One attempt at a step; it begins after `delay_s`. With `at_once`, it is a call of a read-only tool of which
-    nothing has been recorded yet."""
+    nothing has been recorded yet. `is_resumed`: it began before the run was driven from here."""
 
     work: Work
     record: StepRecord
     delay_s: float = 0.0
     at_once: bool = False
+    is_resumed: bool = False
+
+
+Facts: TypeAlias = tuple[tuple[EventBody, Content], ...]
+"""Events, each with what it is made from."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Succeeded:
-    """`content` is the value's provenance; for `event`, `accepted` and `told` see `StepCompleted`."""
+    """`content` is the value's provenance; for `event`, `accepted` and `told` see `StepCompleted`. `facts` are those of
+    a call made at once, to be recorded before the end of its step."""
 
     value: Json
     content: Content
     event: str = "done"
     accepted: str = ""
     told: str = ""
-    call: MadeCall | None = None
+    facts: Facts = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FailedAttempt:
     """`content` is the message's provenance. `may_retry`: another attempt may succeed, and nothing was done that must
-    not be done twice."""
+    not be done twice. `facts`: see `Succeeded`."""
 
     kind: FailureKind
     code: str
@@ -83,7 +89,7 @@ class FailedAttempt:
     content: Content
     hint: str = ""
     may_retry: bool = False
-    call: MadeCall | None = None
+    facts: Facts = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,17 +2,14 @@
 
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from functools import partial
 
 import msgspec
 
-from ozzie_server_ext.domain.calls import fold_calls
 from ozzie_server_ext.domain.clock import Clock
-from ozzie_server_ext.domain.content import Content
+from ozzie_server_ext.domain.content import CLEAN, Content
 from ozzie_server_ext.domain.events import (
     Draft,
     Event,
-    MadeCall,
     ToolCallCompleted,
     ToolCallDecided,
     ToolCallFailed,
@@ -92,7 +89,6 @@ class QuickCalls:
             log=buffer,
             session_id=run.session_id,
             task_id=task_id,
-            trace_id=run.trace_id,
             read=lambda: order.content,
         )
         reading = Reading(content=order.content, has_read=True, has_own=True)
@@ -100,7 +96,7 @@ class QuickCalls:
         context = msgspec.structs.replace(context, reading=reading, asks_first=lambda meta: asks_first(brief, meta))
         use = ToolUse(call_id=CallId(step_id), name=call.tool, arguments=dumps(call.args))
         with suppress(ToolUncertain):  # the buffer has the outcome
-            if await self._broker.call(use, CallPosition(1, 0), context, recorder):
+            if await self._broker.call(use, CallPosition(1, 0, step_id), context, recorder):
                 return NotAtOnce()  # it needs an approval
         if not all(isinstance(draft.body, _CALL_EVENTS) for draft in buffer.drafts):
             return NotAtOnce()  # it made an artifact
@@ -132,27 +128,18 @@ class _Buffer:
 
 
 def _outcome(drafts: Sequence[Draft]) -> Outcome:
-    (call,) = fold_calls([draft.body for draft in drafts]).values()
-    content = Content(labels=drafts[-1].labels, sources=drafts[-1].sources)
-    requested = call.requested
-    assert requested is not None, "the first event of each call"
-    made = partial(
-        MadeCall,
-        tool_id=requested.tool_id,
-        name=requested.name,
-        version=requested.version,
-        args=requested.args,
-        rule=call.decided.rule if call.decided else "",
-        policy=call.decided.policy if call.decided else "",
-    )
-    match call.outcome:
-        case ToolCallCompleted(data=data, summary=summary, duration_ms=duration_ms):
-            return Succeeded(value=data, content=content, call=made(summary=summary, duration_ms=duration_ms))
-        case ToolCallFailed(code=code, message=message, duration_ms=duration_ms):
-            made_call = made(duration_ms=duration_ms)
-            return FailedAttempt(kind="tool", code=code, message=message, content=content, call=made_call)
+    facts = tuple((draft.body, _content(draft)) for draft in drafts)
+    outcome, content = facts[-1]
+    match outcome:
+        case ToolCallCompleted(data=data):
+            return Succeeded(value=data, content=content, facts=facts)
+        case ToolCallFailed(code=code, message=message):
+            return FailedAttempt(kind="tool", code=code, message=message, content=content, facts=facts)
         case ToolCallUncertain(reason=reason):
-            code, made_call = ToolUncertain.code, made(duration_ms=0.0)
-            return FailedAttempt(kind="tool", code=code, message=reason, content=content, call=made_call)
+            return FailedAttempt(kind="tool", code=ToolUncertain.code, message=reason, content=content, facts=facts)
         case _:
             raise AssertionError("each call ends with an outcome")
+
+
+def _content(draft: Draft) -> Content:
+    return Content(labels=draft.labels, sources=draft.sources) if draft.labels else CLEAN

@@ -26,6 +26,8 @@ from ozzie_server_ext.domain.events import (
     StepFailed,
     StepSkipped,
     StepStarted,
+    ToolCallCompleted,
+    ToolCallFailed,
     content_of,
 )
 from ozzie_server_ext.domain.ids import ReplyId, TaskId, task_stream
@@ -47,6 +49,7 @@ from ozzie_server_ext.tasks.workflows.delegates import Room, SkillDelegates
 from ozzie_server_ext.tasks.workflows.executor import (
     Attempt,
     Executor,
+    Facts,
     FailedAttempt,
     InProcess,
     NotAtOnce,
@@ -71,16 +74,16 @@ class Journal:
         self._settled = ""
         self._writing: asyncio.Task[None] | None = None
 
-    async def note(self, *facts: EventBody, content: Content, settles: str = "") -> None:
-        """Queue facts for recording, in order. `settles` is the step that they end. Wait only if many are queued.
-        Raises what an earlier append raised."""
-        self.put(*facts, content=content, settles=settles)
+    async def note(self, *facts: tuple[EventBody, Content], settles: str = "") -> None:
+        """Queue facts for recording, in order, each with what it is made from. `settles` is the step that they end.
+        Wait only if many are queued. Raises what an earlier append raised."""
+        self.put(*facts, settles=settles)
         if len(self._noted) >= MOST_NOTED or self._has_failed:
             await self.flushed()
 
-    def put(self, *facts: EventBody, content: Content, settles: str = "") -> None:
+    def put(self, *facts: tuple[EventBody, Content], settles: str = "") -> None:
         """Like `note`, without waiting."""
-        self._noted += [(fact, content) for fact in facts]
+        self._noted += facts
         self._settled = settles or self._settled
         if self._writing is None or (self._writing.done() and not self._has_failed):
             self._writing = asyncio.create_task(self._write(), name=f"journal {self._recorder.task_id}")
@@ -129,8 +132,8 @@ class GraphRunner:
     async def run(self, row: Row, recorder: Recorder) -> int:
         """Continue the run of a task until it has ended; return how many steps have.
 
-        Raises SkillFailedError, LimitExceeded when its time is over, TurnHeld if it is paused, or what a cancellation
-        raises, after cancelling the delegated tasks.
+        Raises SkillFailedError, LimitExceeded when its time is over, TurnHeld if it is paused or waits, or what a
+        cancellation raises, after cancelling the delegated tasks.
         """
         try:
             return await self._run(row, recorder)
@@ -168,6 +171,7 @@ class GraphRunner:
             async with parts.times.bounded(recorder.task_id, limit_s):
                 with (
                     parts.pauses.notifying(recorder.task_id, executor.wake),
+                    parts.waits.notifying(recorder.task_id, executor.wake),
                     parts.idle.track(recorder.task_id, is_idle),
                 ):
                     return await driving.run()
@@ -222,8 +226,9 @@ class _RunDriver:
                 raise await self._failed(message)
             case None:
                 pass
-        for step_id in run.running:  # started before a restart
-            self._executor.submit(Attempt(work=run.steps[step_id], record=run.records[step_id]))
+        for step_id in run.running:  # started before a restart, or before the run waited
+            attempt = Attempt(work=run.steps[step_id], record=run.records[step_id], is_resumed=True)
+            self._executor.submit(attempt)
         pauses = self._parts.pauses
         while True:
             if pauses.is_requested(self._recorder.task_id):
@@ -236,6 +241,9 @@ class _RunDriver:
                 return await self._end(run.ended)
             if any(not attempt.at_once for attempt in begun):
                 self._publish_progress()
+            if self._parts.waits.may_wait(run):
+                await self._journal.flushed()
+                await self._parts.waits.point(run, self._recorder)
             for attempt, outcome in await self._executor.next():
                 if isinstance(outcome, NotAtOnce):
                     await self._start_with_task(attempt)
@@ -271,7 +279,7 @@ class _RunDriver:
         if facts:  # the reason of a skip or a failure may quote results of other steps
             says_why = any(isinstance(fact, StepSkipped | StepFailed) for fact in facts)
             content = self._run.values.all_content if says_why else self._recorder.content
-            await self._journal.note(*facts, content=content)
+            await self._journal.note(*((fact, content) for fact in facts))
         if waits:  # steps with effects or their own tasks start when everything before is durable
             await self._journal.flushed()
         if self._begun_at_once and self._timer is None:
@@ -286,8 +294,7 @@ class _RunDriver:
         """Publish the progress, and record the start of calls at once that take longer."""
         self._timer = None
         self._publish_progress()
-        for fact in self._begun_at_once.values():
-            self._journal.put(fact, content=self._recorder.content)
+        self._journal.put(*((fact, self._recorder.content) for fact in self._begun_at_once.values()))
         self._begun_at_once.clear()
 
     def _publish_progress(self) -> None:
@@ -301,7 +308,7 @@ class _RunDriver:
         """Start a step that can't be carried out at once."""
         started = self._begun_at_once.pop(attempt.work.id, None)
         if started is not None:
-            await self._journal.note(started, content=self._recorder.content)
+            await self._journal.note((started, self._recorder.content))
         await self._journal.flushed()
         self._executor.submit(replace(attempt, at_once=False))
 
@@ -320,10 +327,6 @@ class _RunDriver:
 
     async def _record(self, attempt: Attempt, outcome: Succeeded | FailedAttempt) -> None:
         work, record = attempt.work, attempt.record
-        call = outcome.call
-        started = self._begun_at_once.pop(work.id, None)
-        if started is not None and call is None:  # it failed before its call
-            await self._journal.note(started, content=self._recorder.content)
         outcome, to = taken_in(self._run, work, outcome)
         if isinstance(outcome, FailedAttempt):
             await self._record_failure(work, attempt, outcome, to)
@@ -339,10 +342,11 @@ class _RunDriver:
             to=to,
             accepted=outcome.accepted,
             told=outcome.told,
-            call=call,
+            took_ms=_took_ms(outcome),
+            summary=_summary(outcome),
         )
         self._run.apply(done, Output(outcome.value, outcome.content))
-        await self._settle(attempt, outcome.content, done)
+        await self._settle(attempt, outcome, done)
 
     async def _record_failure(self, work: Work, attempt: Attempt, outcome: FailedAttempt, to: str) -> None:
         record = attempt.record
@@ -361,18 +365,31 @@ class _RunDriver:
             attempt=record.attempt,
             again_in_s=again_in_s,
             to=to if again_in_s is None else "",
-            call=outcome.call,
+            took_ms=_took_ms(outcome),
         )
         self._run.apply(failed)
-        await self._settle(attempt, outcome.content, failed)
+        await self._settle(attempt, outcome, failed)
 
-    async def _settle(self, attempt: Attempt, content: Content, fact: StepCompleted | StepFailed) -> None:
-        """Record the end of an attempt, and wait until it is durable unless it was carried out at once."""
+    async def _settle(
+        self, attempt: Attempt, outcome: Succeeded | FailedAttempt, fact: StepCompleted | StepFailed
+    ) -> None:
+        """Record the end of an attempt, and wait until it is durable unless it was carried out at once. Then its start
+        and its call are recorded with its end."""
         is_end = not (isinstance(fact, StepFailed) and fact.again_in_s is not None)
-        made_from = content | self._run.values.content
-        await self._journal.note(fact, content=made_from, settles=attempt.work.id if is_end else "")
+        ended = (fact, outcome.content | self._run.values.content)
+        await self._journal.note(
+            *self._begun(attempt), *outcome.facts, ended, settles=attempt.work.id if is_end else ""
+        )
         if not attempt.at_once:
             await self._journal.flushed()
+
+    def _begun(self, attempt: Attempt) -> Facts:
+        """Return the start of an attempt that was carried out at once, unless it is recorded."""
+        started = self._begun_at_once.pop(attempt.work.id, None)
+        if started is None:
+            return ()
+        without_task = StepStarted(step_id=started.step_id, visit=started.visit, attempt=started.attempt)
+        return ((without_task, self._recorder.content),)
 
     def _pause(self, policy: RetryPolicy, attempt: int) -> float:
         """Return the exponential backoff, with a jitter of 50 % so that many retries don't come at once."""
@@ -463,3 +480,14 @@ class SkillRuns:
             return await self._run_turn(row, recorder)
         assert self.graphs is not None, _CONNECTED
         return await self.graphs.run(row, recorder)
+
+
+def _took_ms(outcome: Succeeded | FailedAttempt) -> float | None:
+    """Return how long a call made at once took; None without one."""
+    last = outcome.facts[-1][0] if outcome.facts else None
+    return last.duration_ms if isinstance(last, ToolCallCompleted | ToolCallFailed) else None
+
+
+def _summary(outcome: Succeeded) -> str:
+    last = outcome.facts[-1][0] if outcome.facts else None
+    return last.summary if isinstance(last, ToolCallCompleted) else ""

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from ozzie_server_ext.domain.budget import NANO_USD_PER_USD, Measure
-from ozzie_server_ext.domain.errors import InputError
+from ozzie_server_ext.domain.errors import InputError, OzzieError
 from ozzie_server_ext.domain.events import Limits, PlannedStep, SkillStarted, StepKind
 from ozzie_server_ext.domain.json import JsonObject
 from ozzie_server_ext.models.registry import ModelRegistry
@@ -18,6 +18,8 @@ from ozzie_server_ext.skills.spec import By, Mode, SimpleSkill, Skill, State, St
 from ozzie_server_ext.store.blobs import BlobStore
 from ozzie_server_ext.tasks.workflows.skill_log import know
 from ozzie_server_ext.tools.registry import ToolRegistry
+
+NO_KEYWORD = "It is no keyword of a skill with steps, so an agent answers it."
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +36,27 @@ class SkillStarts:
         """Like `of`, with an input as typed."""
         shelf = await self.library.look()
         return await self.of(name, typed(shelf.get(name).skill, words))
+
+    async def triggered(self, message: str) -> SkillStarted | str:
+        """Return the start of the run that a message is meant for: it is a keyword of one skill that runs as a graph,
+        alone or before a colon and the input. Otherwise return why an agent answers it."""
+        keyword, _, rest = message.partition(":")
+        word = " ".join(keyword.split()).casefold()
+        shelf = await self.library.look()
+        meant = [file for file in shelf.skills if word in map(str.casefold, file.skill.triggers.keywords)]
+        if not meant:
+            return NO_KEYWORD
+        if len(meant) > 1:
+            return "It is a keyword of several skills, so an agent answers it."
+        skill = meant[0].skill
+        mode = self.mode_of(skill, "delegation")
+        if mode.mode != "GRAPH":
+            return f'It is a keyword of the skill "{skill.name}". {mode.reason}'
+        try:
+            started = await self.typed(skill.name, rest.split())
+        except OzzieError as error:
+            return f'It is a keyword of the skill "{skill.name}", which can\'t start, so an agent answers it: {error}'
+        return replace(started, reason=f'The message is a keyword of the skill "{skill.name}". {mode.reason}')
 
     async def of(self, name: str, given: JsonObject, by: By = "name") -> SkillStarted:
         """Return the start of a run with an input; `by`: how it was requested.

@@ -11,7 +11,6 @@ from ozzie_server_ext.domain.errors import OzzieError
 from ozzie_server_ext.domain.events import (
     ApprovalRejected,
     Event,
-    MadeCall,
     MessageCompleted,
     SkillCompleted,
     ToolCallCompleted,
@@ -28,17 +27,18 @@ from ozzie_server_ext.skills.spec import RetryPolicy, Skill, State, Step, Work
 from ozzie_server_ext.skills.templates import Output
 from ozzie_server_ext.store.blobs import BlobStore
 from ozzie_server_ext.store.log import EventLog
+from ozzie_server_ext.store.projections.tasks import task_from
 from ozzie_server_ext.store.tables import Row
-from ozzie_server_ext.tasks.workflows.executor import FailedAttempt, Succeeded
+from ozzie_server_ext.tasks.workflows.executor import Facts, FailedAttempt, Succeeded
 from ozzie_server_ext.tasks.workflows.skill_log import STOPPED, LoadedRun
 
 RETRIED_KINDS = frozenset({"model", "parse"})
 
 
-def failed_by(error: OzzieError, content: Content, *, call: MadeCall | None = None) -> FailedAttempt:
-    """Return the failure by an error. `content` is the provenance of its message."""
+def failed_by(error: OzzieError, content: Content, *, facts: Facts = ()) -> FailedAttempt:
+    """Return the failure by an error. `content` is the provenance of its message; `facts`: see `Succeeded`."""
     return FailedAttempt(
-        kind="business", code=error.code, message=str(error), hint=error.hint, content=content, call=call
+        kind="business", code=error.code, message=str(error), hint=error.hint, content=content, facts=facts
     )
 
 
@@ -64,7 +64,7 @@ def taken_in(
         return outcome, _leads_to(run, work, outcome)
     except OzzieError as error:
         content |= run.values.all_content  # the error of a condition quotes values
-        return failed_by(error, content, call=outcome.call), ""
+        return failed_by(error, content, facts=outcome.facts), ""
 
 
 def tried_again(skill: Skill, work: Work, attempt: int, outcome: FailedAttempt) -> RetryPolicy | None:
@@ -122,10 +122,6 @@ def _failed(row: Row, events: Sequence[Event], work: Work) -> Succeeded | Failed
     )
 
 
-UNDRIVEN = frozenset({TaskStatus.PAUSED, TaskStatus.QUEUED})
-"""The states in which a started run does not record ends of its steps."""
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HeldStep:
     """A started step of a run that does not record its end. `outcome` is that of its task, or None if the task is
@@ -140,7 +136,8 @@ def may_be_held(run: Row, step: Row | None) -> bool:
     created."""
     if step is None:
         return run["status"] == TaskStatus.PAUSED
-    return step["status"] == TaskStatus.PAUSED or (run["status"] in UNDRIVEN and step["status"] in FINAL)
+    is_driven = run["status"] == TaskStatus.RUNNING and not task_from(run).is_unclaimed
+    return step["status"] == TaskStatus.PAUSED or (not is_driven and step["status"] in FINAL)
 
 
 async def held_steps(

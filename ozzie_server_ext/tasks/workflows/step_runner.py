@@ -19,7 +19,7 @@ from ozzie_server_ext.domain.events import (
     Origin,
     SkillStarted,
     TaskPaused,
-    TaskQueued,
+    TaskResumed,
     TaskWaitingApproval,
     TaskWaitingInput,
     content_of,
@@ -41,6 +41,7 @@ from ozzie_server_ext.tasks.times import TaskTimes
 from ozzie_server_ext.tasks.workflows.delegation import Delegated, Delegation
 from ozzie_server_ext.tasks.workflows.executor import Attempt, FailedAttempt, Outcome, Succeeded
 from ozzie_server_ext.tasks.workflows.quick_calls import QuickCalls
+from ozzie_server_ext.tasks.workflows.run_waits import RunWaits, time_limit
 from ozzie_server_ext.tasks.workflows.skill_log import LoadedRun
 from ozzie_server_ext.tasks.workflows.skill_starts import SkillStarts
 from ozzie_server_ext.tasks.workflows.step_ends import failed_by, outcome_of
@@ -115,7 +116,7 @@ class StepProgress:
                     self._publish(run, f"{what} waits for your answer: Ozzie's sidebar, or ozzie tasks list")
                 case TaskPaused(reason=reason):
                     self._publish(run, f"{what} is paused {reason}: ozzie tasks resume {event.task_id}")
-                case TaskQueued(reason="answered" | "resumed"):
+                case TaskResumed():
                     self._publish(run, f"{what} goes on")
                 case _:
                     pass
@@ -145,6 +146,7 @@ class StepParts:
     times: TaskTimes
     context_of: Callable[[Row, Recorder], ToolContext]
     updates: UpdateIntake
+    waits: RunWaits
 
 
 class StepRunner:
@@ -193,7 +195,7 @@ class StepRunner:
         if not work.kinds:
             return Succeeded(value=None, content=CLEAN)
         try:
-            async with asyncio.timeout(work.timeout_s):
+            async with asyncio.timeout(await self._left_s(attempt)):
                 outcome = await self._delegate(attempt)
                 if isinstance(outcome, Succeeded) and work.acceptance:
                     outcome = await self._judge(work, outcome)
@@ -205,6 +207,12 @@ class StepRunner:
             return failed_by(error, self._values.all_content)
         return outcome
 
+    async def _left_s(self, attempt: Attempt) -> float | None:
+        """Return the remaining time of an attempt; None without a limit."""
+        if attempt.is_resumed:
+            return await self._parts.waits.left_s(self._recorder.task_id, attempt.work)
+        return time_limit(attempt.work)
+
     async def _call_at_once(self, attempt: Attempt) -> Outcome:
         task_id = attempt.record.task
         assert task_id is not None, "it has one, in case it can't be made at once"
@@ -215,22 +223,21 @@ class StepRunner:
         return await self._parts.quick.make(order, attempt.work.id, task_id, self._context, self._recorder)
 
     async def _wait_for_signal(self, attempt: Attempt, wait: Wait) -> Outcome:
-        limits = [limit for limit in (wait.timeout_s, attempt.work.timeout_s) if limit is not None]
-        signals, run = self._parts.signals, self._recorder.task_id
-        self._parts.progress.waits(self._recorder, attempt.work.name, wait.event)
-        within_s = None if not limits else await signals.left_s(run, attempt.record, min(limits))
+        work, run = attempt.work, self._recorder.task_id
+        self._parts.progress.waits(self._recorder, work.name, wait.event)
         try:
             with self._waits():
-                async with asyncio.timeout(within_s):
-                    signal = await signals.next(run, wait.event, self._taken_signals)
+                async with asyncio.timeout(await self._left_s(attempt)):
+                    signal = await self._parts.signals.next(run, wait.event, self._taken_signals)
         except TimeoutError:
-            return _too_late(f'It got no signal "{wait.event}" within {min(limits):g} s.')
+            return _too_late(f'It got no signal "{wait.event}" within {time_limit(work):g} s.')
         return Succeeded(value=signal.data, content=signal.content, event=wait.event, told=signal.event_id)
 
     async def _delegate(self, attempt: Attempt) -> Outcome:
         task_id = attempt.record.task
         assert task_id is not None, "a step with work has a task for it"
         self._parts.progress.watch(task_id, self._recorder, f'the step "{attempt.work.name}"')
+        self._parts.waits.watch(task_id, self._recorder.task_id)
         try:
             await self._begin(task_id, attempt)
             with self._waits():

@@ -14,7 +14,7 @@ from pydantic import Field
 from ozzie_server_ext.domain.artifacts import MAX_NAME, ArtifactKind
 from ozzie_server_ext.domain.errors import OzzieError
 from ozzie_server_ext.domain.json import Json, JsonObject
-from ozzie_server_ext.domain.toolmeta import Idempotency, Made, Target, TargetKind, ToolMeta, ToolResult
+from ozzie_server_ext.domain.toolmeta import Capability, Idempotency, Made, Target, TargetKind, ToolMeta, ToolResult
 from ozzie_server_ext.execution.runner import Collected, JobFile, JobLimits, JobRunner, JobSpec, JobState, JobStatus
 from ozzie_server_ext.render.text import file_count, line_count
 from ozzie_server_ext.tools.base import FunctionTool, Live, ToolContext, ToolFailed, failure_of, read_only
@@ -229,6 +229,7 @@ def _meta(tool_id: str, name: str, further: tuple[str, ...]) -> ToolMeta:
         further_names=further,
         max_inline_chars=2 * SHOWN,
         targets=(Target("folder", TargetKind.PATH, is_read=False), Target("editable_folder", TargetKind.PATH)),
+        requires=frozenset({Capability.SANDBOX}),
     )
 
 

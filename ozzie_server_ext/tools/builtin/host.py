@@ -14,6 +14,7 @@ from pydantic import Field
 from ozzie_server_ext.domain.content import Content, Label
 from ozzie_server_ext.domain.json import JsonObject
 from ozzie_server_ext.domain.toolmeta import (
+    Capability,
     Category,
     Idempotency,
     RiskLevel,
@@ -204,6 +205,7 @@ TOOLS = (
             max_inline_chars=2 * SHOWN,
             brings=Label.OUTPUT,
             is_outbound=True,
+            requires=frozenset({Capability.HOST}),
         ),
     ),
 )

@@ -15,6 +15,7 @@ from ozzie_server_ext.domain.content import Content, Label
 from ozzie_server_ext.domain.errors import OzzieError
 from ozzie_server_ext.domain.json import Json, JsonObject
 from ozzie_server_ext.domain.toolmeta import (
+    Capability,
     Category,
     Idempotency,
     Made,
@@ -311,7 +312,10 @@ def _listed(kernel: KernelInfo) -> JsonObject:
         "last_activity": kernel.last_activity,
     }
     if kernel.is_agent:
-        listed["note"] = "Ozzie's own: its cells are turns of an agent. It can't be run in or looked at."
+        listed["note"] = (
+            "Ozzie's own: its cells are turns of an agent. inspect_kernel shows its variables; "
+            "no code can be run in it."
+        )
     return listed
 
 
@@ -330,6 +334,7 @@ _LOOKS = read_only(
     timeout_s=30.0,
     idempotency=Idempotency.NOT_SUPPORTED,
     max_inline_chars=2 * SHOWN,
+    requires=frozenset({Capability.KERNELS}),
 )
 
 RUN = ToolMeta(
@@ -342,6 +347,7 @@ RUN = ToolMeta(
     idempotency=Idempotency.NOT_SUPPORTED,
     max_inline_chars=2 * SHOWN,
     brings=Label.OUTPUT,
+    requires=frozenset({Capability.KERNELS}),
 )
 """The contract for all code in a live kernel."""
 _RUN_CELL = replace(RUN, tool_id="notebook.run", name="run_cell", targets=(Target("path", TargetKind.PATH),))

@@ -12,7 +12,7 @@ from pydantic import Field
 from ozzie_server_ext.domain.content import Content, Label
 from ozzie_server_ext.domain.errors import OzzieError
 from ozzie_server_ext.domain.json import Json, JsonObject
-from ozzie_server_ext.domain.toolmeta import Idempotency, Made, Target, TargetKind, ToolMeta, ToolResult
+from ozzie_server_ext.domain.toolmeta import Capability, Idempotency, Made, Target, TargetKind, ToolMeta, ToolResult
 from ozzie_server_ext.policy.patterns import host_of
 from ozzie_server_ext.render.text import byte_count, cut_end, quoted
 from ozzie_server_ext.tools.base import FunctionTool, Preview, ToolContext, ToolFailed, failure_of, read_only
@@ -138,6 +138,7 @@ def _meta(tool_id: str, name: str, targets: tuple[Target, ...]) -> ToolMeta:
         targets=targets,
         brings=Label.WEB,
         is_outbound=True,
+        requires=frozenset({Capability.INTERNET}),
     )
 
 

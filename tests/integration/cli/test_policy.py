@@ -267,6 +267,8 @@ def test_a_gateway_that_runs_follows_its_rules_and_says_what_holds_now(home: Gat
         ["undo_cell_edit", "notebook.undo", "asks"],
         ["shell", "shell.run", "runs"],
         ["gate", "skill.gate", "runs"],
+        ["cancel_task", "task.cancel", "asks"],
+        ["list_tasks", "task.list", "runs"],
         ["current_time", "time.now", "runs"],
         ["find_tools", "tool.find", "runs"],
         ["ask_user", "user.ask", "runs"],

@@ -26,7 +26,8 @@ def test_a_session_is_read_as_it_was(gateway: Gateway) -> None:
     )
     assert said.count("[done]") == 2
     assert "$0.00" in said
-    assert max(map(len, said.splitlines())) <= 80
+    assert f" in {gateway.home.project}\n" in said
+    assert max(len(line) for line in said.splitlines() if not line.startswith("sess_")) <= 80
     assert "Say hello" in last
     assert "17.5" not in last
     assert [message["role"] for message in whole["messages"]] == ["user", "assistant"] * 2

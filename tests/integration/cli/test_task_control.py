@@ -84,7 +84,7 @@ def test_a_run_is_shown_with_what_it_waits_for_paused_told_and_tried_again(serve
         assert f"Fix it, then run `ozzie tasks retry {task_id}`." in in_words
         assert "  cause    a tool (skill.failed)\n  step     sum\n" in in_words
         retried = ozzie(server.home, "tasks", "retry", task_id)
-        assert "The task goes on as attempt 3.\nIt has left: 1 step.\n" in retried.stdout, retried.stderr
+        assert "The task goes on as attempt 2.\nIt has left: 1 step.\n" in retried.stdout, retried.stderr
         until(lambda: get(server, f"tasks/{task_id}")["status"] == "FAILED")
 
 

@@ -109,10 +109,10 @@ def test_the_time_that_ran_out_has_another_one_and_leaves_the_task_alone(server:
         late = ozzie(server.home, "tasks", "wait", task_id, "--timeout", "0.2")
         at_once = ozzie(server.home, "tasks", "wait", task_id, "--timeout", "0", "--json")
 
-        assert (late.returncode, late.stdout) == (4, "Working  %run order\n")
+        assert (late.returncode, late.stdout) == (4, "Waiting  %run order\n")
         assert late.stderr.splitlines()[-1] == "ozzie: The task has not ended within 0.2 s, and goes on."
-        assert (at_once.returncode, json.loads(at_once.stdout)["status"]) == (4, "RUNNING")
-        assert get(server, f"tasks/{task_id}")["status"] == "RUNNING"
+        assert (at_once.returncode, json.loads(at_once.stdout)["status"]) == (4, "WAITING_INPUT")
+        assert get(server, f"tasks/{task_id}")["status"] == "WAITING_INPUT"
 
 
 def test_an_interrupt_ends_the_waiting_and_leaves_the_task_alone(server: Gateway) -> None:
@@ -121,7 +121,7 @@ def test_an_interrupt_ends_the_waiting_and_leaves_the_task_alone(server: Gateway
         process.send_signal(signal.SIGINT)
         out, err = process.communicate(timeout=60)
         assert (process.returncode, out, err) == (130, "", "")
-        assert get(server, f"tasks/{task_id}")["status"] == "RUNNING"
+        assert get(server, f"tasks/{task_id}")["status"] == "WAITING_INPUT"
 
 
 def test_a_yes_and_an_answer_are_told_with_the_command_for_them(server: Gateway) -> None:
@@ -157,6 +157,7 @@ def test_what_the_parts_of_a_run_wait_for_is_told_too(server: Gateway) -> None:
     shop.close(force=True)
     gated = pexpect.spawn(run[0], [*run[1:], "gated"], env=environment, cwd=str(server.home.project), encoding="utf-8")
     (task,) = newest(server, "%run gated")
+    until(lambda: get(server, f"tasks/{task}")["status"] == "WAITING_APPROVAL")
     with follower(server.home, task) as process:
         assert told(process).startswith('ozzie: It waits for your approval (the step "gated: Go?"): Go on?')
         (approval,) = get(server, "approvals?status=pending")["items"]

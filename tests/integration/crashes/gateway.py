@@ -35,6 +35,7 @@ from ozzie_server_ext.store import writer
 from ozzie_server_ext.store.admission import Append
 from ozzie_server_ext.store.sqlite import SqliteEventLog
 from ozzie_server_ext.store.writer import Committed, Committer
+from ozzie_server_ext.tasks import projects
 from ozzie_server_ext.tasks.times import RECOVERY
 from ozzie_server_ext.tools.base import Tool
 from ozzie_server_ext.tools.builtin import builtin_tools
@@ -139,7 +140,7 @@ def _tools() -> tuple[Tool, ...]:
 
 def main() -> None:
     for place, name, held in (
-        (app, "builtin_tools", _tools),
+        (projects, "builtin_tools", _tools),
         (app, "SqliteEventLog", HeldLog),
         (app, "OfflineDriver", AskingModel),
         (writer, "Committer", HeldCommitter),

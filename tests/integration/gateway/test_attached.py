@@ -8,6 +8,7 @@ from pathlib import Path
 
 import psutil
 import pytest
+from tornado.httpclient import HTTPClientError
 
 from ozzie_server_ext.gateway.base import MAX_BODY_BYTES
 from ozzie_server_ext.gateway.routes import PREFIX
@@ -68,6 +69,33 @@ def test_what_one_server_is_asked_the_other_knows(owner: Gateway, attached: Gate
     _, found = ask(owner, "GET", f"{UP}{PREFIX}/sessions/{made['id']}", token=owner.token)
 
     assert (status, found["title"]) == (200, "Zwei Größen")
+
+
+def test_a_session_that_an_attached_server_begins_works_in_its_folder(owner: Gateway, tmp_path: Path) -> None:
+    (tmp_path / "where.txt").write_text("In the folder of the attached server.\n")
+    (tmp_path / "a.ipynb").write_text("{}")
+    with start_attached(owner.home, f"--ServerApp.root_dir={tmp_path}") as attached:
+        body = json.dumps({"content": "Read where.txt", "session_name": "elsewhere", "wait": True})
+        status, done = ask(attached, "POST", f"{PREFIX}/message", token=attached.token, body=body)
+        # A kernel asks the owner itself, and says which server runs it.
+        kernels = [
+            ask(owner, "POST", f"{UP}{PREFIX}/kernels/{KERNEL_ID}/token", token=owner.token, body=json.dumps(each))[1]
+            for each in (
+                {"session_name": "/nowhere/a.ipynb", "server_pid": attached.process.pid},
+                {"session_name": str(tmp_path / "a.ipynb"), "server_pid": 1},
+                {"session_name": str(tmp_path / "b.ipynb"), "server_pid": owner.process.pid},
+            )
+        ]
+        _, tools = ask(attached, "GET", f"{PREFIX}/tools", token=attached.token)
+
+    assert (status, done["status"]) == (200, "SUCCEEDED")
+    assert "In the folder of the attached server." in json.dumps(done)
+    found = [
+        ask(owner, "GET", f"{UP}{PREFIX}/sessions/{each['session_id']}", token=owner.token)[1]["project"]
+        for each in (done, *kernels)
+    ]
+    assert found == [str(tmp_path), str(tmp_path), str(tmp_path), str(owner.home.project)]
+    assert tools["items"]
 
 
 def test_the_owner_records_who_asked_the_attached_server(owner: Gateway, attached: Gateway) -> None:
@@ -204,6 +232,19 @@ async def test_a_client_that_leaves_leaves_nothing_open(owner: Gateway, attached
                 break
             await asyncio.sleep(0.05)
     assert open_sockets(attached, owner) == 0
+
+
+async def test_an_attached_server_passes_on_the_session_of_a_handshake(owner: Gateway, attached: Gateway) -> None:
+    async with connected(attached) as client:
+        session_id = await client.open_session("handshake through another server")
+    async with connected(attached, query=f"?session_id={session_id}") as client:
+        opened = await client.request("session.open")
+    with pytest.raises(HTTPClientError) as refused:
+        async with connected(attached, query="?session_id=sess_01ARZ3NDEKTSV4RRFFQ69G5FAV"):
+            pass
+
+    assert opened["payload"]["session_id"] == session_id
+    assert refused.value.code == 404
 
 
 def open_sockets(attached: Gateway, owner: Gateway) -> int:

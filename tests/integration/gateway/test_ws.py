@@ -1,10 +1,12 @@
 """The WebSocket protocol, spoken by a client of its own."""
 
 import asyncio
+import json
 import sqlite3
 from contextlib import closing
 
 import pytest
+from tornado.httpclient import HTTPClientError
 
 from ozzie_server_ext.gateway.routes import PREFIX
 from ozzie_server_ext.gateway.ws import MAX_REQUESTS, MAX_SUBSCRIPTIONS
@@ -12,6 +14,8 @@ from ozzie_server_ext.protocol.frames import MAX_FRAME_BYTES
 from tests.integration.gateway.walk import KERNEL_ID, ask
 from tests.rig import Gateway, GatewayHome, start_gateway
 from tests.ws_client import WsClient, connected
+
+SUM = "What is 17.5 % of 2,480? Use the calculator."
 
 
 async def test_a_turn_is_answered_and_its_feed_has_no_gap_and_no_double(shared_gateway: Gateway) -> None:
@@ -54,7 +58,8 @@ async def test_messages_of_one_session_are_answered_one_after_the_other(shared_g
     async with connected(shared_gateway) as client:
         session_id = await client.open_session("queue")
         first = (await client.request("message.send", session_id=session_id, content="Say hello."))["payload"]
-        second = (await client.request("message.send", session_id=session_id, content="Say hello again."))["payload"]
+        again = {"session_id": session_id, "content": "Say hello again.", "awaits_answer": True}
+        second = (await client.request("message.send", **again))["payload"]
         await client.request("feed.subscribe", from_position=first["position"] - 1, task_id=second["task_id"])
         await client.until("task.succeeded")
         await client.request("feed.subscribe", from_position=first["position"] - 1, task_id=first["task_id"])
@@ -65,6 +70,27 @@ async def test_messages_of_one_session_are_answered_one_after_the_other(shared_g
     begun = {frame["task_id"]: frame["position"] for frame in client.events if frame["canonical"] == "task.started"}
     assert done is not None
     assert ended[first["task_id"]] < begun[second["task_id"]]
+
+
+async def test_a_connection_without_a_session_begins_one_with_its_first_message(shared_gateway: Gateway) -> None:
+    async with connected(shared_gateway) as client, connected(shared_gateway) as other:
+        first = (await client.request("message.send", content="hello"))["payload"]
+        second = (await client.request("message.send", content="hello again", awaits_answer=True))["payload"]
+        elsewhere = (await other.request("message.send", content="hello"))["payload"]
+        opened = (await client.request("session.open", session_id=first["session_id"]))["payload"]
+
+    assert second["session_id"] == first["session_id"] != elsewhere["session_id"]
+    assert opened["title"] == "hello"
+
+
+async def test_an_event_answers_a_question(shared_gateway: Gateway) -> None:
+    async with connected(shared_gateway) as client:
+        await client.request("feed.subscribe")
+        asking = (await client.request("message.send", content="Ask me whether I want tea or coffee."))["payload"]
+        await client.until("prompt.requested")
+        response = {"task_id": asking["task_id"], "option": "1"}
+        await client.send(json.dumps({"type": "event", "event": "prompt.response", "payload": response}))
+        await client.until("task.succeeded")
 
 
 async def test_an_event_of_s0_sends_a_message_for_a_kernel(shared_gateway: Gateway) -> None:
@@ -91,7 +117,7 @@ async def test_an_event_of_s0_sends_a_message_for_a_kernel(shared_gateway: Gatew
         ('{"type":"res","id":"1","ok":true}', "input.shape"),
         ('{"type":"req","id":"1","method":"nonesuch"}', "input.method"),
         ('{"type":"req","id":"1","method":"message.send","params":{"content":1}}', "input.shape"),
-        ('{"type":"req","id":"1","method":"message.send","params":{"content":"x"}}', "input.session"),
+        ('{"type":"req","id":"1","method":"session.costs","params":{}}', "input.session"),
         ('{"type":"req","id":"1","method":"session.open","params":{"session_id":"sess_none"}}', "input.not_found"),
         ('{"type":"req","id":"1","method":"task.cancel","params":{"task_id":"none"}}', "input.not_found"),
         ('{"type":"req","id":"1","method":"feed.subscribe","params":{"from_position":-1}}', "input.invalid"),
@@ -102,6 +128,7 @@ async def test_an_event_of_s0_sends_a_message_for_a_kernel(shared_gateway: Gatew
         ('{"type":"req","id":"1","method":"models.list","params":{"x":NaN}}', "input.json"),
         ('{"type":"req","id":"1","method":"models.list","params":{"x":Infinity}}', "input.json"),
         ('{"type":"nonesuch","id":"1"}', "input.shape"),
+        ('{"type":"req","id":"1","method":"feed.subscribe","params":{"types":["tool.call.resul"]}}', "input.event"),
         ("", "input.json"),
         ("\0", "input.json"),
         (b"\xff\xfe\x00", "input.json"),
@@ -120,6 +147,78 @@ async def test_a_bad_frame_is_answered_and_the_connection_lives(
     assert bad["ok"] is False
     assert bad["error"]["code"] == code
     assert good["ok"] is True
+
+
+@pytest.mark.parametrize("frame", ['{"type":"req","id":"lost"}', '{"type":"nonesuch","id":"lost","method":"x"}'])
+async def test_a_frame_without_a_method_is_answered_with_its_id(shared_gateway: Gateway, frame: str) -> None:
+    async with connected(shared_gateway) as client:
+        await client.send(frame)
+        bad = await client.response()
+
+    assert (bad["id"], bad["ok"], bad["error"]["code"]) == ("lost", False, "input.shape")
+
+
+async def test_a_message_that_can_not_be_sent_begins_no_session(shared_gateway: Gateway) -> None:
+    def sessions() -> set[str]:
+        found = ask(shared_gateway, "GET", f"{PREFIX}/sessions?limit=500", token=shared_gateway.token)[1]
+        return {session["id"] for session in found["items"]}
+
+    before = await asyncio.to_thread(sessions)
+    async with connected(shared_gateway) as client:
+        refused = await client.request("message.send", content=1)
+
+    assert refused["ok"] is False
+    assert await asyncio.to_thread(sessions) == before
+
+
+async def test_the_session_of_the_handshake_is_that_of_requests_that_name_none(shared_gateway: Gateway) -> None:
+    async with connected(shared_gateway) as other:
+        session_id = await other.open_session("handshake")
+        elsewhere = await other.open_session("handshake, elsewhere")
+    async with connected(shared_gateway, query=f"?session_id={session_id}") as client:
+        opened = await client.request("session.open")
+        named = await client.request("session.open", session_name="handshake, elsewhere")
+        await client.request("feed.subscribe")
+        sent = await client.request("message.send", content="Say hello.")
+        received = await client.until("message.received")
+
+    assert opened["payload"]["session_id"] == session_id
+    assert named["payload"]["session_id"] == elsewhere
+    assert sent["ok"]
+    assert received["session_id"] == session_id
+
+
+async def test_a_handshake_with_a_session_that_is_unknown_is_refused(shared_gateway: Gateway) -> None:
+    for query in ("?session_id=sess_01ARZ3NDEKTSV4RRFFQ69G5FAV", "?session_id=none", "?session_id=..%2Fx"):
+        with pytest.raises(HTTPClientError) as refused:
+            async with connected(shared_gateway, query=query):
+                pass
+        assert refused.value.code == 404
+
+
+async def test_a_kernel_can_not_name_another_session_in_its_handshake(shared_gateway: Gateway) -> None:
+    async with connected(shared_gateway) as client:
+        elsewhere = await client.open_session("not the kernel's")
+    path = f"{PREFIX}/kernels/{KERNEL_ID[:-1]}7/token"
+    _, granted = await asyncio.to_thread(
+        ask, shared_gateway, "POST", path, token=shared_gateway.token, body='{"session_name": "own.ipynb"}'
+    )
+    with pytest.raises(HTTPClientError) as refused:
+        async with connected(shared_gateway, granted["token"], query=f"?session_id={elsewhere}"):
+            pass
+    assert refused.value.code == 403
+
+
+async def test_a_feed_takes_the_names_that_frames_show(shared_gateway: Gateway) -> None:
+    async with connected(shared_gateway) as client:
+        session_id = await client.open_session("names of frames")
+        types = ["tool.call.result", "assistant.stream", "task.succeeded"]
+        await client.request("feed.subscribe", session_id=session_id, types=types)
+        await client.request("message.send", session_id=session_id, content=SUM)
+        await client.until("task.succeeded")
+
+    assert {frame["canonical"] for frame in client.events} <= {"tool.call.completed", "reply.delta", "task.succeeded"}
+    assert {frame["event"] for frame in client.events} >= {"tool.call.result", "task.succeeded"}
 
 
 async def test_a_frame_that_is_too_large_ends_its_own_connection_and_no_other(shared_gateway: Gateway) -> None:

@@ -14,6 +14,7 @@ from tests.rig import Gateway
 
 KERNEL_ID = "11111111-2222-3333-4444-555555555555"
 EXAMPLES = {
+    "pin_id": "01J00000000000000000000000",
     "kernel_id": KERNEL_ID,
     "name": "calculator",
     "task_id": "01M800000000000000000000ZZ",

@@ -91,8 +91,8 @@ class _Delayed(LiveKernels):
         super().__init__(bench.manager, bench.sessions)
         self._bench = bench
 
-    async def _greeted(self, line: KernelLine, info: KernelInfo, kernel: Any) -> Message:
-        greeting = await super()._greeted(line, info, kernel)
+    async def _greeted(self, line: KernelLine, info: KernelInfo, kernel: Any, *, may_be_own: bool = False) -> Message:
+        greeting = await super()._greeted(line, info, kernel, may_be_own=may_be_own)
         if self._bench.between is not None:
             await self._bench.between()
         return greeting

@@ -115,6 +115,31 @@ async def _ran(kernels: KernelBench, kernel: str) -> str:
     return str(told["size"])
 
 
+async def test_our_own_kernel_shows_its_variables_while_a_cell_runs(kernels: KernelBench) -> None:
+    """A turn that looks at them is itself a cell of that kernel."""
+    kernel = await kernels.kernel("turns.ipynb", "ozzie")
+    page = await kernels.page(kernel)
+    await page.run("%%python\ncount = 3\nname = 'Ana'")
+    go = kernels.folder / "go"
+    waiting = f"while not pathlib.Path({str(go)!r}).exists():\n    await asyncio.sleep(0.05)"
+    cell = page.send(f"%%python\nimport asyncio, pathlib\nprint('begun', flush=True)\n{waiting}")
+    await page.until(cell, "stream", "begun")
+
+    told = await kernels.live.inspect(kernel)
+    one = await kernels.live.inspect(kernel, "count")
+    with pytest.raises(NotFound, match="There is no variable `nothing` in this kernel"):
+        await kernels.live.inspect(kernel, "nothing")
+    go.touch()
+
+    assert (await page.reply(cell))["status"] == "ok"
+    assert told["variables"] == [
+        {"name": "count", "type": "int", "value": "3"},
+        {"name": "name", "type": "str", "size": "3 characters", "value": "'Ana'"},
+    ]
+    assert one["variable"] == {"name": "count", "type": "int", "value": "3"}
+    page.leave()
+
+
 async def test_a_kernel_of_another_language_is_refused_in_words(kernels: KernelBench) -> None:
     kernel = await kernels.kernel("variables.ipynb")
     spec = kernels.manager.get_kernel(kernel).kernel_spec

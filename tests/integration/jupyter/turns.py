@@ -54,6 +54,7 @@ class Turns:
         return [body for body in bodies if isinstance(body, kind)]
 
     async def read(self, task_id: TaskId) -> Any:
-        """What the model read of the last call."""
+        """What the model read of the last call: its data, or the error."""
         last = (await self.facts(task_id, ModelCallStarted))[-1]
-        return json.loads(json.loads(await self.ozzie.blobs.get(last.request_blob))["messages"][-1]["content"])
+        result = json.loads(json.loads(await self.ozzie.blobs.get(last.request_blob))["messages"][-1]["content"])
+        return result["error"] if result["data"] is None else result["data"]

@@ -17,6 +17,24 @@ from tests.rig import Gateway, Kernel, new_home, start_gateway, start_kernel
 
 pytestmark = pytest.mark.timeout(120)
 
+LINE_MAGICS = [
+    f"%{name}"
+    for name in [
+        "help",
+        "session",
+        "model",
+        "cost",
+        "parameter",
+        "skills",
+        "run",
+        "tools",
+        "tasks",
+        "approvals",
+        "config",
+        "pin",
+    ]
+]
+
 
 @pytest.fixture(scope="module")
 def gateway(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gateway]:
@@ -55,8 +73,8 @@ def inspect(kernel: Kernel, text: str) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("text", "matches", "start"),
     [
-        ("%", ["%help", "%session", "%model", "%cost", "%parameter", "%skills", "%run", "%%python"], 0),
-        ("%help\n%", ["%help", "%session", "%model", "%cost", "%parameter", "%skills", "%run"], 6),
+        ("%", [*LINE_MAGICS, "%%python"], 0),
+        ("%help\n%", LINE_MAGICS, 6),
         ("  %se", ["%session"], 2),
         ("%session re", ["resume"], 9),
         ("%help %se", ["session"], 6),

@@ -57,7 +57,9 @@ def test_a_late_gateway_writes_nothing_and_goes_on_as_an_attached_one(
             (home.home / "run" / "owner.lock").unlink()
             with start_gateway(home) as owner:
                 assert not is_alive(old_worker), "recovery judged what a living worker may still be doing"
-                when(lambda: get(owner, f"/tasks/{task_id}")["attempt"] == 2, "the second attempt")
+                when(
+                    lambda: get(owner, f"/events?type=task.started&task_id={task_id}")["items"][1:], "the second start"
+                )
                 os.kill(late.process.pid, signal.SIGCONT)
 
                 when(lambda: get(late, "/health")["role"] == "attached", "the late gateway's attachment")

@@ -65,7 +65,7 @@ def providers(server: FakeOpenAI, fakes: Mapping[str, FakeProvider]) -> dict[str
             next_s=wait_s,
         )
         for driver, fake in fakes.items()
-        for ending, wait_s in (("", 20.0), ("-hasty", 0.3))
+        for ending, wait_s in (("", 20.0), ("-hasty", 1.0))
     }
     dead = "http://127.0.0.1:9"
     return {
@@ -74,7 +74,7 @@ def providers(server: FakeOpenAI, fakes: Mapping[str, FakeProvider]) -> dict[str
             driver="openai", base_url=server.base_url, api_key=KEY, key_name="TEST_KEY", headers=(("x-team", HEADER),)
         ),
         "keyless": ProviderAccess(driver="openai", base_url=server.base_url),
-        "hasty": ProviderAccess(driver="openai", base_url=server.base_url, first_s=0.3, next_s=0.3),
+        "hasty": ProviderAccess(driver="openai", base_url=server.base_url, first_s=1.0, next_s=1.0),
         "unreachable": ProviderAccess(driver="openai", base_url=f"{dead}/v1"),
         "no-path": ProviderAccess(driver="openai", base_url=server.url),
         "no-tls": ProviderAccess(driver="openai", base_url=server.base_url.replace("http:", "https:")),

@@ -156,7 +156,7 @@ async def test_each_worker_is_told_of_what_its_own_calls_need_and_all_of_them_fo
             await asyncio.wait_for(one.get(), WAIT_S)
         second = await asyncio.wait_for(driver._pool._members[1].plane.channel(), WAIT_S)
         await ask("b")
-    await driver.forget()
+    await driver.known.forget()
 
     assert len(started) == 2
     assert await told_of(first) == [["a"], []]

@@ -25,11 +25,11 @@ async def pair(rig: Rig, tmp_path: Path) -> AsyncIterator[Rig]:
     pool = Pool(lambda number: rig.plane if number == 1 else second, limit=lambda: 2)
     driver = WorkerDriver(pool, access_of(rig.providers))
     yield replace(rig, driver=driver)
-    await driver.forget()
+    await driver.known.forget()
     await second.stop()
     rig.plane.on_heartbeat = hook
     # What the rig's own driver told the first worker has been replaced.
-    await rig.driver.forget()
+    await rig.driver.known.forget()
 
 
 async def test_an_abort_on_the_second_worker_closes_its_connection_and_no_other(pair: Rig) -> None:
@@ -54,6 +54,20 @@ async def test_an_abort_on_the_second_worker_closes_its_connection_and_no_other(
     await asyncio.to_thread(pair.server.wait_for, lambda server: len(server.disconnects) == 3)
     assert text_of(await read(pair, request("echo"))) == "hello big wide world"
     assert pair.lost == []
+
+
+async def test_providers_of_one_name_in_two_projects_keep_their_own_keys_in_one_worker(rig: Rig) -> None:
+    others = {name: replace(access, api_key="sk-of-the-other-project") for name, access in rig.providers.items()}
+    other = replace(rig, driver=WorkerDriver(rig.driver._pool, access_of(others), known=rig.driver.known))
+
+    for _ in range(2):
+        await read(rig, request("echo"))
+        await read(other, request("echo"))
+    await asyncio.gather(*(read(each, request("echo")) for each in (rig, other) * 3))
+
+    keys = [asked.headers["authorization"].removeprefix("Bearer ") for asked in rig.server.requests]
+    assert keys[:4] == [KEY, "sk-of-the-other-project"] * 2
+    assert sorted(keys[4:]) == sorted([KEY, "sk-of-the-other-project"] * 3)
 
 
 async def test_a_worker_tells_with_its_heartbeats_what_share_of_a_core_it_uses(rig: Rig) -> None:

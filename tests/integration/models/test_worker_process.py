@@ -182,14 +182,14 @@ async def test_what_was_asked_is_answered_though_the_keys_are_forgotten_meanwhil
         assert message["finish"] == "stop"
     finally:
         channel.close_call(inbox)
-    await rig.driver.forget()
+    await rig.driver.known.forget()
 
 
 async def test_a_call_that_runs_goes_on_and_the_next_brings_its_key_when_the_worker_forgets(rig: Rig) -> None:
     stream = rig.driver.generate(request("endless"))
     try:
         await asyncio.wait_for(anext(stream), WAIT_S)
-        await rig.driver.forget()
+        await rig.driver.known.forget()
         await asyncio.wait_for(anext(stream), WAIT_S)
     finally:
         await stream.aclose()
@@ -199,7 +199,7 @@ async def test_a_call_that_runs_goes_on_and_the_next_brings_its_key_when_the_wor
 
 async def test_the_worker_keeps_no_key_that_it_was_told_to_forget(rig: Rig) -> None:
     await read(rig, request("echo"))
-    await rig.driver.forget()
+    await rig.driver.known.forget()
     channel = await rig.plane.channel()
     start = command_json(command_of(request("echo"), "forgotten", rig.providers["fake"]))
     inbox = channel.open_call("forgotten", start=start, abort={"type": "status"})

@@ -36,6 +36,7 @@ from ozzie_server_ext.domain.ids import TaskId
 from ozzie_server_ext.domain.toolmeta import ToolResult
 from ozzie_server_ext.models.driver import ModelRequest
 from ozzie_server_ext.models.scripted import Fail, Say, ScriptedDriver, Step, Use, Wait
+from ozzie_server_ext.tasks import projects
 from ozzie_server_ext.tasks.service import NewTurn, SkillRequest
 from ozzie_server_ext.tools.base import FunctionTool, ToolContext
 from ozzie_server_ext.tools.builtin import builtin_tools
@@ -217,7 +218,7 @@ async def main(folder: Path, counter: Client, holds: bool) -> None:
     script = ScriptedDriver([model] * 500)
     tools = (*builtin_tools(), counting_tool(counter, Fate("never", 1)), lingering_tool(counter))
     app.OfflineDriver = lambda: script
-    app.builtin_tools = lambda: tools
+    projects.builtin_tools = lambda: tools
     project = folder / "project"
     project.mkdir(exist_ok=True)
     asked = Asked(await app.Ozzie.start(Home(folder / "home"), project), model)

@@ -25,6 +25,7 @@ from ozzie_server_ext.domain.events import FINAL_TYPES, Event, Origin
 from ozzie_server_ext.domain.toolmeta import Idempotency, RiskLevel, SideEffect, ToolMeta, ToolResult
 from ozzie_server_ext.models.driver import ModelRequest
 from ozzie_server_ext.models.scripted import Say, ScriptedDriver, Step
+from ozzie_server_ext.tasks import projects
 from ozzie_server_ext.tasks.approvals import Answerer
 from ozzie_server_ext.tasks.service import NewTurn, SkillRequest
 from ozzie_server_ext.tools.base import FunctionTool, ToolContext
@@ -121,7 +122,7 @@ def answer(request: ModelRequest) -> Sequence[Step]:
 async def main(folder: Path, port: int, fate: Fate) -> None:
     model, tools = ScriptedDriver([answer] * 500), (*builtin_tools(), counting_tool(Client(port), fate))
     app.OfflineDriver = lambda: model
-    app.builtin_tools = lambda: tools
+    projects.builtin_tools = lambda: tools
     home, project = Home(folder / "home"), folder / "project"
     project.mkdir(parents=True, exist_ok=True)
     home.create()

@@ -32,7 +32,7 @@ def parts(script: Iterable[Round], told_by: Content = CLEAN) -> Iterator[Scripte
     tools = (*builtin_tools(), *many_tools(told_by=told_by))
     with pytest.MonkeyPatch.context() as changed:
         changed.setattr("ozzie_server_ext.app.OfflineDriver", lambda: model)
-        changed.setattr("ozzie_server_ext.app.builtin_tools", lambda: tools)
+        changed.setattr("ozzie_server_ext.tasks.projects.builtin_tools", lambda: tools)
         yield model
 
 

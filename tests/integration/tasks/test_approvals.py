@@ -147,7 +147,13 @@ async def test_a_no_reaches_the_model_with_its_comment_and_nothing_is_written(be
     assert not bench.is_there()
     last = (await bench.facts(task_id, ModelCallStarted))[-1]
     read = json.loads(await bench.ozzie.blobs.get(last.request_blob))["messages"][-1]
-    assert (read["role"], read["content"]) == ("tool", '{"error":"Rejected by Ana: \\"Into data/, please.\\""}')
+    assert read["role"] == "tool"
+    assert json.loads(read["content"]) == {
+        "ok": False,
+        "data": None,
+        "error": {"code": "approval.rejected", "message": 'Rejected by Ana: "Into data/, please."'},
+        "artifact_refs": [],
+    }
 
 
 async def test_what_nobody_answers_expires_and_can_be_asked_anew(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -142,7 +142,7 @@ async def running(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Ben
     folder: Path = tmp_path_factory.mktemp("budgets")
     with pytest.MonkeyPatch.context() as patch, FakeOpenAI() as fake:
         patch.setenv("XDG_CONFIG_HOME", str(folder / "user-config"))
-        patch.setattr("ozzie_server_ext.app.builtin_tools", lambda: OFFERED)
+        patch.setattr("ozzie_server_ext.tasks.projects.builtin_tools", lambda: OFFERED)
         (folder / "project").mkdir()
         home = Home(folder / "home")
         home.create()
@@ -555,7 +555,7 @@ async def test_whose_price_can_not_be_asked_for_is_passed_over_for_the_next(
     async def silent(choice: ModelChoice) -> ModelChoice:
         raise Unavailable("Nobody answers.", code="plane.unavailable")
 
-    monkeypatch.setattr(bench.ozzie._knowledge, "priced", silent)
+    monkeypatch.setattr(bench.ozzie.projects.own._knowledge, "priced", silent)
     task = await bench.ask()
 
     assert await bench.status(task) == "SUCCEEDED"

@@ -152,6 +152,60 @@ async def test_a_worker_that_is_lost_before_any_word_is_an_attempt_and_the_next_
     assert [body.text for body in of(MessageCompleted, bodies)] == ["Say it."]
 
 
+async def kill_worker_in(bench: Bench, task_id: TaskId, *, but: str = "") -> str:
+    """Kill the model worker once a reply other than `but` has begun; return the id of that reply."""
+    wanted, reply_id = frozenset({"reply.delta"}), but
+    async with asyncio.timeout(WAIT_S), bench.ozzie.feed.subscribe(0, types=wanted, task_id=task_id) as live:
+        async for each in live:
+            reply_id = str(each.payload["reply_id"]) if isinstance(each, Transient) else but
+            if reply_id != but:
+                break
+    for row in await bench.ozzie.log.rows("workers", where={"status": "running"}):
+        os.kill(int(str(row["pid"])), signal.SIGKILL)
+    return reply_id
+
+
+HALF = Answer(pieces=["Half of "], endless=True, gap_s=0.02)
+
+
+async def test_an_answer_whose_worker_is_lost_in_the_middle_of_it_is_asked_for_once_more(bench: Bench) -> None:
+    await bench.ask("Start the worker.")
+    bench.first.forget()
+    bench.first.queue(HALF, Answer(pieces=["All of it."]))
+    task_id = await bench.submit("Say it.")
+    wanted = frozenset({"reply.reset"})
+    async with asyncio.timeout(WAIT_S), bench.ozzie.feed.subscribe(0, types=wanted, task_id=task_id) as live:
+        dropped = await kill_worker_in(bench, task_id)
+        reset = await anext(live)
+    assert isinstance(reset, Transient)
+    assert reset.payload == {"reply_id": dropped}
+    await bench.ended(task_id)
+
+    bodies = [event.body for event in await bench.events(task_id)]
+    assert calls(bodies) == [("first", 1, ""), ("first", 2, "")]
+    (failed,) = of(ModelCallFailed, bodies)
+    assert (failed.code, failed.partial_blob is None) == ("worker.lost", False)
+    assert b"Half of " in await bench.ozzie.blobs.get(failed.partial_blob)
+    assert [(body.text, body.finish) for body in of(MessageCompleted, bodies)] == [("All of it.", "stop")]
+
+
+async def test_if_the_next_worker_is_lost_in_it_too_the_turn_ends_and_what_came_is_kept(bench: Bench) -> None:
+    await bench.ask("Start the worker.")
+    bench.first.forget()
+    bench.first.queue(HALF, HALF)
+    task_id = await bench.submit("Say it.")
+    first = await kill_worker_in(bench, task_id)
+    await kill_worker_in(bench, task_id, but=first)
+    await bench.ended(task_id)
+
+    bodies = [event.body for event in await bench.events(task_id)]
+    assert [body.code for body in of(ModelCallFailed, bodies)] == ["worker.lost", "worker.lost"]
+    (kept,) = of(MessageCompleted, bodies)
+    assert (kept.text.startswith("Half of "), kept.finish) == (True, "failed")
+    (end,) = of(TaskFailed, bodies)
+    assert end.message == '"first" stopped in the middle of its answer. What came is kept.'
+
+
 async def test_a_failing_provider_is_asked_twice_at_most_while_another_can_answer(bench: Bench) -> None:
     bench.first.queue(*[Refusal(status=500)] * 9)
 

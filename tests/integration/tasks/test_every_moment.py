@@ -343,7 +343,7 @@ async def test_who_joins_late_sees_the_reply_once_and_hears_that_the_first_begin
 
     said = [part.text for part in view.parts if isinstance(part, TextPart)]
     assert resets == [cut_call.reply_id]
-    assert (view.status, view.recovered, len(said)) == ("Done", True, 1)
+    assert (view.status, view.recoveries, len(said)) == ("Done", 1, 1)
     assert said[0].count("**3 rows**") == 1
     rows = await ozzie.log.rows("messages", where={"role": "assistant"})
     assert [row["text"] for row in rows] == said

@@ -22,6 +22,7 @@ from ozzie_server_ext.domain.events import (
     StepCompleted,
     TaskSignalled,
     TaskUpdated,
+    ToolCallRequested,
 )
 from ozzie_server_ext.domain.ids import TaskId, task_stream
 from ozzie_server_ext.domain.tasks import FINAL, TaskStatus
@@ -50,7 +51,7 @@ SKILL = {
 async def person(ozzie: ScriptedOzzie, task_id: TaskId, *, pauses: bool = False) -> str:
     """Whoever sees the run through: says more to it once, tells it once, and lets it go on where it is paused; how it
     ends. With `pauses`, they pause it while it waits."""
-    control = ozzie.control
+    control, was_paused_here = ozzie.control, False
     async with asyncio.timeout(WAIT_S), ozzie.feed.subscribe(0) as feed:
         while True:
             row = await ozzie.tasks.get(task_id)
@@ -60,10 +61,10 @@ async def person(ozzie: ScriptedOzzie, task_id: TaskId, *, pauses: bool = False)
                 events = await ozzie.log.read_stream(task_stream(task_id))
                 if not row["updates"]:
                     await control.updates.update(task_id, "In French.", by="ann")
-                elif row["status"] == TaskStatus.PAUSED or (row["pause_by"] and not pauses):
+                elif row["status"] == TaskStatus.PAUSED or (row["pause_by"] and not was_paused_here):
                     await control.pauses.resume(task_id, by="ann")
                 elif awaited(events) and pauses:
-                    pauses = False
+                    pauses, was_paused_here = False, True
                     await control.pauses.pause(task_id, by="ann")
                 elif awaited(events) and not row["pause_by"]:
                     await control.signals.send(task_id, "paid", {"amount": 12}, by="ann", key="invoice-7")
@@ -134,6 +135,7 @@ async def test_a_run_cut_off_behind_any_append_ends_as_one_that_was_not(
     assert len(cuts) >= (25 if SOAK else 12)
     recorded = {draft.body.type for _, _, drafts in appends for draft in drafts}
     assert recorded >= {"task.pausing", "task.paused", "task.resumed", "task.updated", "task.told"}
+    assert recorded >= {"task.waiting_input", "tool.call.completed"}, "it waits, and calls a tool at once"
 
     for cut in cuts:
         home = new_home(tmp_path / f"cut-{cut}")
@@ -150,6 +152,7 @@ async def test_a_run_cut_off_behind_any_append_ends_as_one_that_was_not(
         assert done == "<Three>", where
         assert sum(isinstance(body, TaskSignalled) for body in bodies) == 1, where
         assert sum(isinstance(body, TaskUpdated) for body in bodies) == 1, where
+        assert [body.step_id for body in bodies if isinstance(body, ToolCallRequested)] == ["sum"], where
         assert (await ozzie.log.verify()).ok
         assert await ozzie.log.dump() == await ozzie.log.rebuild()
         await ozzie.stop()

@@ -99,7 +99,7 @@ class Flow(Runs):
                 timeout_s=timeout_s,
                 idempotency=Idempotency.NOT_SUPPORTED,
             )
-            self.ozzie.tools.register(FunctionTool(peck, meta))
+            self.ozzie.projects.own.tools.register(FunctionTool(peck, meta))
         self.answers(self._parrot, most=400)
 
     def _parrot(self, request: ModelRequest) -> Sequence[Step]:

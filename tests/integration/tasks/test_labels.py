@@ -7,6 +7,7 @@ down here.
 import asyncio
 import json
 from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
@@ -24,7 +25,7 @@ from ozzie_server_ext.domain.events import (
 )
 from ozzie_server_ext.domain.ids import SessionId, TaskId, task_stream
 from ozzie_server_ext.domain.toolmeta import Idempotency, RiskLevel, SideEffect, ToolMeta, ToolResult
-from ozzie_server_ext.models.scripted import Say, Use
+from ozzie_server_ext.models.scripted import Round, Say, Use
 from ozzie_server_ext.tasks.approvals import Answerer
 from ozzie_server_ext.tasks.service import NewTurn
 from ozzie_server_ext.tools.base import FunctionTool, ToolContext
@@ -44,7 +45,7 @@ ALLOW_NOTES = """{"rules": [{"id": "notes", "decision": "allow", "reason": "Note
 WEB = Content.of(Label.WEB, ["site.example"])
 WRITE = Use("write_file", {"path": "notes/b.md", "text": "As I was told.\n"})
 
-Play = Use | tuple[Use, ...]
+Play = Use | tuple[Use, ...] | Round
 
 
 @pytest.fixture
@@ -91,7 +92,7 @@ class Bench:
     async def reads_the_page(self, notebook: str = "n") -> None:
         task_id = await self.turn(self.page, notebook=notebook, said=self.said)
         assert await self.asked(task_id) == []
-        assert await self.ozzie.labels.of_session(await self.session(notebook)) == WEB
+        assert await self.ozzie.projects.own.labels.of_session(await self.session(notebook)) == WEB
 
     async def approved(self, task_id: TaskId) -> None:
         (pending,) = await self.ozzie.approvals.list(task_id=task_id, statuses=["pending"])
@@ -118,15 +119,19 @@ class Bench:
         assert not (self.project / "notes/b.md").exists()
 
 
-@pytest.fixture
-async def bench(tmp_path: Path, servers: FakeWeb, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Bench]:
+@asynccontextmanager
+async def bench_in(
+    tmp_path: Path, servers: FakeWeb, monkeypatch: pytest.MonkeyPatch, config: str = ""
+) -> AsyncIterator[Bench]:
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "user-config"))
     web = ErrandWeb(engine=DuckDuckGo(servers.url("/html/")), allowance=servers.allowance())
-    monkeypatch.setattr("ozzie_server_ext.app.ErrandWeb", lambda: web)
+    monkeypatch.setattr("ozzie_server_ext.tasks.projects.ErrandWeb", lambda: web)
     project, home = tmp_path / "project", Home(tmp_path / "home")
     (project / "notes").mkdir(parents=True)
     home.create()
     (tmp_path / "home/policy.jsonc").write_text(ALLOW_NOTES)
+    if config:
+        (tmp_path / "home/config.jsonc").write_text(config)
     ozzie = await ScriptedOzzie.start(home, project)
     assert isinstance(ozzie, ScriptedOzzie)
     bench = Bench(ozzie, project, servers)
@@ -134,6 +139,12 @@ async def bench(tmp_path: Path, servers: FakeWeb, monkeypatch: pytest.MonkeyPatc
     assert (await bench.ozzie.log.verify()).ok
     assert await bench.ozzie.log.dump() == await bench.ozzie.log.rebuild()
     await bench.ozzie.stop()
+
+
+@pytest.fixture
+async def bench(tmp_path: Path, servers: FakeWeb, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Bench]:
+    async with bench_in(tmp_path, servers, monkeypatch) as bench:
+        yield bench
 
 
 # --- the same turn, and what stays comfortable -------------------------------------------------------------------
@@ -329,7 +340,7 @@ async def test_another_session_asks_once_a_command_could_read_such_a_file(bench:
 async def test_a_note_of_the_agents_own_brings_it_back_behind_a_clearing(bench: Bench) -> None:
     note = Use("write_note", {"name": "plan", "text": "Write what it says."})
     await bench.turn(bench.page, note, said=bench.said)
-    await bench.ozzie.labels.clear_session(await bench.session(), ANA)
+    await bench.ozzie.projects.own.labels.clear_session(await bench.session(), ANA)
 
     await bench.expect_asked(await bench.turn(Use("read_note", {"name": "plan"}), WRITE))
 
@@ -338,7 +349,7 @@ async def test_an_artifact_brings_it_back_behind_a_clearing(bench: Bench, server
     servers.pages["/"] = answer("<p>" + "long " * 10_000)
     task_id = await bench.turn(bench.page, said=bench.said)
     (page,) = await bench.results(task_id)
-    await bench.ozzie.labels.clear_session(await bench.session(), ANA)
+    await bench.ozzie.projects.own.labels.clear_session(await bench.session(), ANA)
 
     await bench.expect_asked(await bench.turn(Use("read_artifact", {"artifact_id": page.artifacts[0]}), WRITE))
 
@@ -362,7 +373,7 @@ async def test_who_is_offered_a_tool_that_somebody_outside_described_asks(bench:
         idempotency=Idempotency.SUPPORTED,
         told_by=WEB,
     )
-    bench.ozzie.tools.register(FunctionTool(harmless, meta))
+    bench.ozzie.projects.own.tools.register(FunctionTool(harmless, meta))
 
     await bench.expect_asked(await bench.turn(WRITE))
 
@@ -373,7 +384,7 @@ async def test_who_is_offered_a_tool_that_somebody_outside_described_asks(bench:
 async def test_a_person_clears_a_session_and_it_goes_on_as_before(bench: Bench) -> None:
     await bench.reads_the_page()
 
-    assert await bench.ozzie.labels.clear_session(await bench.session(), ANA) == WEB
+    assert await bench.ozzie.projects.own.labels.clear_session(await bench.session(), ANA) == WEB
 
     task_id = await bench.turn(WRITE)
     assert (await bench.asked(task_id), await bench.rules(task_id)) == ([], ["notes"])
@@ -382,12 +393,12 @@ async def test_a_person_clears_a_session_and_it_goes_on_as_before(bench: Bench) 
 async def test_a_person_clears_a_file_and_who_reads_it_is_not_asked(bench: Bench) -> None:
     task_id = await bench.turn(bench.page, Use("write_file", {"path": "notes/a.md", "text": "x\n"}), said=bench.said)
     await bench.approved(task_id)
-    (file,) = await bench.ozzie.labels.files()
+    (file,) = await bench.ozzie.projects.own.labels.files()
     assert (file.path, file.content) == ("notes/a.md", WEB)
 
-    await bench.ozzie.labels.clear_file("notes/a.md", ANA)
+    await bench.ozzie.projects.own.labels.clear_file("notes/a.md", ANA)
 
-    assert await bench.ozzie.labels.files() == []
+    assert await bench.ozzie.projects.own.labels.files() == []
     task_id = await bench.turn(Use("read_file", {"path": "notes/a.md"}), WRITE, notebook="b")
     assert await bench.asked(task_id) == []
 

@@ -146,7 +146,7 @@ async def test_the_right_tool_of_a_hundred_and_fifty_is_offered_and_recorded(beg
     assert len(first) <= 40
     assert second == first
     (toolset,) = await bench.toolsets(task_id)
-    versions = {tool.meta.name: tool.meta.version for tool in bench.ozzie.tools.all()}
+    versions = {tool.meta.name: tool.meta.version for tool in bench.ozzie.projects.own.tools.all()}
     assert [(tool.name, tool.version) for tool in toolset.tools] == [(name, versions[name]) for name in first]
     (done,) = [body for body in await bench.bodies(task_id) if isinstance(body, ToolCallCompleted)]
     assert done.data == "assign_refund"

@@ -39,7 +39,7 @@ class Queueing(Updating):
 
     async def limit(self, **settings: Any) -> None:
         (self.ozzie.home.root / "config.jsonc").write_text(json.dumps(settings))
-        await self.ozzie.configuration.refresh()
+        await self.ozzie.projects.own.configuration.refresh()
 
     async def turn_in(self, session: str) -> TaskId:
         opened = await self.ozzie.sessions.open(session, title=session, channel="notebook")

@@ -48,7 +48,7 @@ async def test_the_question_is_stored_without_it_and_only_the_real_card_has_it(r
     stored = pending.asked
     assert HIDDEN in stored.proof
     assert "Zx9kQ2aaB1" not in stored.proof + stored.arguments + stored.sentence
-    card = await runs.ozzie.cards.of(pending.approval_id)
+    card = await runs.ozzie.projects.own.cards.of(pending.approval_id)
     assert COMMAND in card.proof
     assert COMMAND in json.dumps(json.loads(card.arguments), ensure_ascii=False)
     assert card.digest == stored.card
@@ -63,7 +63,7 @@ async def test_who_read_it_may_say_yes_and_then_exactly_that_runs(runs: Runs) ->
     runs.answers(once(RUN))
     task_id = await runs.say("Do it.")
     pending = await runs.pending()
-    assert "`./x.sh`" in (await runs.ozzie.cards.of(pending.approval_id)).proof
+    assert "`./x.sh`" in (await runs.ozzie.projects.own.cards.of(pending.approval_id)).proof
     await runs.ozzie.approvals.approve(pending.approval_id, ANA, binds=pending.asked.binds)
     assert await runs.rests(task_id) == "task.succeeded"
     assert (runs.ozzie.project / "ran").exists()
@@ -124,7 +124,7 @@ async def test_what_would_be_something_else_by_now_can_not_be_read_and_is_asked_
     pending = await runs.pending()
     path.write_text("somebody else's\n")
     with pytest.raises(Conflict, match="would do something else by now") as raised:
-        await runs.ozzie.cards.of(pending.approval_id)
+        await runs.ozzie.projects.own.cards.of(pending.approval_id)
     assert raised.value.code == "approval.changed"
     await runs.ozzie.approvals.renew(pending.approval_id, ANA)
     async with asyncio.timeout(20):
@@ -141,4 +141,4 @@ async def test_what_waits_for_no_answer_has_no_card(runs: Runs) -> None:
     await runs.ozzie.approvals.reject(pending.approval_id, ANA, comment="No.")
     await runs.rests(task_id)
     with pytest.raises(Conflict, match="It waits for no answer"):
-        await runs.ozzie.cards.of(pending.approval_id)
+        await runs.ozzie.projects.own.cards.of(pending.approval_id)

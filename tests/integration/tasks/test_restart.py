@@ -70,10 +70,10 @@ async def test_a_turn_goes_on_after_a_stop_wherever_it_came(start: Start, cut: s
     await happens(second, "task.succeeded", task_id)
 
     bodies = [event.body for event in await second.log.read_stream(task_stream(task_id))]
-    assert [body.attempt for body in bodies if isinstance(body, TaskStarted)] == [1, 2]
+    assert [body.attempt for body in bodies if isinstance(body, TaskStarted)] == [1, 1], "only a retry is another"
     said = [body for body in bodies if isinstance(body, MessageCompleted)]
     assert ("**3 rows**" in said[-1].text, said[-1].finish) == (True, "stop")
-    assert len(said) == 1, "what was half said before the stop is said once, by the attempt after it"
+    assert len(said) == 1, "what was half said before the stop is said once, after it"
     cut_off = [body.code for body in bodies if isinstance(body, ModelCallFailed)]
     if cut == "model.call.started":
         # Its answer is one call of a tool, which may be whole before the stop.

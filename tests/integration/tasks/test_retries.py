@@ -38,7 +38,7 @@ class Retrying(Runs):
         super().__init__(ozzie)
         self.effects = 0
         self.breaks = False
-        ozzie.tools.register(FunctionTool(self._spend, SPENDING))
+        ozzie.projects.own.tools.register(FunctionTool(self._spend, SPENDING))
 
     async def _spend(self, context: ToolContext) -> ToolResult:
         """Have an effect that can't be looked for."""
@@ -291,7 +291,7 @@ async def test_what_a_step_may_have_done_is_asked_about_when_its_run_is_tried_ag
     assert runs.effects == 1
     runs.breaks = False
     await runs.ozzie.answers.answer(child, "again", by="Ana")
-    assert await runs.ends(task_id, 2) == "task.succeeded"
+    assert await runs.ends(task_id, 4) == "task.succeeded", "it waited with its step before each end"
     assert runs.effects == 2, "a person said that it was not done"
 
 

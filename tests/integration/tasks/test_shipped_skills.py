@@ -38,7 +38,7 @@ async def test_these_are_shipped_and_nothing_is_wrong_with_any(runs: Runs) -> No
         "researcher",
         "three-facts",
     ]
-    shelf = await runs.ozzie.skills.look()
+    shelf = await runs.ozzie.projects.own.skills.look()
     assert {found.name: found.problem for found in shelf.found if found.origin == "shipped"} == dict.fromkeys(NAMES, "")
     assert all(file.skill.description for file in shelf.skills)
 

@@ -24,6 +24,7 @@ from ozzie_server_ext.domain.events import (
     TaskCancelled,
     TaskFailed,
     TaskSucceeded,
+    ToolCallRequested,
     Transient,
     UsedModel,
 )
@@ -115,9 +116,8 @@ async def test_a_step_calls_a_tool_without_asking_a_model(runs: Runs) -> None:
     )
     task_id = await runs.run(n=21)
     assert await runs.result(task_id) == {"value": "42"}
-    (done,) = await runs.facts(task_id, StepCompleted)
-    assert done.call is not None
-    assert (done.call.tool_id, done.call.args) == ("calc.eval", {"expr": "21 * 2"})
+    (called,) = await runs.facts(task_id, ToolCallRequested)
+    assert (called.tool_id, called.args, called.step_id) == ("calc.eval", {"expr": "21 * 2"}, "sum")
 
 
 async def test_a_condition_chooses_the_way_and_what_is_not_on_it_is_skipped(runs: Runs) -> None:
@@ -289,7 +289,7 @@ async def test_calls_of_a_round_are_made_one_after_the_other_where_a_skill_wants
         timeout_s=WAIT_S,
         idempotency=Idempotency.SUPPORTED,
     )
-    runs.ozzie.tools.register(FunctionTool(look, meta))
+    runs.ozzie.projects.own.tools.register(FunctionTool(look, meta))
     two = [Use("look", "{}", call_id="1"), Use("look", "{}", call_id="2")]
     runs.answers(lambda request: two if request.messages[-1].role == "user" else [Say("done")])
     runs.workflow({"id": "a", "instruction": "Look twice."}, tool_policy=policy)
@@ -325,7 +325,7 @@ async def test_what_a_run_used_counts_for_it(runs: Runs) -> None:
     row = await runs.ozzie.tasks.get(task_id)
     assert (row["input_tokens"], row["output_tokens"]) == (2, 2)
     session = await runs.ozzie.sessions.row(SessionId(str(row["session_id"])))
-    budgets = runs.ozzie.config.settings.budgets
+    budgets = runs.ozzie.projects.own.config.settings.budgets
     costs = await costs_of(runs.ozzie.log, runs.ozzie.today, session, budgets=budgets, project=runs.ozzie.project)
     assert [(turn.task_id, turn.spent.input_tokens) for turn in costs.turns] == [(task_id, 2)]
     assert costs.session.input_tokens == 2
@@ -478,7 +478,7 @@ async def test_an_end_that_stood_in_the_log_before_a_crash_is_not_told_twice(run
     recorder = Recorder(log=runs.ozzie.log, session_id=SessionId(str(row["session_id"])), task_id=task_id)
     loaded = await load_run(runs.ozzie.log, runs.ozzie.blobs, task_id)
     assert loaded.end == ends[0]
-    graphs = runs.ozzie.runs.graphs
+    graphs = runs.ozzie.projects.own.runs.graphs
     assert graphs is not None
     assert await graphs.run(row, recorder) == 1
     assert await runs.facts(task_id, SkillCompleted) == ends
@@ -526,17 +526,17 @@ async def test_a_skill_whose_selector_nothing_meets_is_neither_run_nor_a_tool_un
         strict = {"driver": "openai", "model": "m", "tags": {"security": security}}
         models = {"default": "offline", "providers": {"strict": strict}}
         ozzie.home.config_file.write_text(json.dumps({"models": models}))
-        await ozzie.configuration.refresh()
+        await ozzie.projects.own.configuration.refresh()
 
     async def is_a_tool() -> bool:
         await runs.rests(await runs.say("hello"))
-        return ozzie.tools.find("skill_guarded") is not None
+        return ozzie.projects.own.tools.find("skill_guarded") is not None
 
     await configure(security=3)
     assert not await is_a_tool()
     with pytest.raises(SkillError, match="no configured model meets security >= 4"):
         await runs.begin("guarded")
-    found = {each.name: each for each in (await ozzie.skills.look()).found}["guarded"]
+    found = {each.name: each for each in (await ozzie.projects.own.skills.look()).found}["guarded"]
     assert (found.file, "security >= 4" in found.problem) == (None, True)
 
     await configure(security=4)

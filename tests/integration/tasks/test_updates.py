@@ -96,7 +96,7 @@ async def test_a_turn_that_was_about_to_end_goes_on_for_it(runs: Updating) -> No
 async def test_what_comes_between_the_last_look_and_the_end_is_read_too(runs: Updating) -> None:
     """The end itself is refused then, in the log."""
     runs.ozzie.plays([Say("first")], runs.said(Say("second")))
-    driver, run_turn = runs.ozzie.driver, runs.ozzie.runs.run
+    driver, run_turn = runs.ozzie.driver, runs.ozzie.projects.own.runs.run
     told: list[bool] = []
 
     async def told_late(row: Row, recorder: Recorder) -> int:

@@ -51,6 +51,7 @@ from ozzie_server_ext.models.scripted import End, Fail, Round, Say, Step, Use, W
 from ozzie_server_ext.protocol.jsontext import dumps
 from ozzie_server_ext.tools.builtin import writing
 from ozzie_server_ext.tools.builtin.files import version_of
+from tests.results import short
 from tests.unit.agent.rig import PLAN, TurnRig
 from tests.unit.policy.rig import rule
 
@@ -97,7 +98,7 @@ class Checked(TurnRig):
         return [body for body in await self.facts(ModelCallStarted) if body.purpose == "check"]
 
     def outcomes(self) -> list[str]:
-        return [message.content for message in self.model.requests[-1].messages if message.role == "tool"]
+        return [short(message.content) for message in self.model.requests[-1].messages if message.role == "tool"]
 
 
 def write(path: str = "a.md", text: str = "hi\n", use_id: str = "c1") -> Use:

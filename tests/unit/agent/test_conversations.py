@@ -4,7 +4,7 @@ import asyncio
 import gc
 from typing import Any
 
-from ozzie_server_ext.agent.conversation import MAX_KEPT, Conversations
+from ozzie_server_ext.agent.conversations import MAX_KEPT, Conversations
 from ozzie_server_ext.domain.events import Draft, Event, MessageReceived, ModelCallStarted, Origin
 from ozzie_server_ext.domain.ids import BlobRef, CallId, MessageId, ReplyId, SessionId
 from ozzie_server_ext.observability.clock import CountingIds, FakeClock

@@ -39,6 +39,7 @@ from ozzie_server_ext.models.scripted import Round, Say, Use
 from ozzie_server_ext.tools.base import Tool, ToolContext
 from ozzie_server_ext.tools.builtin import builtin_tools, user
 from ozzie_server_ext.tools.builtin.files import version_of
+from tests.results import short
 from tests.unit.agent.rig import TurnRig
 from tests.unit.tools.test_base import tool
 
@@ -94,7 +95,7 @@ class Asking(TurnRig):
 
     async def outcomes(self) -> list[str]:
         """What the model read of its calls, in the last request."""
-        return [message.content for message in self.model.requests[-1].messages if message.role == "tool"]
+        return [short(message.content) for message in self.model.requests[-1].messages if message.role == "tool"]
 
 
 def granted(approval_id: ApprovalId) -> ApprovalGranted:

@@ -42,6 +42,7 @@ from ozzie_server_ext.tasks.times import TaskTimes
 from ozzie_server_ext.tools.base import Tool, ToolContext, ToolUncertain
 from ozzie_server_ext.tools.builtin import builtin_tools
 from ozzie_server_ext.tools.offering import FIND_ID
+from tests.results import short
 from tests.unit.agent.rig import PLAN, TurnRig
 from tests.unit.tools.test_base import tool
 
@@ -137,7 +138,12 @@ async def test_a_tool_is_carried_out_and_its_result_is_read_by_the_next_round(pr
             "content": "Let me see.",
             "tool_uses": [{"call_id": "c1", "name": "calculator", "arguments": '{"expr":"6*7"}'}],
         },
-        {"role": "tool", "content": '{"value":"42"}', "tool_call_id": "c1", "name": "calculator"},
+        {
+            "role": "tool",
+            "content": '{"ok":true,"data":{"value":"42"},"error":null,"artifact_refs":[]}',
+            "tool_call_id": "c1",
+            "name": "calculator",
+        },
     ]
     rounds = [body.round for body in await rig.bodies(ModelCallStarted) if isinstance(body, ModelCallStarted)]
     assert rounds == [1, 2]
@@ -168,7 +174,7 @@ async def test_calls_of_one_round_run_side_by_side_and_come_back_in_their_order(
 
     await rig.run()
 
-    results = [(m.tool_call_id, m.content) for m in rig.model.requests[1].messages if m.role == "tool"]
+    results = [(m.tool_call_id, short(m.content)) for m in rig.model.requests[1].messages if m.role == "tool"]
     assert results == [("1", '"first"'), ("2", '"second"')]
 
 
@@ -198,7 +204,7 @@ async def test_one_change_a_round_is_made_and_what_stands_behind_it_waits_for_th
     await rig.run()
 
     assert done == ["read a", "change b"]
-    told = {m.tool_call_id: m.content for m in rig.model.requests[1].messages if m.role == "tool"}
+    told = {m.tool_call_id: short(m.content) for m in rig.model.requests[1].messages if m.role == "tool"}
     put_off = '{"error":"Not done: one change at a time. Look at what came of it, then ask again."}'
     assert told == {"a": '"a"', "b": '"b"', "c": put_off, "d": put_off}
 
@@ -236,7 +242,7 @@ async def test_the_model_reads_on_in_a_result_that_was_cut(project: Path) -> Non
     rig = TurnRig(project, [[Use("probe", {}, "1")], [Say("I see.")]], tools=tools)
     await rig.ask("tell me")
     await rig.run()
-    cut = json.loads(rig.model.requests[1].messages[-1].content)
+    cut = json.loads(rig.model.requests[1].messages[-1].content)["data"]
     asked = {"artifact_id": cut["artifact"], "first_line": cut["head"].count("\n") + 1, "max_lines": 2}
 
     model = ScriptedDriver([[Use("read_artifact", asked, "1")], [Say("I see.")]], clock=rig.clock)
@@ -244,7 +250,7 @@ async def test_the_model_reads_on_in_a_result_that_was_cut(project: Path) -> Non
     await rig.ask("read on", task="t2")
     await rig.run(task="t2")
 
-    page = json.loads(model.requests[1].messages[-1].content)
+    page = json.loads(model.requests[1].messages[-1].content)["data"]
     head = cut["head"].splitlines()
     assert (head, cut["tail"].splitlines()[-1], cut["lines"]) == (lines[: len(head)], "line 3000", 3000)
     assert page["text"].splitlines() == lines[len(head) : len(head) + 2]
@@ -258,7 +264,7 @@ async def test_a_secret_in_a_file_does_not_reach_the_model(project: Path) -> Non
 
     await rig.run()
 
-    told = json.loads(rig.model.requests[1].messages[-1].content)
+    told = json.loads(rig.model.requests[1].messages[-1].content)["data"]
     assert told["text"] == "The key is [redacted: GitHub token].\n"
     assert key not in str(rig.model.requests)
     assert key not in str(await rig.events())
@@ -270,7 +276,11 @@ async def test_a_tool_that_fails_is_told_to_the_model_which_goes_on(project: Pat
 
     assert await rig.run() == 2
 
-    told = {m.tool_call_id: json.loads(m.content)["error"] for m in rig.model.requests[1].messages if m.role == "tool"}
+    told = {
+        m.tool_call_id: json.loads(m.content)["error"]["message"]
+        for m in rig.model.requests[1].messages
+        if m.role == "tool"
+    }
     assert told["1"] == "../secret leads out of the project folder."
     assert told["2"].startswith("There is no tool nope; there are: read_artifact, calculator")
     assert len(await rig.bodies(ToolCallFailed)) == 2
@@ -284,7 +294,7 @@ async def test_the_same_id_in_two_rounds_is_two_calls(project: Path) -> None:
 
     assert await rig.run() == 3
 
-    results = [m.content for m in rig.model.requests[2].messages if m.role == "tool"]
+    results = [short(m.content) for m in rig.model.requests[2].messages if m.role == "tool"]
     assert results == ['{"value":"1"}', '{"value":"2"}']
     calls = {body.call_id for body in await rig.bodies(ToolCallRequested) if isinstance(body, ToolCallRequested)}
     assert len(calls) == 2
@@ -554,7 +564,7 @@ async def test_an_open_call_is_carried_out_without_asking_the_model_again(projec
     assert await rig.run(recovered=True) == 2
 
     assert len(rig.model.requests) == 1
-    results = [(m.tool_call_id, m.content) for m in rig.model.requests[0].messages if m.role == "tool"]
+    results = [(m.tool_call_id, short(m.content)) for m in rig.model.requests[0].messages if m.role == "tool"]
     assert results == [("a", '{"value":"3"}'), ("b", '{"value":"7"}')]
     fresh = [b for b in await rig.bodies(ToolCallRequested) if isinstance(b, ToolCallRequested) and b.call_id != done]
     assert [(b.use_id, b.index) for b in fresh] == [("b", 1)], "what had an outcome must not run again"

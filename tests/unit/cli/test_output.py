@@ -1,6 +1,6 @@
 """What the gateway words for a cell is told in a terminal's own words."""
 
-from typing import get_args
+from typing import Any, get_args
 
 import pytest
 
@@ -42,12 +42,25 @@ def test_a_failure_is_its_sentence_and_what_to_do() -> None:
     assert failure_lines({"message": "No.", "hint": ""}) == ["No."]
 
 
+def a_task(status: str, **other: Any) -> dict[str, Any]:
+    return {"status": status, "mode": "FREE", "waiting": [], "stopping": False, "pausing": False, **other}
+
+
 def test_a_task_that_is_to_be_held_says_so_unless_it_waits_for_a_person() -> None:
-    words = [state_word(status, pausing=True) for status in ("RUNNING", "QUEUED", "WAITING_APPROVAL")]
+    words = [state_word(a_task(status, pausing=True)) for status in ("RUNNING", "QUEUED", "WAITING_APPROVAL")]
     assert words == ["Pausing", "Pausing", "Waiting for you"]
-    assert (state_word("RUNNING"), state_word("PAUSED")) == ("Working", "Paused")
+    assert (state_word(a_task("RUNNING")), state_word(a_task("PAUSED"))) == ("Working", "Paused")
+
+
+def test_a_run_is_shown_as_its_step_that_waits_for_a_person_and_else_waits_for_a_signal() -> None:
+    asks = {"task_id": "t", "title": "x: gate", "status": "WAITING_APPROVAL"}
+    assert state_word(a_task("RUNNING", waiting=[asks], mode="GRAPH")) == "Waiting for you"
+    assert state_word(a_task("WAITING_INPUT", waiting=[asks], mode="GRAPH")) == "Waiting for you"
+    assert state_word(a_task("WAITING_INPUT", mode="GRAPH")) == "Waiting"
+    assert state_word(a_task("WAITING_INPUT")) == "Waiting for you"
 
 
 def test_a_task_whose_end_was_asked_for_says_so_whatever_else_was_asked_of_it() -> None:
-    assert state_word("RUNNING", stopping=True) == state_word("RUNNING", stopping=True, pausing=True) == "Stopping"
-    assert state_word("CANCELLED", stopping=True) == "Stopped"
+    assert state_word(a_task("RUNNING", stopping=True)) == "Stopping"
+    assert state_word(a_task("RUNNING", stopping=True, pausing=True)) == "Stopping"
+    assert state_word(a_task("CANCELLED", stopping=True)) == "Stopped"

@@ -7,7 +7,7 @@ from ozzie_server_ext.render.text import LINE_WIDTH, columns
 
 
 def tool(about: str) -> dict[str, object]:
-    return {"name": "read_file", "id": "fs.read", "about": about, "ruling": {"decision": "CHECK"}}
+    return {"name": "read_file", "tool_id": "fs.read", "about": about, "ruling": {"decision": "CHECK"}}
 
 
 @pytest.mark.parametrize(

@@ -120,3 +120,16 @@ def test_a_home_that_tools_could_reach_through_the_project_is_refused(
         Home(tmp_path / home).expect_apart(tmp_path / "project")
     assert raised.value.code == "home.in_project"
     assert "Set OZZIE_PATH" in raised.value.hint
+
+
+def test_a_project_through_which_tools_could_read_ozzies_keys_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+    home = Home(tmp_path / ".ozzie")
+
+    home.expect_apart(tmp_path / "project")
+    for project in (".", "config", "config/ozzie", "config/ozzie/deep"):
+        with pytest.raises(Unavailable, match=r"Ozzie's keys.*tools could read them") as raised:
+            home.expect_apart(tmp_path / project)
+        assert "Set XDG_CONFIG_HOME" in raised.value.hint

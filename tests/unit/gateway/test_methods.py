@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -136,7 +137,7 @@ class Asked:
     answers: Answers
 
 
-@pytest.mark.parametrize(("option", "status"), [("allow", "QUEUED"), ("stop", "CANCELLED")])
+@pytest.mark.parametrize(("option", "status"), [("allow", "RUNNING"), ("stop", "CANCELLED")])
 @pytest.mark.parametrize("scope", ["task", "session"])
 async def test_a_kernel_may_answer_what_its_own_session_asks(scope: Scope, option: str, status: str) -> None:
     assert await answer(KERNEL, OWN, scope, option) == status
@@ -147,7 +148,7 @@ async def test_a_kernel_may_not_raise_what_other_sessions_share_but_it_may_stop(
     with pytest.raises(PolicyError, match="other sessions share it"):
         await answer(KERNEL, OWN, scope, "allow")
     assert await answer(KERNEL, OWN, scope, "stop") == "CANCELLED"
-    assert await answer(USER, OWN, scope, "allow") == "QUEUED"
+    assert await answer(USER, OWN, scope, "allow") == "RUNNING"
 
 
 @pytest.mark.parametrize("option", ["allow", "stop"])
@@ -164,7 +165,19 @@ class Known:
     log: InMemoryEventLog
     today: TodaysUsage
     config: Config
-    project: Path = Path("/p")
+
+    @property
+    def projects(self) -> "Known":
+        return self
+
+    async def of(self, session_id: SessionId) -> Any:
+        return SimpleNamespace(root=Path("/p"), config=self.config, configuration=self)
+
+    async def refresh(self) -> Config:
+        return self.config
+
+    async def at(self, root: Path | None) -> Any:
+        return await self.of(SessionId(""))
 
 
 async def known() -> Any:
@@ -210,7 +223,13 @@ class Taken:
 
     async def submit(self, turn: NewTurn) -> Submitted:
         self.origins.append(turn.origin)
-        return Submitted(task_id=TaskId("task"), message_id=MessageId("message"), position=1, ahead=0)
+        return Submitted(
+            task_id=TaskId("task"),
+            message_id=MessageId("message"),
+            session_id=turn.session_id,
+            position=1,
+            ahead=0,
+        )
 
 
 @pytest.mark.parametrize(

@@ -13,8 +13,8 @@ from tests.hostile.samples import NAMES, render_sample
 @pytest.mark.parametrize(
     ("line", "found"),
     [
-        ("%c", (0, ["%cost"])),
-        ("  %c", (2, ["%cost"])),
+        ("%c", (0, ["%cost", "%config"])),
+        ("  %c", (2, ["%cost", "%config"])),
         ("%nope", (0, [])),
         ("%session a", (9, ["archive"])),
         ("%session archive ", None),

@@ -264,3 +264,25 @@ def test_every_walk_ends_and_asks_nobody_too_often(
     assert all(asked.count(provider) <= max_attempts for provider in set(asked))
     # One after the other: nobody is come back to.
     assert len([1 for before, after in itertools.pairwise(asked) if before != after]) == len(set(asked)) - 1
+
+
+def test_an_answer_that_our_worker_cut_off_is_asked_for_once_more_wherever_it_is() -> None:
+    attempts = Attempts(Chain((A, B)), RetryPolicy(max_attempts=1), Health(FakeClock()))
+    cut = model_error("worker.lost", A, streamed=True)
+    attempts.first()
+
+    assert attempts.replaces(cut)
+    again = attempts.after(cut)
+    assert again is not None
+    assert (again.choice, again.number, again.wait_s) == (A, 2, 0.0)
+    assert not attempts.replaces(cut)
+    assert attempts.after(cut) is None
+
+
+@pytest.mark.parametrize("code", ["provider.broken_stream", "provider.timeout", "provider.server"])
+def test_an_answer_that_the_provider_cut_off_is_not(code: ModelErrorCode) -> None:
+    attempts = Attempts(Chain((A, B)), RetryPolicy(), Health(FakeClock()))
+    attempts.first()
+
+    assert not attempts.replaces(model_error(code, A, streamed=True))
+    assert attempts.after(model_error(code, A, streamed=True)) is None

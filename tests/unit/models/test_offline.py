@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ozzie_server_ext.agent.rounds import result_text
 from ozzie_server_ext.domain.events import ToolUse
 from ozzie_server_ext.domain.ids import CallId
 from ozzie_server_ext.domain.json import Json, JsonObject
@@ -24,11 +25,19 @@ def user(text: str) -> ChatMessage:
     return ChatMessage(role="user", content=text)
 
 
+def result(data: Json) -> str:
+    """What a model reads of a call that gave `data`, or of one that failed: `{"error": why}`."""
+    if isinstance(data, dict) and "error" in data:
+        error = data["error"]
+        return result_text(error=error if isinstance(error, dict) else {"code": "tool.failed", "message": error})
+    return result_text(data=data)
+
+
 def gave(tool: str, data: Json) -> tuple[ChatMessage, ChatMessage]:
     use = ToolUse(call_id=CallId(f"c_{tool}"), name=tool, arguments="{}")
     return (
         ChatMessage(role="assistant", content="", tool_uses=(use,)),
-        ChatMessage(role="tool", content=json.dumps(data), tool_call_id=use.call_id, name=tool),
+        ChatMessage(role="tool", content=result(data), tool_call_id=use.call_id, name=tool),
     )
 
 
@@ -152,9 +161,8 @@ def test_a_tool_that_is_not_offered_is_named() -> None:
 
 @pytest.mark.parametrize(
     "content",
-    ['{"error": {"code": "calc.zero", "message": "Division by zero."}}', '{"error": "Division by zero."}',
-     "Division by zero."],
-)  # fmt: skip
+    [result_text(error={"code": "calc.zero", "message": "Division by zero."}), "Division by zero."],
+)
 def test_an_error_of_a_tool_becomes_the_answer(content: str) -> None:
     message = ChatMessage(role="tool", content=content, tool_call_id="c", name="calculator")
     assert "Division by zero." in said(user("What is 1/0?"), message)

@@ -93,6 +93,12 @@ def test_the_alias_fallback_ends_each_alias_and_the_default_and_no_provider_that
     assert names(models.chain("offline")) == ["offline"]
 
 
+def test_an_alias_of_the_offline_script_keeps_its_name() -> None:
+    choice = chains(aliases={"cheap": "offline"}).chain("cheap").first
+
+    assert (choice.alias, choice.provider, choice.driver) == ("cheap", "offline", "offline")
+
+
 def test_the_stronger_models_are_those_that_the_configuration_names() -> None:
     models = chains(aliases={"cheap": "a", "main": ["big", "b"]}, upgrade={"cheap": "main", "c": "big"})
 

@@ -23,7 +23,7 @@ sys.stdin.read()
 
 
 def server(pid: int) -> AttachedServer:
-    return AttachedServer(pid=pid, url=f"http://127.0.0.1:{pid}/", headless=False)
+    return AttachedServer(pid=pid, url=f"http://127.0.0.1:{pid}/", headless=False, root="/w")
 
 
 def test_who_enters_is_found_until_it_leaves(tmp_path: Path) -> None:
@@ -98,7 +98,7 @@ def test_its_file_is_the_users_alone(tmp_path: Path) -> None:
 
     (file,) = (tmp_path / "run" / "attached").iterdir()
     assert (file.name, file.stat().st_mode & 0o777, file.parent.stat().st_mode & 0o777) == ("7.json", 0o600, 0o700)
-    assert json.loads(file.read_text()) == {"pid": 7, "url": "http://127.0.0.1:7/", "headless": False}
+    assert json.loads(file.read_text()) == {"pid": 7, "url": "http://127.0.0.1:7/", "headless": False, "root": "/w"}
     attachment.leave()
 
 

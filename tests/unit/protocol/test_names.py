@@ -47,10 +47,13 @@ ADDED = {
     "message.rejected",
     "session.model_chosen",
     "session.moved",
+    "session.pinned",
+    "session.unpinned",
     "task.model_chosen",
     "task.pausing",
     "task.stalled",
     "task.stopping",
+    "tool.call.summarized",
     "task.told",
 }
 """What the catalogue does not have (docs/adr)."""

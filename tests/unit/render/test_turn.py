@@ -11,7 +11,7 @@ from ozzie_server_ext.protocol.frames import NAMES
 from ozzie_server_ext.render.console import plain_text
 from ozzie_server_ext.render.static import static_bundle, turn_json, turn_markdown
 from ozzie_server_ext.render.turn import fold, new_turn
-from ozzie_server_ext.render.turnview import TextPart, TurnView, WorkPart, shown_pictures
+from ozzie_server_ext.render.turnview import TextPart, TurnView, WorkPart, about_message
 from tests.unit.render.frames import BEGINNING, DONE, END, FIRST, LAST, START, WORK, Frame, folded, live_html
 from tests.unit.render.frames import call as tool_call
 
@@ -179,7 +179,7 @@ def test_a_recovered_turn_says_so_while_it_runs():
         (5, "task.started", {"attempt": 2, "epoch": "f"}),
     ]
     view = folded([*BEGINNING, *again])
-    assert (view.status, view.attempt) == ("Working", 2)
+    assert (view.status, view.recoveries) == ("Working", 1)
     assert "continued after a restart" in live_html(view)
     done = folded([*BEGINNING, *again, (6, "task.succeeded", {"rounds": 1})])
     assert "Ozzie: Done · continued after a restart" in static_bundle(done)[0]["text/markdown"]
@@ -290,7 +290,7 @@ def test_after_a_restart_the_half_said_is_dropped_and_the_finished_kept():
     view = fold(view, *delta("b", 0, "ha")[1:])
     recovered = fold(view, "task.queued", {"reason": "recovered"})
     assert texts(recovered) == ["whole"]
-    assert recovered.recovered
+    assert recovered.recoveries == 1
 
 
 @pytest.mark.parametrize(
@@ -313,7 +313,7 @@ def test_the_pictures_of_a_message_are_named_in_every_form(count: int, absent: t
     view = fold(new_turn(), "message.received", {"text": "look", "pictures": named, "absent": absent})
     view = fold(view, "task.succeeded", {})
 
-    assert shown_pictures(view) == words
+    assert about_message(view) == words
     assert f'<p class="oz-note">{words}</p>' in live_html(view)
     assert f"<sub>{words}</sub>" in turn_markdown(view)
     assert " ".join(plain_text(view).split("\n")[1:-1]) == words
@@ -322,7 +322,7 @@ def test_the_pictures_of_a_message_are_named_in_every_form(count: int, absent: t
 def test_a_message_without_pictures_has_no_word_of_them() -> None:
     view = fold(fold(new_turn(), "message.received", {"text": "look"}), "task.succeeded", {})
 
-    assert shown_pictures(view) == ""
+    assert about_message(view) == ""
     assert 'class="oz-note"' not in live_html(view)
     assert turn_markdown(view).count("<sub>") == 1
     assert len(plain_text(view).split("\n")) == 2

@@ -10,9 +10,21 @@ from ozzie_server_ext.store.memory import InMemoryEventLog
 from ozzie_server_ext.store.recorder import Recorder
 from ozzie_server_ext.store.tables import Row
 from ozzie_server_ext.tasks.driver import TaskDriver
+from ozzie_server_ext.tasks.reconciliation import Reconciler, ReconcilerOf
 from ozzie_server_ext.tasks.service import NewTurn, Submitted, TaskService
 
 WAIT_S = 10
+
+
+def always(reconciler: Reconciler) -> ReconcilerOf:
+    """The same for the tasks of every session."""
+
+    async def of(session_id: SessionId) -> Reconciler:
+        return reconciler
+
+    return of
+
+
 ORIGIN = Origin(channel="test", sender_id="ann")
 
 

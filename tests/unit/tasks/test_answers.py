@@ -8,7 +8,7 @@ from ozzie_server_ext.domain.events import (
     PromptAnswered,
     TaskCancelled,
     TaskFailed,
-    TaskQueued,
+    TaskResumed,
     TaskStarted,
     ToolCallCancelled,
 )
@@ -35,7 +35,7 @@ async def test_a_call_that_is_open_when_a_person_ends_its_turn_by_an_answer_has_
     task_id, approval_id = await waiting.one()
     (call_id,) = await waiting.calls(task_id)
     await waiting.approvals.approve(approval_id, ANA)
-    await waiting.record(task_id, [TaskStarted(attempt=2, epoch="e"), *asks])
+    await waiting.record(task_id, [TaskStarted(attempt=1, epoch="f"), *asks])
     tasks = TaskService(waiting.log, waiting.ids, Idle())
     answers = Answers(waiting.log, tasks, Ledger(lambda account: balance_of(waiting.log, account)), waiting.clock)
 
@@ -51,12 +51,12 @@ async def test_an_answer_by_which_a_task_goes_on_leaves_its_calls_open() -> None
     waiting = Waiting()
     task_id, approval_id = await waiting.one()
     await waiting.approvals.approve(approval_id, ANA)
-    await waiting.record(task_id, [TaskStarted(attempt=2, epoch="e"), *ask_limit_prompt(PROMPT)])
+    await waiting.record(task_id, [TaskStarted(attempt=1, epoch="f"), *ask_limit_prompt(PROMPT)])
     tasks = TaskService(waiting.log, waiting.ids, Idle())
     answers = Answers(waiting.log, tasks, Ledger(lambda account: balance_of(waiting.log, account)), waiting.clock)
 
     await answers.answer(task_id, "go_on", by="ann")
 
     bodies = await waiting.bodies(task_id)
-    assert bodies[-1] == TaskQueued(reason="answered")
+    assert bodies[-1] == TaskResumed(by="ann")
     assert not any(isinstance(body, ToolCallCancelled) for body in bodies)

@@ -17,7 +17,6 @@ from ozzie_server_ext.domain.events import (
     ApprovalRejected,
     ApprovalRequested,
     TaskCancelled,
-    TaskQueued,
     TaskResumed,
     TaskStarted,
     TaskWaitingApproval,
@@ -60,13 +59,12 @@ async def test_a_yes_is_recorded_with_who_gave_it_and_how_and_sets_the_task_goin
     assert await rig.bodies(task_id, before) == [
         ApprovalGranted(approval_id=approval_id, extent="once", by="Ana", way=AuthStrength.BROWSER),
         TaskResumed(by="Ana"),
-        TaskQueued(reason="answered"),
     ]
     found = await rig.approvals.get(approval_id)
     assert (found.status, found.by, found.way, found.extent) == ("granted", "Ana", "browser", "once")
     assert found.answered_at is not None
     assert (found.answered_at - found.requested_at).total_seconds() == 5
-    assert await rig.status(task_id) == "QUEUED"
+    assert await rig.status(task_id) == "RUNNING"
 
 
 async def test_a_no_gives_the_call_its_outcome_which_the_model_reads(rig: Waiting) -> None:
@@ -82,7 +80,7 @@ async def test_a_no_gives_the_call_its_outcome_which_the_model_reads(rig: Waitin
     assert isinstance(failed, ToolCallFailed)
     assert (failed.code, failed.message) == ("approval.rejected", 'Rejected by Ben: "Not in this folder."')
     assert failed.call_id == (await rig.approvals.get(approval_id)).asked.call_id
-    assert [fact.type for fact in on] == ["task.resumed", "task.queued"]
+    assert [fact.type for fact in on] == ["task.resumed"]
 
 
 async def test_a_no_needs_no_comment_and_takes_no_endless_one(rig: Waiting) -> None:
@@ -112,7 +110,7 @@ async def test_a_task_that_asks_for_several_calls_goes_on_with_the_last_answer(r
     assert await rig.status(task_id) == "WAITING_APPROVAL"
 
     await rig.approvals.approve(first, ANA)
-    assert await rig.status(task_id) == "QUEUED"
+    assert await rig.status(task_id) == "RUNNING"
     assert len([body for body in await rig.bodies(task_id) if isinstance(body, TaskResumed)]) == 1
 
 
@@ -120,7 +118,7 @@ async def test_an_answer_does_not_set_a_task_going_that_waits_for_something_else
     task_id, first = await rig.one()
     await rig.approvals.approve(first, ANA)
     asked = rig.requested("b", expires_s=EXPIRES_S)
-    await rig.record(task_id, [TaskStarted(attempt=2, epoch="e"), asked, TaskWaitingInput(question="More?")])
+    await rig.record(task_id, [TaskStarted(attempt=1, epoch="f"), asked, TaskWaitingInput(question="More?")])
 
     await rig.approvals.approve(asked.approval_id, ANA)
 
@@ -208,7 +206,7 @@ async def test_of_two_last_answers_in_the_same_moment_one_sets_the_task_going() 
 
     kinds = [body.type for body in await rig.bodies(task_id)]
     assert (kinds.count("approval.granted"), kinds.count("task.resumed")) == (2, 1)
-    assert await rig.status(task_id) == "QUEUED"
+    assert await rig.status(task_id) == "RUNNING"
 
 
 async def test_whatever_else_is_recorded_of_the_task_meanwhile_an_answer_gets_through() -> None:
@@ -422,7 +420,7 @@ async def test_an_expired_one_is_asked_anew_by_letting_its_task_look_again(rig: 
 
     await rig.approvals.renew(approval_id, kernel_of(S1))
 
-    assert await rig.bodies(task_id, before) == [TaskResumed(by="kernel"), TaskQueued(reason="answered")]
+    assert await rig.bodies(task_id, before) == [TaskResumed(by="kernel")]
     assert (await rig.approvals.get(approval_id)).status == "expired", "the one that comes is another one"
     again = await refusal(rig.approvals.renew(approval_id, ANA))
     assert again.code == "approval.expired"
@@ -435,7 +433,7 @@ async def test_a_person_may_have_one_that_waits_asked_anew(rig: Waiting) -> None
     await rig.approvals.renew(approval_id, ANA)
 
     expired = ApprovalExpired(approval_id=approval_id, why="changed")
-    assert await rig.bodies(task_id, before) == [expired, TaskResumed(by="Ana"), TaskQueued(reason="answered")]
+    assert await rig.bodies(task_id, before) == [expired, TaskResumed(by="Ana")]
 
 
 async def test_only_what_is_over_is_asked_anew_and_only_once_nothing_else_is_open(rig: Waiting) -> None:
@@ -604,9 +602,9 @@ async def test_what_asks_after_all_are_answered_waits_again(rig: Waiting) -> Non
     await rig.approvals.approve(approval_id, ANA)
     asked = rig.requested("a", expires_s=EXPIRES_S)
     await rig.record(
-        task_id, [TaskStarted(attempt=2, epoch="e"), asked, TaskWaitingApproval(approval_id=asked.approval_id)]
+        task_id, [TaskStarted(attempt=1, epoch="f"), asked, TaskWaitingApproval(approval_id=asked.approval_id)]
     )
 
     await rig.approvals.approve(asked.approval_id, BEN)
 
-    assert await rig.status(task_id) == "QUEUED"
+    assert await rig.status(task_id) == "RUNNING"

@@ -30,7 +30,7 @@ from ozzie_server_ext.store.recorder import Recorder
 from ozzie_server_ext.tasks.driver import TaskDriver
 from ozzie_server_ext.tasks.reconciliation import Reconciler
 from ozzie_server_ext.tasks.service import TaskService
-from tests.unit.tasks.rig import Gate, TaskRig
+from tests.unit.tasks.rig import Gate, TaskRig, always
 
 CHOICE = ModelChoice(alias="main", provider="p", driver="openai", model="m")
 
@@ -201,7 +201,7 @@ async def test_a_task_that_somebody_else_has_claimed_is_left_to_them(rig: TaskRi
     assert rig.began == ["first", "third"]
 
 
-async def test_a_recovered_task_counts_its_attempts(rig: TaskRig) -> None:
+async def test_a_recovered_task_goes_on_in_the_same_attempt_with_another_claim(rig: TaskRig) -> None:
     rig.turns["first"] = gate = Gate()
     sent = await rig.submit("first")
     await gate.wait()
@@ -214,7 +214,8 @@ async def test_a_recovered_task_counts_its_attempts(rig: TaskRig) -> None:
 
     assert await again.end(sent.task_id) == "SUCCEEDED"
     starts = [body for body in await again.bodies(sent.task_id) if isinstance(body, TaskStarted)]
-    assert [body.attempt for body in starts] == [1, 2]
+    assert [body.attempt for body in starts] == [1, 1]
+    assert starts[0].epoch != starts[1].epoch
 
 
 class FullDisk(InMemoryEventLog):
@@ -375,7 +376,9 @@ async def test_a_call_whose_outcome_could_not_be_recorded_has_one_when_its_task_
         asked.append((tool_id, effect))
         return happened
 
-    rig.driver = TaskDriver(rig.log, rig.ids, rig._run_turn, reconciler=Reconciler(lambda tool_id: False, look))
+    rig.driver = TaskDriver(
+        rig.log, rig.ids, rig._run_turn, reconciler_of=always(Reconciler(lambda tool_id: False, look))
+    )
     rig.service = TaskService(rig.log, rig.ids, rig.driver)
     call_id = CallId("c1")
 

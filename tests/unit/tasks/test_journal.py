@@ -58,11 +58,11 @@ def journal_on(log: Held) -> Journal:
 async def test_what_comes_during_an_append_goes_into_the_next_one_with_one_checkpoint_behind_it() -> None:
     log = Held()
     journal = journal_on(log)
-    await journal.note(skipped("a"), content=CLEAN, settles="a")
+    await journal.note((skipped("a"), CLEAN), settles="a")
     await asyncio.sleep(0)
     for step in ("b", "c"):
-        await journal.note(skipped(step), content=CLEAN, settles=step)
-    await journal.note(skipped("d"), content=CLEAN)
+        await journal.note((skipped(step), CLEAN), settles=step)
+    await journal.note((skipped("d"), CLEAN))
     log.go.set()
     await journal.flushed()
     assert log.told == [["a", "@a"], ["b", "c", "d", "@c"]]
@@ -71,14 +71,14 @@ async def test_what_comes_during_an_append_goes_into_the_next_one_with_one_check
 async def test_whoever_waits_goes_on_once_all_of_it_is_durable() -> None:
     log = Held()
     journal = journal_on(log)
-    await journal.note(skipped("a"), content=CLEAN)
+    await journal.note((skipped("a"), CLEAN))
     waiting = asyncio.create_task(journal.flushed())
     for _ in range(10):
         await asyncio.sleep(0)
     assert not waiting.done()
     log.go.set()
     await waiting
-    await journal.note(skipped("b"), content=CLEAN)
+    await journal.note((skipped("b"), CLEAN))
     await journal.flushed()
     assert log.told == [["a"], ["b"]]
 
@@ -87,8 +87,8 @@ async def test_each_fact_bears_what_it_is_made_from() -> None:
     log = Held()
     log.go.set()
     journal = journal_on(log)
-    await journal.note(skipped("a"), content=WEB)
-    await journal.note(skipped("b"), content=CLEAN)
+    await journal.note((skipped("a"), WEB))
+    await journal.note((skipped("b"), CLEAN))
     await journal.flushed()
     ((first, second),) = log.appends
     assert (first.labels, first.sources) == (WEB.labels, WEB.sources)
@@ -100,22 +100,22 @@ async def test_a_log_that_breaks_is_told_to_whoever_notes_or_waits_next_and_noth
     log.breaks = Unavailable("The disk is full.")
     log.go.set()
     journal = journal_on(log)
-    await journal.note(skipped("a"), content=CLEAN)
+    await journal.note((skipped("a"), CLEAN))
     with pytest.raises(Unavailable):
         await journal.flushed()
     with pytest.raises(Unavailable):
-        await journal.note(skipped("b"), content=CLEAN)
+        await journal.note((skipped("b"), CLEAN))
     assert log.told == [["a"]]
 
 
 async def test_where_many_wait_the_next_one_waits_too() -> None:
     log = Held()
     journal = journal_on(log)
-    await journal.note(skipped("first"), content=CLEAN)
+    await journal.note((skipped("first"), CLEAN))
     await asyncio.sleep(0)
     for number in range(MOST_NOTED - 1):
-        await journal.note(skipped(str(number)), content=CLEAN)
-    noting = asyncio.create_task(journal.note(skipped("last"), content=CLEAN))
+        await journal.note((skipped(str(number)), CLEAN))
+    noting = asyncio.create_task(journal.note((skipped("last"), CLEAN)))
     for _ in range(10):
         await asyncio.sleep(0)
     assert not noting.done()
@@ -126,13 +126,13 @@ async def test_where_many_wait_the_next_one_waits_too() -> None:
 async def test_a_cancellation_leaves_nothing_half_written() -> None:
     log = Held()
     journal = journal_on(log)
-    await journal.note(skipped("a"), content=CLEAN)
+    await journal.note((skipped("a"), CLEAN))
     waiting = asyncio.create_task(journal.flushed())
     await asyncio.sleep(0)
     waiting.cancel()
     log.go.set()
     with pytest.raises(asyncio.CancelledError):
         await waiting
-    await journal.note(skipped("b"), content=CLEAN)
+    await journal.note((skipped("b"), CLEAN))
     await journal.flushed()
     assert log.told == [["a"], ["b"]]

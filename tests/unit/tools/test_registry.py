@@ -83,6 +83,7 @@ def test_what_changes_files_can_be_undone_a_note_is_of_a_low_risk_and_only_code_
         "notebook.run": (SideEffect.IRREVERSIBLE, RiskLevel.HIGH),
         "notebook.undo": (SideEffect.REVERSIBLE, RiskLevel.MEDIUM),
         "note.write": (SideEffect.REVERSIBLE, RiskLevel.LOW),
+        "task.cancel": (SideEffect.REVERSIBLE, RiskLevel.MEDIUM),
         "host.run": (SideEffect.IRREVERSIBLE, RiskLevel.HIGH),
     }
 
@@ -94,6 +95,8 @@ def test_the_built_in_tools_have_the_names_that_several_parts_share() -> None:
         "calc.eval": ("calculator",),
         "time.now": ("current_time",),
         "user.ask": ("ask_user",),
+        "task.list": ("list_tasks",),
+        "task.cancel": ("cancel_task",),
         "fs.list": ("list_files",),
         "fs.read": ("read_file", "file_read"),
         "fs.search": ("search",),
@@ -161,6 +164,8 @@ def test_of_every_tool_that_comes_with_ozzie_it_is_known_what_it_may_do_unasked(
         "note.write": ("ALLOW", "relay", True),
         "shell.run": ("ALLOW", "relay", True),
         "skill.gate": ("ALLOW", "relay", False),
+        "task.cancel": ("ASK", "relay", True),
+        "task.list": ("ALLOW", "relay", True),
         "time.now": ("ALLOW", "relay", True),
         "tool.find": ("ALLOW", "relay", True),
         "user.ask": ("ALLOW", "relay", True),

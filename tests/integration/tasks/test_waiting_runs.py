@@ -1,0 +1,217 @@
+"""A run whose open steps all wait is waiting itself: it says for what, nothing drives it, and it goes on (ADR 53)."""
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ozzie_server_ext.domain.events import (
+    StepFailed,
+    StepStarted,
+    TaskQueued,
+    TaskResumed,
+    TaskStarted,
+    TaskWaitingApproval,
+    TaskWaitingInput,
+)
+from ozzie_server_ext.domain.ids import TaskId, task_stream
+from ozzie_server_ext.models.driver import ModelRequest
+from ozzie_server_ext.models.scripted import Step, Wait
+from tests.integration.tasks.runs_rig import WAIT_S, asked, echo, runs_in
+from tests.integration.tasks.test_outside_events import PAID, Telling
+
+GATE: dict[str, Any] = {"id": "gate", "title": "Publish", "approve": {"question": "Go on?"}}
+SLOW: dict[str, Any] = {"id": "slow", "instruction": "Take your time"}
+ASKS: dict[str, Any] = {"id": "which", "title": "Which year", "ask": {"question": "Which year?"}}
+
+
+class Waiting(Telling):
+    async def until(self, task_id: TaskId, kind: str, count: int = 1) -> None:
+        """Until the task has recorded that so often."""
+        types = frozenset({kind})
+        async with asyncio.timeout(WAIT_S), self.ozzie.feed.subscribe(0, types=types, task_id=task_id) as events:
+            for _ in range(count):
+                await anext(events)
+
+    async def waits_for_approval(self, task_id: TaskId, count: int = 1) -> None:
+        await self.until(task_id, "task.waiting_approval", count)
+        assert await self.status(task_id) == "WAITING_APPROVAL"
+
+    async def waits_for_input(self, task_id: TaskId, count: int = 1) -> str:
+        """Return for what."""
+        await self.until(task_id, "task.waiting_input", count)
+        assert await self.status(task_id) == "WAITING_INPUT"
+        return (await self.facts(task_id, TaskWaitingInput))[-1].question
+
+
+@pytest.fixture
+async def runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Waiting]:
+    async with runs_in(tmp_path, monkeypatch, Waiting) as runs:
+        yield runs
+
+
+async def test_it_waits_for_the_yes_of_its_step_and_goes_on_with_it(runs: Waiting) -> None:
+    runs.workflow(GATE, {"id": "after", "instruction": "Go", "needs": ["gate"]})
+    task_id = await runs.begin()
+    await runs.waits_for_approval(task_id)
+    (wait,) = await runs.facts(task_id, TaskWaitingApproval)
+    assert wait.approval_id == (await runs.pending()).approval_id
+
+    await runs.approve()
+
+    assert await runs.rests(task_id) == "task.succeeded"
+    (resumed,) = await runs.facts(task_id, TaskResumed)
+    assert resumed.by == "Ana"
+    first, second = await runs.facts(task_id, TaskStarted)
+    assert first.attempt == second.attempt == 1
+    assert first.epoch < second.epoch
+    assert len(await runs.facts(task_id, StepStarted)) == 2, "the step goes on, and is not begun again"
+
+
+async def test_it_says_for_which_signal_it_waits(runs: Waiting) -> None:
+    runs.workflow({**PAID, "title": "The money"})
+    task_id = await runs.begin()
+    assert await runs.waits_for_input(task_id) == 'The step "The money" waits for the event "paid".'
+    assert await runs.ozzie.answers.question(task_id) is None
+
+    await runs.tell(task_id)
+
+    assert await runs.rests(task_id) == "task.succeeded"
+
+
+async def test_it_says_which_step_waits_for_an_answer_and_quotes_no_question(runs: Waiting) -> None:
+    runs.workflow(ASKS)
+    task_id = await runs.begin()
+    assert await runs.waits_for_input(task_id) == 'The step "Which year" waits for your answer.'
+
+
+async def test_it_works_as_long_as_one_step_does(runs: Waiting) -> None:
+    go_on, here = asyncio.Event(), asyncio.Event()
+
+    def answer(request: ModelRequest) -> Sequence[Step]:
+        return [Wait(go_on, here), *echo(request)] if "Take your time" in asked(request) else echo(request)
+
+    runs.answers(answer)
+    runs.workflow(GATE, SLOW)
+    task_id = await runs.begin()
+    await asyncio.wait_for(here.wait(), WAIT_S)
+    await runs.pending()
+    assert await runs.status(task_id) == "RUNNING"
+
+    go_on.set()
+
+    await runs.waits_for_approval(task_id)
+    await runs.approve()
+    assert await runs.rests(task_id) == "task.succeeded"
+
+
+async def test_it_waits_with_the_run_that_a_step_of_it_is(runs: Waiting) -> None:
+    runs.write(name="inner", type="workflow", steps=[GATE])
+    runs.workflow({"id": "outer", "skill": "inner"})
+    task_id = await runs.begin()
+    await runs.waits_for_approval(task_id)
+    inner = (await runs.facts(task_id, StepStarted))[0].task
+    assert inner is not None
+    assert await runs.status(inner) == "WAITING_APPROVAL"
+
+    await runs.approve()
+
+    assert await runs.rests(task_id) == "task.succeeded"
+
+
+async def test_over_restarts_it_stays_as_it_is(runs: Waiting) -> None:
+    runs.workflow(GATE)
+    task_id = await runs.begin()
+    await runs.waits_for_approval(task_id)
+    before = await runs.ozzie.log.version(task_stream(task_id))
+    for _ in range(2):
+        await runs.restart()
+        assert await runs.status(task_id) == "WAITING_APPROVAL"
+    assert await runs.ozzie.log.version(task_stream(task_id)) == before, "nothing was to be recorded"
+
+    await runs.approve()
+
+    assert await runs.rests(task_id) == "task.succeeded"
+    assert [fact.reason for fact in await runs.facts(task_id, TaskQueued)] == ["created"]
+
+
+async def test_a_gateway_that_died_before_it_went_on_is_followed_by_one_that_lets_it(runs: Waiting) -> None:
+    """Its step was resumed; of the run that had not been recorded."""
+    runs.workflow(ASKS, {"id": "after", "instruction": "Go", "needs": ["which"]})
+    task_id = await runs.begin()
+    await runs.waits_for_input(task_id)
+    step = (await runs.facts(task_id, StepStarted))[0].task
+    assert step is not None
+    runs.ozzie._run_waits._waiting.clear()  # as if it had died here
+    await runs.ozzie.answers.answer(step, "2026", by="Ana")
+    assert await runs.rests(step) == "task.succeeded"
+    assert await runs.status(task_id) == "WAITING_INPUT"
+
+    await runs.restart()
+    runs.answers(echo)
+
+    assert await runs.rests(task_id) == "task.succeeded"
+
+
+async def test_the_time_of_its_step_goes_by_while_it_waits(runs: Waiting) -> None:
+    runs.workflow({**GATE, "timeout_s": 3})
+    task_id = await runs.begin()
+    await runs.waits_for_approval(task_id)
+
+    assert await runs.rests(task_id) == "task.failed"
+    (failed,) = await runs.facts(task_id, StepFailed)
+    assert (failed.code, failed.message) == ("step.timeout", "It did not end within 3 s.")
+
+
+async def test_it_can_be_paused_and_waits_again_when_it_goes_on(runs: Waiting) -> None:
+    runs.workflow(GATE)
+    task_id = await runs.begin()
+    await runs.waits_for_approval(task_id)
+    await runs.pause(task_id)
+    await runs.paused(task_id)
+
+    await runs.resume(task_id)
+
+    await runs.waits_for_approval(task_id, 2)
+    await runs.approve()
+    assert await runs.rests(task_id) == "task.succeeded"
+
+
+async def test_it_can_be_stopped_with_the_step_that_waits(runs: Waiting) -> None:
+    runs.workflow(GATE)
+    task_id = await runs.begin()
+    await runs.waits_for_approval(task_id)
+    step = (await runs.facts(task_id, StepStarted))[0].task
+    assert step is not None
+
+    await runs.ozzie.tasks.cancel(task_id, by="Ana")
+
+    assert await runs.rests(task_id) == "task.cancelled"
+    assert await runs.rests(step) == "task.cancelled"
+
+
+async def test_a_turn_behind_it_in_its_session_waits_for_it(runs: Waiting) -> None:
+    runs.workflow(GATE)
+    task_id = await runs.begin()
+    await runs.waits_for_approval(task_id)
+    behind = await runs.say("hello", attended=False)
+    assert await runs.status(behind) == "QUEUED"
+
+    await runs.approve()
+
+    assert await runs.rests(task_id) == "task.succeeded"
+    assert await runs.rests(behind) == "task.succeeded"
+
+
+async def test_a_signal_for_a_later_step_does_not_wake_it(runs: Waiting) -> None:
+    runs.workflow({"id": "first", "wait": {"event": "go"}}, PAID | {"needs": ["first"]})
+    task_id = await runs.begin()
+    await runs.waits_for_input(task_id)
+    assert not await runs.tell(task_id, "paid")
+    assert await runs.facts(task_id, TaskResumed) == []
+
+    await runs.tell(task_id, "go")
+
+    assert await runs.rests(task_id) == "task.succeeded"
