@@ -1,6 +1,5 @@
 """`%tools`, `%tasks`, `%approvals` and `%config`: what the session can use, does, waits for, and is set to."""
 
-import re
 from collections.abc import Mapping, Sequence
 
 from ozzie_kernel.magic import Host, Magic, MagicUsage, did_you_mean
@@ -8,7 +7,8 @@ from ozzie_kernel.session_magic import moment
 from ozzie_server_ext.domain.errors import InputError
 from ozzie_server_ext.domain.json import JsonObject, objects
 from ozzie_server_ext.render.page import Block, Bullets, Command, Facts, Sample, Strong, Table, paragraph
-from ozzie_server_ext.render.text import cut_middle, visible_json
+from ozzie_server_ext.render.questions import RULINGS
+from ozzie_server_ext.render.text import cut_middle, first_sentence, visible_json
 
 MOST_LISTED = 50
 MOST_MESSAGES = 20
@@ -17,7 +17,6 @@ MOST_CHARS = 4_000
 """Characters of one of them, with its calls of tools; what is shown stays in the saved notebook."""
 MOST_SYSTEM_CHARS = 20_000
 """Characters of a system prompt."""
-RULINGS = {"ALLOW": "runs", "CHECK": "is checked first", "ASK": "asks first", "DENY": "never runs"}
 _STATES = {
     "CREATED": "queued",
     "QUEUED": "queued",
@@ -42,7 +41,7 @@ async def _tools(argument: str, host: Host) -> Sequence[Block]:
 def tools_page(found: JsonObject) -> list[Block]:
     """Return every tool, and what the rules decide before they see a call's arguments."""
     rows = [
-        (Command(str(tool["name"])), _first_sentence(str(tool["about"])), _ruling(tool))
+        (Command(str(tool["name"])), first_sentence(str(tool["about"])).rstrip("."), _ruling(tool))
         for tool in objects(found["items"])
     ]
     page: list[Block] = [
@@ -88,13 +87,6 @@ def _ruling(tool: JsonObject) -> str:
 def _word_for(name: object, words: Mapping[str, str]) -> str:
     """Return the words for a name; a newer gateway's name is shown as it is."""
     return words.get(str(name)) or str(name).lower().replace("_", " ")
-
-
-_SENTENCE_END = re.compile(r"(?<!\be\.g)(?<!\bi\.e)\. ")
-
-
-def _first_sentence(text: str) -> str:
-    return _SENTENCE_END.split(text.partition("\n")[0], maxsplit=1)[0].rstrip(".")
 
 
 TOOLS = Magic(

@@ -396,7 +396,7 @@ class Conversation:
         """Return the messages of `history`."""
         return self.history(max_history, task_id).messages
 
-    def history(self, max_history: int, task_id: TaskId | None = None) -> "History":
+    def history(self, max_history: int, task_id: TaskId | None = None) -> History:
         """Return the conversation as the model of this task reads it: at most `max_history` messages, beginning with
         the user's. Messages of other tasks that have not started are left out."""
         found: list[ChatMessage] = []

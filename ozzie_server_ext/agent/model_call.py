@@ -132,8 +132,7 @@ class ModelCaller:
         answer is recorded first.
         """
         choice = request.choice
-        document = canonical_bytes(request.to_json())
-        need = need_of(request, document)
+        need = need_of(request, canonical_bytes(request.to_json()))
 
         def on_budget_wait() -> None:
             self._turn.publish("task.progress", {"step": "other turns hold the rest of the budget: waiting for them"})
@@ -148,25 +147,35 @@ class ModelCaller:
                 self._parts.ledger.reserve(allowance.budgets, need, waiting=on_budget_wait) as reserved,
                 self._parts.rates.place(choice.provider, rates, need.read, waiting=on_rate_wait) as slot,
             ):
-                if not reserved.still_fits:  # the wait for a slot may have been long
-                    slot.leave()
-                    continue
-                if reserved.written is not None:
-                    request = replace(request, choice=replace(choice, max_tokens=reserved.written))
-                    document = canonical_bytes(request.to_json())
-                started = replace(
-                    started,
-                    request_blob=await self._parts.blobs.put(document),
-                    reserved_cost=reserved.cost,
-                    reserved_tokens=reserved.tokens,
-                )
-                await self._begin(started, before(started))
-                reserved.begun()
-                reply = Reply(started.reply_id, self._parts.known_secrets())
-                began, is_shown = self._parts.clock.monotonic(), started.purpose == "answer"
-                call = _CallInProgress(request, reply, slot, reserved, is_shown, began, replaces)
-                finished = await self._call(call)
-            return Answer(finished=finished, text=call.reply.text, reserved=reserved)
+                if reserved.still_fits:
+                    return await self._send(request, started, reserved, slot, before, replaces)
+                slot.leave()  # the wait for a place was long, and others have spent the budget meanwhile
+
+    async def _send(
+        self,
+        request: ModelRequest,
+        started: ModelCallStarted,
+        reserved: Reserved,
+        slot: RateSlot,
+        before: Callable[[ModelCallStarted], Iterable[EventBody]],
+        replaces: Callable[[OzzieError], bool],
+    ) -> Answer:
+        """Record the start of the call with what is reserved for it, and carry it out. Raises like `make`."""
+        if reserved.written is not None:
+            request = replace(request, choice=replace(request.choice, max_tokens=reserved.written))
+        started = replace(
+            started,
+            request_blob=await self._parts.blobs.put(canonical_bytes(request.to_json())),
+            reserved_cost=reserved.cost,
+            reserved_tokens=reserved.tokens,
+        )
+        await self._begin(started, before(started))
+        reserved.begun()
+        reply = Reply(started.reply_id, self._parts.known_secrets())
+        began, is_shown = self._parts.clock.monotonic(), started.purpose == "answer"
+        call = _CallInProgress(request, reply, slot, reserved, is_shown, began, replaces)
+        finished = await self._call(call)
+        return Answer(finished=finished, text=reply.text, reserved=reserved)
 
     async def priced(self, choice: ModelChoice, allowance: Allowance) -> ModelChoice:
         """Return the choice with its prices if a budget needs them. Raises ModelError if they can't be looked up, which

@@ -11,14 +11,14 @@ from urllib.parse import urlsplit
 from ozzie_kernel.launch import Launched, launch_gateway
 from ozzie_server_ext.cli.http import NotRunning, Object, Silent, ask_at, get, handshakes, this_home
 from ozzie_server_ext.cli.parser import Misused
-from ozzie_server_ext.cli.terminal import WAYS, counted, local_time, print_json
+from ozzie_server_ext.cli.terminal import WAYS, local_time, print_json
 from ozzie_server_ext.config.home import find_home
 from ozzie_server_ext.config.loader import load
 from ozzie_server_ext.domain.errors import Conflict, OzzieError, Unavailable
 from ozzie_server_ext.protocol.attached import attached_servers
 from ozzie_server_ext.protocol.handshake import Handshake
 from ozzie_server_ext.protocol.owner import owner_pid
-from ozzie_server_ext.render.text import visible_prose
+from ozzie_server_ext.render.text import counted, visible_prose
 
 # `-P`: a `json.py` in the folder must not shadow the library's.
 PROGRAM = (sys.executable, "-P", "-m", "ozzie_server_ext.programs.gateway")

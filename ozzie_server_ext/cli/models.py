@@ -10,7 +10,6 @@ from ozzie_server_ext.cli.sessions import find_session
 from ozzie_server_ext.cli.terminal import (
     cell,
     cost,
-    counted,
     failure_lines,
     named_folder,
     print_json,
@@ -20,7 +19,7 @@ from ozzie_server_ext.cli.terminal import (
 from ozzie_server_ext.config.jsonc import parse
 from ozzie_server_ext.domain.errors import InputError, Unavailable
 from ozzie_server_ext.render.models import LABELS, fact_words, tag_words
-from ozzie_server_ext.render.text import columns, duration, money, visible_label, visible_prose
+from ozzie_server_ext.render.text import columns, counted, duration, money, visible_label, visible_prose
 
 QUESTION = "Answer with one short sentence: are you there?"
 TRY_WAIT_S = 620.0

@@ -5,8 +5,7 @@ import os
 from pathlib import Path
 from typing import Any
 
-from ozzie_server_ext.cli.terminal import counted, print_json, print_result
-from ozzie_server_ext.cli.tools import RULINGS
+from ozzie_server_ext.cli.terminal import print_json, print_result
 from ozzie_server_ext.config.home import find_home
 from ozzie_server_ext.config.jsonc import content_of
 from ozzie_server_ext.domain.approvals import AuthStrength
@@ -19,8 +18,8 @@ from ozzie_server_ext.policy.engine import ALWAYS, OUTSIDE, Explanation, explain
 from ozzie_server_ext.policy.files import PROJECT_FILE, Policy, RuleFile, load, read, trust_rules, untrust_rules
 from ozzie_server_ext.policy.rules import Rule, SourcePattern
 from ozzie_server_ext.protocol.jsontext import loads_object
-from ozzie_server_ext.render.questions import NEEDS
-from ozzie_server_ext.render.text import visible_label, visible_prose
+from ozzie_server_ext.render.questions import NEEDS, RULINGS
+from ozzie_server_ext.render.text import counted, visible_label, visible_prose
 from ozzie_server_ext.tools.base import Tool
 from ozzie_server_ext.tools.builtin import builtin_tools
 from ozzie_server_ext.tools.registry import ToolRegistry

@@ -10,12 +10,12 @@ from pathlib import Path
 
 from ozzie_server_ext.cli.http import Answered, NotRunning, post
 from ozzie_server_ext.cli.parser import Misused
-from ozzie_server_ext.cli.terminal import WAYS, agreed, cell, counted, local_time, print_json, print_result
+from ozzie_server_ext.cli.terminal import WAYS, agreed, cell, local_time, print_json, print_result
 from ozzie_server_ext.config.home import find_home, key_folder
 from ozzie_server_ext.domain.errors import Conflict, InputError, OzzieError
 from ozzie_server_ext.domain.json import JsonObject
 from ozzie_server_ext.observability.clock import SystemClock
-from ozzie_server_ext.render.text import visible_label
+from ozzie_server_ext.render.text import counted, visible_label
 from ozzie_server_ext.vault.document import SlotKind
 from ozzie_server_ext.vault.errors import NoKeyring, VaultLocked
 from ozzie_server_ext.vault.scope import Scope, Secret, checked_name, checked_value

@@ -3,12 +3,12 @@
 import argparse
 
 from ozzie_server_ext.cli.http import Object, get, items, post
-from ozzie_server_ext.cli.terminal import cell, cost, counted, local_time, print_json, print_result, tokens
+from ozzie_server_ext.cli.terminal import cell, cost, local_time, print_json, print_result, tokens
 from ozzie_server_ext.domain.errors import InputError, NotFound
 from ozzie_server_ext.domain.json import JsonObject
 from ozzie_server_ext.protocol.frames import EventFrame
 from ozzie_server_ext.render.console import console_lines
-from ozzie_server_ext.render.text import LINE_WIDTH, columns, visible_label, visible_prose, wrapped
+from ozzie_server_ext.render.text import LINE_WIDTH, columns, counted, visible_label, visible_prose, wrapped
 from ozzie_server_ext.render.turn import new_turn
 from ozzie_server_ext.render.turnview import TurnView
 

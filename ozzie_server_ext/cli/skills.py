@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from ozzie_server_ext.cli.ask import Where, run_in
-from ozzie_server_ext.cli.terminal import cell, first_sentence, print_json, print_result
+from ozzie_server_ext.cli.terminal import cell, first_sentence_lines, print_json, print_result
 from ozzie_server_ext.config.home import Home, find_home, shipped
 from ozzie_server_ext.config.jsonc import content_of
 from ozzie_server_ext.config.loader import load
@@ -162,7 +162,7 @@ def _rows(found: Found) -> Iterator[str]:
     kind = kind_of(found.file.skill).removeprefix("a ") if found.file else "not used"
     yield f"{cell(found.name, 24)}  {cell(kind, 32)}  {found.origin}"
     if found.file is not None:
-        yield from first_sentence(found.file.skill.description)
+        yield from first_sentence_lines(found.file.skill.description)
         return
     for line in _paragraph(f"{found.problem}\n{found.hint}"):
         yield f"  {line}"

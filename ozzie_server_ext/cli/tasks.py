@@ -11,7 +11,6 @@ from ozzie_server_ext.cli.sessions import find_session
 from ozzie_server_ext.cli.terminal import (
     cell,
     cost,
-    counted,
     failure_lines,
     local_time,
     print_json,
@@ -25,7 +24,15 @@ from ozzie_server_ext.domain.errors import InputError
 from ozzie_server_ext.domain.tasks import OPEN
 from ozzie_server_ext.protocol.jsontext import loads_object
 from ozzie_server_ext.render.questions import Choice, way_to_answer
-from ozzie_server_ext.render.text import LINE_WIDTH, duration, token_count, visible_label, visible_prose, wrapped
+from ozzie_server_ext.render.text import (
+    LINE_WIDTH,
+    counted,
+    duration,
+    token_count,
+    visible_label,
+    visible_prose,
+    wrapped,
+)
 
 CAUSES = {
     "model": "the model",

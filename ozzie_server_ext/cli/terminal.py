@@ -3,7 +3,6 @@
 import argparse
 import json
 import os
-import re
 import sys
 from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime
@@ -14,6 +13,7 @@ from ozzie_server_ext.domain.errors import InputError
 from ozzie_server_ext.render.text import (
     LINE_WIDTH,
     cut_columns,
+    first_sentence,
     folded,
     money,
     padded,
@@ -44,9 +44,6 @@ WAYS: Mapping[str, str] = {
     "keyring": "this machine's keyring",
 }
 """Ways to open the vault."""
-
-_SENTENCE_END = re.compile(r"[.!?](?=\s+[^\sa-z])")
-"""End of a sentence. A lowercase letter continues it, as after "e.g."."""
 
 _IN_A_TERMINAL = (
     ("Run the cell again", "Ask again"),
@@ -102,21 +99,15 @@ def cell(value: object, width: int) -> str:
     return padded(cut_columns(visible_label(str(value)), width), width)
 
 
-def first_sentence(text: str) -> Iterator[str]:
+def first_sentence_lines(text: str) -> Iterator[str]:
     """Yield the first sentence of a text, in lines indented by two columns."""
-    label = visible_label(text)
-    end = _SENTENCE_END.search(label)
-    for line in wrapped(label[: end.end()] if end else label, LINE_WIDTH - 2):
+    for line in wrapped(first_sentence(text), LINE_WIDTH - 2):
         yield from (f"  {piece}" for piece in folded(line, LINE_WIDTH - 2))
 
 
 def local_time(text: str | None, pattern: str = "%Y-%m-%d %H:%M") -> str:
     """Return a gateway's time in the local zone, or "" for None."""
     return datetime.fromisoformat(text).astimezone().strftime(pattern) if text else ""
-
-
-def counted(number: int, noun: str) -> str:
-    return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
 def cost(value: int | None) -> str:

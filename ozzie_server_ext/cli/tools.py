@@ -5,13 +5,12 @@ from collections.abc import Iterator, Sequence
 from urllib.parse import quote
 
 from ozzie_server_ext.cli.http import Object, get
-from ozzie_server_ext.cli.terminal import cell, first_sentence, named_folder, print_json
-from ozzie_server_ext.render.questions import EFFECTS_AT_LENGTH, REPEATS
+from ozzie_server_ext.cli.terminal import cell, first_sentence_lines, named_folder, print_json
+from ozzie_server_ext.render.questions import EFFECTS_AT_LENGTH, REPEATS, RULINGS
 from ozzie_server_ext.render.text import visible_label, visible_prose
 
 WIDEST_NAME = 28
 """Two names and a ruling stay below 80 columns."""
-RULINGS = {"ALLOW": "runs", "CHECK": "is checked first", "ASK": "asks first", "DENY": "never runs"}
 
 
 def list_tools(options: argparse.Namespace) -> int:
@@ -32,7 +31,7 @@ def rows(tools: Sequence[Object]) -> Iterator[str]:
     for tool in tools:
         ruling = RULINGS[tool["ruling"]["decision"]]
         yield f"{cell(tool['name'], names)}  {cell(tool['tool_id'], ids)}  {ruling}"
-        yield from first_sentence(tool["about"])
+        yield from first_sentence_lines(tool["about"])
 
 
 def show_tool(options: argparse.Namespace) -> int:

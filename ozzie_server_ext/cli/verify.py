@@ -4,11 +4,11 @@ import argparse
 import dataclasses
 import os
 
-from ozzie_server_ext.cli.terminal import agreed, counted, local_time, print_json, print_result
+from ozzie_server_ext.cli.terminal import agreed, local_time, print_json, print_result
 from ozzie_server_ext.config.home import anchor_key_file, find_home
 from ozzie_server_ext.domain.errors import Conflict
 from ozzie_server_ext.observability.clock import SystemClock
-from ozzie_server_ext.render.text import visible_prose
+from ozzie_server_ext.render.text import counted, visible_prose
 from ozzie_server_ext.store.anchor import AnchorFiles, accept
 from ozzie_server_ext.store.checks import RESTORE, DeepVerdict, Verdict, check_deeply, verify_home
 from ozzie_server_ext.store.database import forget_tables

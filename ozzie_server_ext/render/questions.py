@@ -24,6 +24,8 @@ EFFECTS_AT_LENGTH = {
     "reversible": "can be undone",
     "irreversible": "can't be undone",
 }
+RULINGS = {"ALLOW": "runs", "CHECK": "is checked first", "ASK": "asks first", "DENY": "never runs"}
+"""What the rules decide about a call, by the name of the decision."""
 REPEATS = {
     "supported": "safe to repeat",
     "required": "needs a key against doubles",

@@ -234,6 +234,17 @@ def byte_count(size: int) -> str:
     return counted(size, "byte")
 
 
+_SENTENCE_END = re.compile(r"[.!?](?=\s+[^\sa-z])")
+"""A lowercase letter continues the sentence, as after "e.g."."""
+
+
+def first_sentence(text: str) -> str:
+    """Return the first sentence of a text on one line, like `visible_label`."""
+    label = visible_label(text)
+    end = _SENTENCE_END.search(label)
+    return label[: end.end()] if end else label
+
+
 def token_count(tokens: int) -> str:
     """ "1 token", "1,940 tokens"."""
     return counted(tokens, "token")

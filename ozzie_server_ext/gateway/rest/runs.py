@@ -304,16 +304,7 @@ def _filled(text: str, values: Values) -> str:
 def _attempts(events: tuple[Event, ...], step_id: str) -> list[StepAttempt]:
     found: list[StepAttempt] = []
     for event in events:
-        fact = event.body
-        if (
-            isinstance(fact, StepCompleted | StepFailed)
-            and fact.step_id == step_id
-            and fact.took_ms is not None
-            and found
-        ):
-            began = event.ts - timedelta(milliseconds=fact.took_ms)  # its start is recorded with its end
-            found[-1] = replace(found[-1], started_at=time_text(began), task_id="")
-        match fact:
+        match event.body:
             case StepStarted() as fact if fact.step_id == step_id:
                 attempt = StepAttempt(
                     visit=fact.visit,
@@ -327,12 +318,8 @@ def _attempts(events: tuple[Event, ...], step_id: str) -> list[StepAttempt]:
                 found.append(attempt)
             case StepCompleted() | StepFailed() as fact if fact.step_id == step_id and _is_new(fact, found):
                 found.append(_attempt_at_once(fact, event.ts))
-            case StepCompleted() as fact if fact.step_id == step_id and found:
-                done = replace(found[-1], state="Done", message=fact.accepted, finished_at=time_text(event.ts))
-                found[-1] = done
-            case StepFailed() as fact if fact.step_id == step_id and found:
-                failed = replace(found[-1], state="Failed", message=fact.message, finished_at=time_text(event.ts))
-                found[-1] = failed
+            case StepCompleted() | StepFailed() as fact if fact.step_id == step_id and found:
+                found[-1] = _ended(found[-1], fact, event.ts)
             case _:
                 pass
     return found
@@ -367,15 +354,24 @@ def _is_new(fact: StepCompleted | StepFailed, found: list[StepAttempt]) -> bool:
 
 def _attempt_at_once(fact: StepCompleted | StepFailed, ended: datetime) -> StepAttempt:
     assert fact.call is not None
-    return StepAttempt(
+    begun = StepAttempt(
         visit=fact.visit,
         attempt=fact.attempt,
-        state="Done" if isinstance(fact, StepCompleted) else "Failed",
-        message=fact.accepted if isinstance(fact, StepCompleted) else fact.message,
+        state="Working",
+        message="",
         started_at=time_text(ended - timedelta(milliseconds=fact.call.duration_ms)),
-        finished_at=time_text(ended),
+        finished_at=None,
         task_id="",
     )
+    return _ended(begun, fact, ended)
+
+
+def _ended(attempt: StepAttempt, fact: StepCompleted | StepFailed, ended: datetime) -> StepAttempt:
+    if fact.took_ms is not None:  # its start is recorded with its end
+        began = ended - timedelta(milliseconds=fact.took_ms)
+        attempt = replace(attempt, started_at=time_text(began), task_id="")
+    state, message = ("Done", fact.accepted) if isinstance(fact, StepCompleted) else ("Failed", fact.message)
+    return replace(attempt, state=state, message=message, finished_at=time_text(ended))
 
 
 def _made_at_once(events: tuple[Event, ...], step_id: str) -> StepCall | None:

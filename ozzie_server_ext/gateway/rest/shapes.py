@@ -25,14 +25,6 @@ Position: TypeAlias = Annotated[int, Meta(ge=0, le=MAX_POSITION, description="A 
 SessionId: TypeAlias = Annotated[str, Meta(pattern=f"^sess_{_ULID}$", title="the id of a session, sess_ and a ULID")]
 TaskId: TypeAlias = Annotated[str, Meta(pattern=f"^{_ULID}$", title="the id of a task, a ULID")]
 PinId: TypeAlias = Annotated[str, Meta(pattern=f"^{_ULID}$", title="the id of a pinned fact, a ULID")]
-PinText: TypeAlias = Annotated[
-    str,
-    Meta(
-        pattern=r"[^\s\u001c-\u001f\u0085\ufeff]",
-        max_length=1000,
-        title="text that says something, of at most 1,000 characters",
-    ),
-]
 KernelId: TypeAlias = Annotated[str, Meta(pattern="^[A-Za-z0-9-]{8,64}$", title="the id of a kernel")]
 NumberCursor: TypeAlias = Annotated[
     str, Meta(pattern="^[0-9]{1,15}$", title="the next of another page", description="The `next` of the page before.")
@@ -71,6 +63,9 @@ Content: TypeAlias = Annotated[
         title=f"text that says something, of at most {MAX_CONTENT:,} characters",
         description="The message.",
     ),
+]
+PinText: TypeAlias = Annotated[
+    str, Meta(pattern=_SAYS_SOMETHING, max_length=1000, title="text that says something, of at most 1,000 characters")
 ]
 NotebookPath: TypeAlias = Annotated[
     str,
