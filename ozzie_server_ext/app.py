@@ -58,9 +58,10 @@ from ozzie_server_ext.tasks.reconciliation import Reconciler
 from ozzie_server_ext.tasks.recovery import WorkerRecord, recover
 from ozzie_server_ext.tasks.service import NewTurn, Submitted, TaskService
 from ozzie_server_ext.tasks.sessions import Notebooks, Sessions
-from ozzie_server_ext.tasks.signals import SignalIntake, SignalWaits, UpdateIntake
+from ozzie_server_ext.tasks.signals import SignalIntake, SignalWaits
 from ozzie_server_ext.tasks.times import TaskTimes
 from ozzie_server_ext.tasks.turn_runner import Progress
+from ozzie_server_ext.tasks.updates import UpdateIntake
 from ozzie_server_ext.tasks.views import FoldedTurns
 from ozzie_server_ext.tasks.watchdog import Watchdog
 from ozzie_server_ext.tasks.workflows.run_waits import RunWaits

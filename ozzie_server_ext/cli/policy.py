@@ -14,7 +14,7 @@ from ozzie_server_ext.domain.errors import InputError, NotFound
 from ozzie_server_ext.domain.json import JsonObject
 from ozzie_server_ext.domain.toolmeta import ToolMeta
 from ozzie_server_ext.policy.decision import Action, Caller, Decision, Reading, Verdict
-from ozzie_server_ext.policy.engine import ALWAYS, OUTSIDE, Explanation, explain
+from ozzie_server_ext.policy.engine import ALWAYS_ASK, OUTSIDE, Explanation, explain
 from ozzie_server_ext.policy.files import PROJECT_FILE, Policy, RuleFile, load, read, trust_rules, untrust_rules
 from ozzie_server_ext.policy.rules import Rule, SourcePattern
 from ozzie_server_ext.protocol.jsontext import loads_object
@@ -143,7 +143,7 @@ def overruled(verdict: Verdict, meta: ToolMeta, floor: Verdict) -> str:
     """Explain why a rule that allows or checks was overruled by the floor."""
     would = "have it checked" if verdict.decision is Decision.CHECK else "let it run"
     rule = f"Rule {visible_label(verdict.rule)} would {would}, but"
-    if meta.categories & ALWAYS:
+    if meta.categories & ALWAYS_ASK:
         return f"{rule} commands on this machine and code in a live kernel always ask first."
     if floor.rule == OUTSIDE.rule:
         return f'{rule} does not say which outside content it covers: name {meta.tool_id} and state "sources".'

@@ -39,7 +39,7 @@ _CATEGORIES = {
     Category.CONFIG_CHANGE: "It changes a configuration.",
 }
 """Effects that are never allowed silently, most serious first."""
-ALWAYS = frozenset({Category.LIVE_KERNEL, Category.HOST_COMMAND, Category.CODE_CELL})
+ALWAYS_ASK = frozenset({Category.LIVE_KERNEL, Category.HOST_COMMAND, Category.CODE_CELL})
 """Effects that always need a person's approval: no rule allows them, and no model approves them."""
 
 
@@ -66,8 +66,11 @@ def explain(action: Action, rules: tuple[Rule, ...]) -> Explanation:
     if all(rule.only_tightens for rule in applying):
         verdicts.append(default_for(meta))  # a project's rules replace nothing
     verdict = max(verdicts, key=lambda each: each.strictness)
-    lets_out = _lets_out if action.reading.content else _lets_go
-    floors = ((floor_of(meta), _reaches_below), (outside(action), _lets_out), (unknown_address(action), lets_out))
+    floors = (
+        (effect_floor(meta), _may_lower_effect),
+        (source_floor(action), _may_lower_source),
+        (address_floor(action), _may_lower_source if action.reading.content else _may_lower_address),
+    )
     for floor, lowered in floors:
         if floor is None or verdict.decision.rank >= floor.decision.rank:
             continue
@@ -89,7 +92,7 @@ def denies_always(meta: ToolMeta, caller: Caller, rules: tuple[Rule, ...]) -> bo
 def default_for(meta: ToolMeta) -> Verdict:
     """Return the verdict if no rule applies. Reversible effects run unless their risk is medium, as for changes of the
     user's own files: a project may ask for those."""
-    floor = floor_of(meta)
+    floor = effect_floor(meta)
     if floor is not None:
         return floor
     if meta.side_effect is SideEffect.NONE:
@@ -97,8 +100,8 @@ def default_for(meta: ToolMeta) -> Verdict:
     return REVERSIBLE if meta.risk_level is RiskLevel.LOW else CHANGES
 
 
-def floor_of(meta: ToolMeta) -> Verdict | None:
-    """Return the minimum verdict unless a rule names the tool; None if there is none."""
+def effect_floor(meta: ToolMeta) -> Verdict | None:
+    """Return the least strict verdict for the tool's effects, unless a rule names it; None if there is none."""
     for category, reason in _CATEGORIES.items():
         if category in meta.categories:
             return Verdict(decision=Decision.ASK, rule=f"floor.{category}", reason=reason)
@@ -107,9 +110,10 @@ def floor_of(meta: ToolMeta) -> Verdict | None:
     return HIGH_RISK if meta.risk_level is RiskLevel.HIGH else None
 
 
-def outside(action: Action) -> Verdict | None:
-    """Return the minimum verdict if outside content may be behind the call: ask before effects (except in Ozzie's own
-    store, where labels are kept) and before anything leaves this machine. A literally given address leaks nothing."""
+def source_floor(action: Action) -> Verdict | None:
+    """Return the least strict verdict if outside content may be behind the call: ask before effects (except in Ozzie's
+    own store, where labels are kept) and before anything leaves this machine. A literally given address leaks
+    nothing."""
     meta, content = action.meta, action.reading.content
     if not content:
         return None
@@ -120,8 +124,9 @@ def outside(action: Action) -> Verdict | None:
     return SENDS_OUTSIDE if sends else OUTSIDE
 
 
-def unknown_address(action: Action) -> Verdict | None:
-    """Return the minimum verdict for an address that nobody gave or the model's own words: both could leak data."""
+def address_floor(action: Action) -> Verdict | None:
+    """Return the least strict verdict for an address that nobody gave, or that has the model's own words: both could
+    leak data."""
     if not action.meta.is_outbound:
         return None
     if action.given:
@@ -129,18 +134,20 @@ def unknown_address(action: Action) -> Verdict | None:
     return SENDS if action.reading.has_read else None
 
 
-def _reaches_below(rule: Rule, meta: ToolMeta) -> bool:
-    return rule.names(meta) and not rule.only_tightens and not meta.categories & ALWAYS
+def _may_lower_effect(rule: Rule, meta: ToolMeta) -> bool:
+    """Whether a rule that applies overrules the floor of the tool's effects."""
+    return rule.names(meta) and not rule.only_tightens and not meta.categories & ALWAYS_ASK
 
 
-def _lets_go(rule: Rule, meta: ToolMeta) -> bool:
-    """Whether the rule allows that destination. A rule with sources is only about outside content."""
-    return _reaches_below(rule, meta) and not rule.states_sources
+def _may_lower_address(rule: Rule, meta: ToolMeta) -> bool:
+    """Whether a rule that applies overrules the floor of the address. One that states sources is only about outside
+    content."""
+    return _may_lower_effect(rule, meta) and not rule.states_sources
 
 
-def _lets_out(rule: Rule, meta: ToolMeta) -> bool:
-    """Whether the rule allows that destination for that source."""
-    return _reaches_below(rule, meta) and rule.states_sources
+def _may_lower_source(rule: Rule, meta: ToolMeta) -> bool:
+    """Whether a rule that applies overrules the floor of outside content: it has to state the sources."""
+    return _may_lower_effect(rule, meta) and rule.states_sources
 
 
 @dataclass(frozen=True, slots=True)

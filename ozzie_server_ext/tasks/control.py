@@ -23,8 +23,9 @@ from ozzie_server_ext.tasks.reconciliation import not_again, unfinished
 from ozzie_server_ext.tasks.rows import find_task, limits_of, session_of, task_of, user_recorder
 from ozzie_server_ext.tasks.service import TaskQueue, TaskService
 from ozzie_server_ext.tasks.sessions import Sessions
-from ozzie_server_ext.tasks.signals import SignalIntake, UpdateIntake
+from ozzie_server_ext.tasks.signals import SignalIntake
 from ozzie_server_ext.tasks.times import TaskTimes
+from ozzie_server_ext.tasks.updates import UpdateIntake
 from ozzie_server_ext.tasks.workflows.skill_log import STOPPED, LoadedRun, load_run
 from ozzie_server_ext.tasks.workflows.skill_starts import SkillStarts
 
@@ -68,7 +69,7 @@ class Retries:
     blobs: BlobStore
     tasks: TaskService
     sessions: Sessions
-    runner: TaskQueue
+    queue: TaskQueue
     starts_of: Callable[[SessionId], Awaitable[SkillStarts]]
     times: TaskTimes
 
@@ -91,8 +92,8 @@ class Retries:
             except VersionConflict:
                 continue
             for part in parts[:-1]:
-                self.runner.enqueue(task_of(part.row), session_id, delegated=True)
-            ahead = self.runner.enqueue(task_id, session_id)
+                self.queue.enqueue(task_of(part.row), session_id, delegated=True)
+            ahead = self.queue.enqueue(task_id, session_id)
             return await self._retried(parts[-1], ahead)
         raise Conflict("Others change this task at the moment.", hint="Try it once more.", code="task.busy")
 

@@ -50,9 +50,10 @@ log = logger(__name__)
 T = TypeVar("T")
 
 RunTask = Callable[[Row, Recorder], Awaitable[int]]
-"""Runs a task, recording through the recorder; returns its number of rounds.
+"""Runs a task, recording through the recorder; returns how many rounds of a turn, or steps of a run, it took.
 
-`app.py` gives `SkillRuns.run`, which passes turns on to `TurnRunner.run`, which makes the `agent.turn.Turn`.
+`app.py` gives `SkillRuns.run` of the session's project (`tasks.workflows.runner`), which passes turns on to
+`TurnRunner.run` (`tasks.turn_runner`), which makes the `agent.turn.Turn`.
 """
 
 Thread: TypeAlias = SessionId | TaskId
@@ -95,7 +96,7 @@ class TaskDriver:
         self._slot = slot
         self._is_idle = is_idle
         self._ids = ids
-        self._waiting: dict[Thread, deque[TaskId]] = {}
+        self._queues: dict[Thread, deque[TaskId]] = {}
         self._running: dict[Thread, _Running] = {}
         self._held: dict[Thread, TaskId] = {}
         self._delegated: set[TaskId] = set()
@@ -116,7 +117,7 @@ class TaskDriver:
     def enqueue(self, task_id: TaskId, session_id: SessionId, *, delegated: bool = False) -> int:
         """See `tasks.service.TaskQueue`."""
         thread = self._thread(task_id, session_id, delegated)
-        queue = self._waiting.setdefault(thread, deque())
+        queue = self._queues.setdefault(thread, deque())
         ahead = len(queue) + (thread in self._running or thread in self._held)
         queue.append(task_id)
         self._next(thread, session_id)
@@ -162,7 +163,7 @@ class TaskDriver:
                     self._held[thread] = task_id
                 case TaskResumed() if event.source != RECOVERY:  # recovery queues what it resumes
                     self._held.pop(thread, None)
-                    self._waiting.setdefault(thread, deque()).appendleft(task_id)
+                    self._queues.setdefault(thread, deque()).appendleft(task_id)
                     self._next(thread, session_id)
                 case TaskCancelled() | TaskFailed() if self._held.get(thread) == task_id:
                     del self._held[thread]
@@ -173,14 +174,14 @@ class TaskDriver:
                 self._delegated.discard(task_id)
 
     def _next(self, thread: Thread, session_id: SessionId) -> None:
-        queue = self._waiting.get(thread)
+        queue = self._queues.get(thread)
         if self._stopping or thread in self._running or thread in self._held or not queue:
             return
         task_id = queue.popleft()
         for ahead, waiting in enumerate(queue, 1):
             self._on_position(session_id, waiting, ahead)
         if not queue:
-            del self._waiting[thread]
+            del self._queues[thread]
         work = asyncio.create_task(self._drive(task_id, session_id, thread), name=f"task {task_id}")
         self._running[thread] = _Running(task_id, session_id, work)
 

@@ -1,30 +1,16 @@
-"""Takes messages: the pictures that they mention, and what each becomes: a task, an answer, or an update."""
+"""Takes messages, and decides what each becomes: a task, an answer, or an update."""
 
 import asyncio
 import contextlib
-import os
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from weakref import WeakValueDictionary
 
 from ozzie_server_ext.domain.clock import IdSource
-from ozzie_server_ext.domain.content import CLEAN, Content
 from ozzie_server_ext.domain.errors import Conflict, InputError
-from ozzie_server_ext.domain.events import Event, PromptAnswered, SkillStarted, TaskUpdated
+from ozzie_server_ext.domain.events import Event, PromptAnswered, TaskUpdated
 from ozzie_server_ext.domain.ids import MessageId, SessionId, TaskId, is_ulid, task_stream
-from ozzie_server_ext.domain.messages import (
-    MAX_PICTURE_BYTES,
-    MAX_PICTURES,
-    MAX_SHOWN_BYTES,
-    MentionedPictures,
-    Picture,
-    media_type_of,
-    mentioned_pictures,
-)
-from ozzie_server_ext.domain.paths import path_parts
 from ozzie_server_ext.domain.tasks import TaskStatus
-from ozzie_server_ext.store.blobs import BlobStore
 from ozzie_server_ext.store.log import EventLog
 from ozzie_server_ext.store.tables import Row
 from ozzie_server_ext.tasks.answers import Answers
@@ -33,101 +19,8 @@ from ozzie_server_ext.tasks.configuration import Configuration, SecretChanges
 from ozzie_server_ext.tasks.rows import above, find_task, open_tasks, run_of, task_of
 from ozzie_server_ext.tasks.service import NOT_PLAIN, NewTurn, Submitted, TaskService
 from ozzie_server_ext.tasks.sessions import Sessions
-from ozzie_server_ext.tasks.signals import UpdateIntake
+from ozzie_server_ext.tasks.updates import UpdateIntake
 from ozzie_server_ext.tasks.workflows.skill_starts import SkillStarts
-from ozzie_server_ext.tools.base import ToolFailed
-from ozzie_server_ext.tools.safe_open import open_below
-
-WAIT_S = 10.0
-"""How long reading the pictures of one message may take."""
-_NOT_MEANT = "or write the name without the @."
-
-
-async def _unmarked(path: str) -> Content:
-    return CLEAN
-
-
-class PictureIntake:
-    """Reads pictures below `project` with the restrictions of the tools. One message at a time, in a thread, so that a
-    hanging disk blocks one thread only."""
-
-    def __init__(self, project: Path, blobs: BlobStore, marks: Callable[[str], Awaitable[Content]] = _unmarked) -> None:
-        """`marks` returns the provenance of a file."""
-        self._marks = marks
-        self._project = project
-        self._blobs = blobs
-        self._turn = asyncio.Lock()
-        self._reading: asyncio.Future[bytes | None] | None = None
-
-    async def of(self, text: str) -> MentionedPictures:
-        """Return the pictures that `text` mentions, stored as blobs. A missing one is no error: a message may name a
-        file that is still to be made.
-
-        Raises InputError for a picture that exists but can't be shown: a message is not answered without it.
-        """
-        named = list(mentioned_pictures(text))
-        if not named:
-            return MentionedPictures()
-        try:
-            async with asyncio.timeout(WAIT_S), self._turn:
-                return await self._read_all(named)
-        except TimeoutError:
-            raise _refused("The pictures can't be read: the disk does not answer.", "Try again in a moment") from None
-
-    async def _read_all(self, named: list[str]) -> MentionedPictures:
-        found: list[Picture] = []
-        provenance = CLEAN
-        absent: list[str] = []
-        for path in named:
-            content = await self._content(path)
-            if content is None:
-                absent.append(path)
-                continue
-            if len(found) == MAX_PICTURES:
-                raise _refused(f"The message names more than {MAX_PICTURES} pictures.", "Write several messages")
-            media_type = media_type_of(content)
-            if media_type is None:
-                raise _refused(f"{path} is not a PNG, JPEG or WebP picture.", "Convert it")
-            if sum(picture.size for picture in found) + len(content) > MAX_SHOWN_BYTES:
-                raise _refused(
-                    f"The pictures of the message have more than {MAX_SHOWN_BYTES / 1e6:g} MB together.",
-                    "Make them smaller",
-                )
-            ref = await self._blobs.put(content)
-            provenance = provenance | await self._marks("/".join(path_parts(path) or ()))
-            found.append(Picture(path=path, ref=ref, media_type=media_type, size=len(content)))
-        return MentionedPictures(tuple(found), tuple(absent[:MAX_PICTURES]), provenance)
-
-    async def _content(self, path: str) -> bytes | None:
-        if self._reading is not None and not self._reading.done():
-            raise TimeoutError  # an earlier read still hangs
-        try:
-            self._reading = asyncio.ensure_future(asyncio.to_thread(_read, self._project, path))
-            # The caller may have given up before the thread ends, so its exception is retrieved here.
-            self._reading.add_done_callback(lambda done: done.cancelled() or done.exception())
-            content = await asyncio.shield(self._reading)
-        except ToolFailed as error:
-            raise _refused(f"The picture can't be shown: {error}", "Correct its name (Tab completes it)") from None
-        except OSError as error:
-            raise _refused(f"{path} can't be read: {error.strerror}.", "Check the file") from None
-        if content is not None and len(content) > MAX_PICTURE_BYTES:
-            raise _refused(
-                f"{path} is larger than the {MAX_PICTURE_BYTES / 1e6:g} MB that every provider takes of a picture.",
-                "Make it smaller",
-            )
-        return content
-
-
-def _read(project: Path, path: str) -> bytes | None:
-    """Return a file's content, up to just over the limit; None if there is nothing."""
-    if not os.path.lexists(project / path):
-        return None
-    with os.fdopen(open_below(project, path, folder=False), "rb") as file:
-        return file.read(MAX_PICTURE_BYTES + 1)
-
-
-def _refused(sentence: str, advice: str) -> InputError:
-    return InputError(sentence, hint=f"{advice}, {_NOT_MEANT}", code="message.picture")
 
 
 class Joining:
@@ -151,7 +44,7 @@ class Joining:
         Raises Conflict if the id belongs to something else.
         """
         if turn.message_id is not None and (not is_ulid(turn.message_id) or await self._is_task(turn.message_id)):
-            return None  # which the service of tasks refuses, or knows
+            return None  # `TaskService.submit` refuses a bad id, and returns the task of a repeated one
         row = await self._recorded(turn)
         if row is not None:
             return await self._repeated(turn, row)
@@ -178,7 +71,8 @@ class Joining:
         return await self._joined(turn, found[0])
 
     async def _as_answer(self, turn: NewTurn, open_: Sequence[Row]) -> Submitted | None:
-        """Several questions at once are answered where they stand: a message does not say which it means."""
+        """Answer the only open question of the session. If several are open, the message answers none of them, because
+        it doesn't say which."""
         asking = [row for row in open_ if row["status"] == TaskStatus.WAITING_INPUT and row["mode"] != "GRAPH"]
         if len(asking) != 1:
             return None
@@ -189,8 +83,9 @@ class Joining:
         return None
 
     async def _as_update(self, turn: NewTurn, open_: Sequence[Row]) -> Submitted | None:
-        """The task must run, be its sender's own, and have none behind it, which the message would overtake. A run of a
-        skill may have no step left that reads the message, and a task that is being stopped reads nothing more."""
+        """Update the sender's own running task, unless another one is queued behind it, which the message would
+        overtake. A run of a skill may have no step left that reads the message, and a task that is being stopped reads
+        none."""
         turns = [row for row in open_ if row["parent_id"] is None]
         if not turn.may_update or len(turns) != 1 or turns[0]["mode"] == "GRAPH":
             return None
@@ -246,14 +141,14 @@ class Intake:
         await self.sessions.expect_open(turn.session_id)
         limits = limits_under(config.settings)
         if turn.skill is not None:
-            started = await self.starts.typed(turn.skill.name, turn.skill.words)
-            return await self.tasks.submit(turn, await self.starts.limits_of(started.skill), started)
+            run = await self.starts.typed(turn.skill.name, turn.skill.words)
+            return await self.tasks.submit(turn, await self.starts.limits_of(run.skill), run, run.reason)
         if not turn.is_plain:
-            return await self.tasks.submit(turn, limits, NOT_PLAIN)
+            return await self.tasks.submit(turn, limits, why=NOT_PLAIN)
         async with self.joining.lock(turn.session_id):
             if (joined := await self.joining.join(turn)) is not None:
                 return joined
-            started = await self.starts.triggered(turn.text)
-            if isinstance(started, SkillStarted):
-                limits = await self.starts.limits_of(started.skill)
-            return await self.tasks.submit(turn, limits, started)
+            run, why = await self.starts.triggered(turn.text)
+            if run is not None:
+                limits = await self.starts.limits_of(run.skill)
+            return await self.tasks.submit(turn, limits, run, why)

@@ -42,18 +42,20 @@ from ozzie_server_ext.tasks.completion import Completion, Inspection, ProjectFil
 from ozzie_server_ext.tasks.concurrency import IdleTasks
 from ozzie_server_ext.tasks.configuration import Configuration, SecretChanges
 from ozzie_server_ext.tasks.driver import TaskDriver
-from ozzie_server_ext.tasks.intake import Intake, Joining, PictureIntake
+from ozzie_server_ext.tasks.intake import Intake, Joining
 from ozzie_server_ext.tasks.labels import Labels
 from ozzie_server_ext.tasks.models import LastModelCalls, ModelDetails, ModelKnowledge, ModelService
 from ozzie_server_ext.tasks.pauses import PausePoints
+from ozzie_server_ext.tasks.pictures import PictureIntake
 from ozzie_server_ext.tasks.reconciliation import Reconciler
 from ozzie_server_ext.tasks.rules import RulesInForce
 from ozzie_server_ext.tasks.service import TaskService
 from ozzie_server_ext.tasks.session_tasks import TasksOfSession
 from ozzie_server_ext.tasks.sessions import EarlierRuns, Sessions
-from ozzie_server_ext.tasks.signals import SignalWaits, UpdateIntake
+from ozzie_server_ext.tasks.signals import SignalWaits
 from ozzie_server_ext.tasks.times import TaskTimes
 from ozzie_server_ext.tasks.turn_runner import Progress, SkillTools, TurnDelegation, TurnModels, TurnRunner, TurnTools
+from ozzie_server_ext.tasks.updates import UpdateIntake
 from ozzie_server_ext.tasks.workflows.delegation import Delegation
 from ozzie_server_ext.tasks.workflows.quick_calls import QuickCalls, RecentRules
 from ozzie_server_ext.tasks.workflows.run_waits import RunWaits

@@ -66,7 +66,7 @@ _CUT_OFF = "Ozzie's gateway ended in the middle of it."
 
 async def recover(
     event_log: EventLog,
-    runner: TaskQueue,
+    queue: TaskQueue,
     *,
     ids: IdSource,
     reconciler_of: ReconcilerOf = nothing_is_known,
@@ -84,7 +84,7 @@ async def recover(
     for row in await event_log.rows("tasks", where={"status": [str(status) for status in HELD]}):
         waiting = task_from(row)
         if waiting.session_id is not None:  # it stays as it is, and blocks later tasks of its session
-            runner.hold(waiting.task_id, waiting.session_id, delegated=row["parent_id"] is not None)
+            queue.hold(waiting.task_id, waiting.session_id, delegated=row["parent_id"] is not None)
             await _end_model_calls(event_log, waiting)
     open_states: list[Json] = [TaskStatus.CREATED, TaskStatus.QUEUED, TaskStatus.RUNNING]
     for row in await event_log.rows("tasks", where={"status": open_states}, order_by="task_id"):
@@ -110,7 +110,7 @@ async def recover(
         )
         if facts and isinstance(facts[-1], TaskPaused | TaskWaitingInput):
             # Before it is recorded, because the driver can't know from the log that the task was delegated.
-            runner.hold(task.task_id, task.session_id, delegated=is_delegated)
+            queue.hold(task.task_id, task.session_id, delegated=is_delegated)
         try:
             if facts:  # the reason of an end may quote anything that the task read
                 facts = await with_delegated(event_log, task.task_id, facts)
@@ -127,7 +127,7 @@ async def recover(
             recovered.append((task.task_id, task.session_id, is_delegated))
     # Enqueue at the end: a run checks its steps first, whose interrupted calls have their ends in the log by now.
     for task_id, session_id, delegated in recovered:
-        runner.enqueue(task_id, session_id, delegated=delegated)
+        queue.enqueue(task_id, session_id, delegated=delegated)
     return len(recovered)
 
 

@@ -51,7 +51,8 @@ class SkillRequest:
 
 @dataclass(frozen=True, slots=True)
 class NewTurn:
-    """A message that becomes a task.
+    """A message to a session. `Intake` decides what becomes of it: a turn or a run, or the answer to a question or an
+    update of an open task.
 
     - `text`: 1 to MAX_MESSAGE_CHARS characters, not blank. With a `skill`, how the run was requested; may be empty.
     - `model`: an alias or a model's name for this turn; empty for the session's model.
@@ -85,8 +86,8 @@ class NewTurn:
         return self.attended and not self.content and not is_task
 
     @property
-    def message(self) -> str:
-        """The text to record: for a skill without one, the command that would run it."""
+    def recorded_text(self) -> str:
+        """The text for the log: for a skill without one, the command that would run it."""
         if self.text or self.skill is None:
             return self.text
         return " ".join(["%run", self.skill.name, *self.skill.words])
@@ -118,7 +119,8 @@ class TaskQueue(Protocol):
         ...
 
     def hold(self, task_id: TaskId, session_id: SessionId, *, delegated: bool = False) -> None:
-        """Run nothing else in the session while the task waits for a person. A `delegated` task blocks only itself."""
+        """Run nothing else in the session while the task waits for a person. A `delegated` task blocks only itself.
+        Recovery calls this for tasks that waited before; of the others, the log's events tell."""
         ...
 
 
@@ -129,41 +131,43 @@ class TaskService:
         self,
         log: EventLog,
         ids: IdSource,
-        runner: TaskQueue,
+        queue: TaskQueue,
         pictures: Callable[[SessionId, str], Awaitable[MentionedPictures]] | None = None,
     ) -> None:
         """`pictures` stores those that a message of a session mentions; it raises InputError if one can't be shown."""
         self._log = log
         self._ids = ids
-        self._runner = runner
+        self._queue = queue
         self._pictures = pictures
         # Two repeats of a message at the same time become one task.
         self._submitting = asyncio.Lock()
 
-    async def submit(self, turn: NewTurn, limits: Limits, started: SkillStarted | str = NOT_PLAIN) -> Submitted:
-        """Create a task from a message: the run of a skill that `started` begins, or a turn; then `started` says why an
-        agent answers. It is durable when this returns. A repeated message id returns the task of the first.
+    async def submit(
+        self, turn: NewTurn, limits: Limits, run: SkillStarted | None = None, why: str = NOT_PLAIN
+    ) -> Submitted:
+        """Create a task from a message: the run of a skill that `run` begins, or else a turn. `why` is the reason. The
+        task is durable when this returns. A repeated message id returns the task of the first.
 
         Raises InputError for an empty or too long message, a picture that can't be shown, an invalid `answer_schema`
         or id; Conflict if the id belongs to something else.
         """
-        if isinstance(started, str):
+        if run is None:
             _expect_sendable(turn.text)
         if turn.message_id is None:
-            pictures = await self._prepare(turn, started)
-            return await self._create(TaskId(self._ids.new()), turn, limits, started, pictures)
+            pictures = await self._prepare(turn, run)
+            return await self._create(TaskId(self._ids.new()), turn, limits, run, why, pictures)
         if not is_ulid(turn.message_id):
-            raise InputError("The message's id is no ULID.", code="message.id")
+            raise InputError("The message's id is not a ULID.", code="message.id")
         task_id = TaskId(turn.message_id)
         if known := await self._known(task_id, turn):
             return known
-        pictures = await self._prepare(turn, started)  # may take a while, so outside of the lock
+        pictures = await self._prepare(turn, run)  # may take a while, so outside of the lock
         async with self._submitting:
-            return await self._known(task_id, turn) or await self._create(task_id, turn, limits, started, pictures)
+            return await self._known(task_id, turn) or await self._create(task_id, turn, limits, run, why, pictures)
 
-    async def _prepare(self, turn: NewTurn, started: SkillStarted | str) -> MentionedPictures:
+    async def _prepare(self, turn: NewTurn, run: SkillStarted | None) -> MentionedPictures:
         """Check the schema and store the mentioned pictures. Raises InputError."""
-        if isinstance(started, SkillStarted):
+        if run is not None:
             return MentionedPictures()
         if turn.answer_schema is not None:
             await expect_schema(turn.answer_schema)
@@ -186,17 +190,27 @@ class TaskService:
         )
 
     async def _create(
-        self, task_id: TaskId, turn: NewTurn, limits: Limits, started: SkillStarted | str, pictures: MentionedPictures
+        self,
+        task_id: TaskId,
+        turn: NewTurn,
+        limits: Limits,
+        run: SkillStarted | None,
+        why: str,
+        pictures: MentionedPictures,
     ) -> Submitted:
         """Record the message and its task in one append, and queue the task."""
         message_id, origin = turn.message_id or MessageId(self._ids.new()), turn.origin
         received = MessageReceived(
-            message_id=message_id, text=turn.message, origin=origin, pictures=pictures.pictures, absent=pictures.absent
+            message_id=message_id,
+            text=turn.recorded_text,
+            origin=origin,
+            pictures=pictures.pictures,
+            absent=pictures.absent,
         )
         created = TaskCreated(
-            title=_title(turn.message),
-            mode="FREE" if isinstance(started, str) else "GRAPH",
-            mode_reason=started if isinstance(started, str) else started.reason,
+            title=_title(turn.recorded_text),
+            mode="FREE" if run is None else "GRAPH",
+            mode_reason=why,
             message_id=message_id,
             limits=limits,
             thread_id=str(turn.session_id),
@@ -205,7 +219,7 @@ class TaskService:
             sender_id=origin.sender_id,
             model=turn.model,
             attended=turn.attended,
-            answer_schema=turn.answer_schema if isinstance(started, str) else None,
+            answer_schema=turn.answer_schema if run is None else None,
         )
 
         def draft(
@@ -226,11 +240,11 @@ class TaskService:
             # The text is the person's own, even beside a picture that is not.
             draft(received, actor="user", key=message_id),
             draft(created, turn.content | pictures.content),
-            *([] if isinstance(started, str) else [draft(started)]),
+            *([] if run is None else [draft(run)]),
             draft(TaskQueued(reason="created")),
         ]
         events = await self._log.append(task_stream(task_id), drafts, expected_version=0)
-        ahead = self._runner.enqueue(task_id, turn.session_id)
+        ahead = self._queue.enqueue(task_id, turn.session_id)
         return Submitted(
             task_id=task_id,
             message_id=message_id,
@@ -246,7 +260,7 @@ class TaskService:
         Raises NotFound, or Conflict if it has ended already.
         """
         while True:
-            running_in = self._runner.interrupt(task_id, by, reason)
+            running_in = self._queue.interrupt(task_id, by, reason)
             if running_in is not None:
                 requested = TaskCancelRequested(by=by, reason=reason)
                 try:
@@ -267,7 +281,7 @@ class TaskService:
             with contextlib.suppress(VersionConflict):  # the task has changed meanwhile: check again
                 await recorder.append(*facts, expected_version=version)
                 # It may have been claimed since its row was read; then it must not go on.
-                self._runner.interrupt(task_id, by, reason)
+                self._queue.interrupt(task_id, by, reason)
                 await self._cancel_delegated(task_id)
                 return
 

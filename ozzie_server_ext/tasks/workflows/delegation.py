@@ -56,9 +56,9 @@ class Delegated:
 class Delegation:
     """Creates delegated tasks, which run beside the other tasks of their session."""
 
-    def __init__(self, log: EventLog, runner: TaskQueue) -> None:
+    def __init__(self, log: EventLog, queue: TaskQueue) -> None:
         self._log = log
-        self._runner = runner
+        self._queue = queue
 
     async def begin(self, wanted: Delegated, *, by: Recorder) -> bool:
         """Create the task durably and queue it. Return False if it exists, since recovery has queued it.
@@ -107,7 +107,7 @@ class Delegation:
 
         async def created_and_queued() -> None:
             await self._log.append(stream, drafts, expected_version=0, claim=by.claim)
-            self._runner.enqueue(wanted.task_id, wanted.session_id, delegated=True)
+            self._queue.enqueue(wanted.task_id, wanted.session_id, delegated=True)
 
         # The delegating task may be paused at this moment, but a task in the log must be queued.
         await shielded(created_and_queued())

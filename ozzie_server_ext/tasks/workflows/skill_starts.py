@@ -37,26 +37,28 @@ class SkillStarts:
         shelf = await self.library.look()
         return await self.of(name, typed(shelf.get(name).skill, words))
 
-    async def triggered(self, message: str) -> SkillStarted | str:
-        """Return the start of the run that a message is meant for: it is a keyword of one skill that runs as a graph,
-        alone or before a colon and the input. Otherwise return why an agent answers it."""
+    async def triggered(self, message: str) -> tuple[SkillStarted | None, str]:
+        """Return the start of the run that a message is meant for, None if an agent answers it, and the reason. It is
+        meant for a run if it is a keyword of one skill that runs as a graph, alone or before a colon and the input."""
         keyword, _, rest = message.partition(":")
         word = " ".join(keyword.split()).casefold()
         shelf = await self.library.look()
         meant = [file for file in shelf.skills if word in map(str.casefold, file.skill.triggers.keywords)]
         if not meant:
-            return NO_KEYWORD
+            return None, NO_KEYWORD
         if len(meant) > 1:
-            return "It is a keyword of several skills, so an agent answers it."
+            return None, "It is a keyword of several skills, so an agent answers it."
         skill = meant[0].skill
         mode = self.mode_of(skill, "delegation")
         if mode.mode != "GRAPH":
-            return f'It is a keyword of the skill "{skill.name}". {mode.reason}'
+            return None, f'It is a keyword of the skill "{skill.name}". {mode.reason}'
         try:
-            started = await self.typed(skill.name, rest.split())
+            run = await self.typed(skill.name, rest.split())
         except OzzieError as error:
-            return f'It is a keyword of the skill "{skill.name}", which can\'t start, so an agent answers it: {error}'
-        return replace(started, reason=f'The message is a keyword of the skill "{skill.name}". {mode.reason}')
+            why = f'It is a keyword of the skill "{skill.name}", which can\'t start, so an agent answers it: {error}'
+            return None, why
+        why = f'The message is a keyword of the skill "{skill.name}". {mode.reason}'
+        return replace(run, reason=why), why
 
     async def of(self, name: str, given: JsonObject, by: By = "name") -> SkillStarted:
         """Return the start of a run with an input; `by`: how it was requested.

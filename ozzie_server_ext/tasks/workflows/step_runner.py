@@ -6,7 +6,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
 
-from ozzie_server_ext.agent.structured_output import value_of
 from ozzie_server_ext.domain.clock import IdSource
 from ozzie_server_ext.domain.content import CLEAN
 from ozzie_server_ext.domain.errors import OzzieError
@@ -15,7 +14,6 @@ from ozzie_server_ext.domain.events import (
     Brief,
     Event,
     Limits,
-    MessageCompleted,
     Origin,
     SkillStarted,
     TaskPaused,
@@ -25,7 +23,7 @@ from ozzie_server_ext.domain.events import (
     content_of,
 )
 from ozzie_server_ext.domain.ids import EventId, TaskId, task_stream
-from ozzie_server_ext.domain.tasks import FINAL, TaskStatus
+from ozzie_server_ext.domain.tasks import FINAL
 from ozzie_server_ext.skills.briefing import input_of, order_for
 from ozzie_server_ext.skills.spec import Wait, Work
 from ozzie_server_ext.skills.templates import as_text, fill
@@ -36,10 +34,12 @@ from ozzie_server_ext.store.tables import Row
 from ozzie_server_ext.tasks.concurrency import IdleTasks
 from ozzie_server_ext.tasks.pauses import PausePoints
 from ozzie_server_ext.tasks.rows import find_task
-from ozzie_server_ext.tasks.signals import JUDGE, VERDICT, SignalWaits, UpdateIntake
+from ozzie_server_ext.tasks.signals import SignalWaits
 from ozzie_server_ext.tasks.times import TaskTimes
+from ozzie_server_ext.tasks.updates import UpdateIntake
 from ozzie_server_ext.tasks.workflows.delegation import Delegated, Delegation
 from ozzie_server_ext.tasks.workflows.executor import Attempt, FailedAttempt, Outcome, Succeeded
+from ozzie_server_ext.tasks.workflows.judging import JUDGE, VERDICT, judged
 from ozzie_server_ext.tasks.workflows.quick_calls import QuickCalls
 from ozzie_server_ext.tasks.workflows.run_waits import RunWaits, time_limit
 from ozzie_server_ext.tasks.workflows.skill_log import LoadedRun
@@ -124,8 +124,6 @@ class StepProgress:
 
 Stop = Callable[[TaskId], Coroutine[Any, Any, None]]
 """Cancels a delegated task, unless it has ended."""
-
-NOT_ACCEPTED = "step.not_accepted"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -330,16 +328,7 @@ class StepRunner:
             row = await self._parts.ends.wait(task_id)
         events = await self._parts.log.read_stream(task_stream(task_id))
         content |= content_of(events)
-        if row["status"] != TaskStatus.SUCCEEDED:
-            message = f"Whether this holds could not be found out: {criterion}"
-            return FailedAttempt(kind="model", code="step.unjudged", message=message, content=content, may_retry=True)
-        answers = [event.body.text for event in events if isinstance(event.body, MessageCompleted)]
-        verdict = value_of(answers[-1])
-        if isinstance(verdict, dict) and verdict.get("holds") is True:
-            return replace(outcome, accepted=str(verdict.get("why") or "It holds."), content=content)
-        why = str(verdict.get("why") if isinstance(verdict, dict) else "")
-        message = f"This does not hold: {criterion} {why}".strip()
-        return FailedAttempt(kind="business", code=NOT_ACCEPTED, message=message, content=content, may_retry=True)
+        return judged(replace(outcome, content=content), criterion, row, events)
 
 
 def _too_late(message: str) -> FailedAttempt:

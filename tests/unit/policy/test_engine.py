@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from ozzie_server_ext.domain.approvals import AuthStrength
 from ozzie_server_ext.domain.toolmeta import Category, ToolMeta
 from ozzie_server_ext.policy.decision import Action, Caller, Decision
-from ozzie_server_ext.policy.engine import decide, explain, floor_of
+from ozzie_server_ext.policy.engine import decide, effect_floor, explain
 from ozzie_server_ext.policy.rules import Rule
 from tests.unit.policy.rig import (
     COMMAND,
@@ -263,7 +263,7 @@ def test_adding_any_rule_lowers_neither_what_a_rule_said_nor_the_floor_unless_it
     before = explain(call, tuple(rules))
     after = decide(call, (*rules, extra))
 
-    only_the_default_held = floor_of(call.meta) is None and all(why for _, why in before.considered)
+    only_the_default_held = effect_floor(call.meta) is None and all(why for _, why in before.considered)
     if not only_the_default_held and not extra.names(call.meta):
         assert after.decision.rank >= before.verdict.decision.rank
 

@@ -14,7 +14,7 @@ from ozzie_server_ext.domain.messages import MAX_PICTURE_BYTES, MAX_PICTURES, MA
 from ozzie_server_ext.observability.clock import CountingIds
 from ozzie_server_ext.store.blobs import InMemoryBlobs
 from ozzie_server_ext.tasks import intake
-from ozzie_server_ext.tasks.intake import PictureIntake
+from ozzie_server_ext.tasks.pictures import PictureIntake
 from ozzie_server_ext.tasks.service import NewTurn, Submitted, TaskService
 from tests.fakes.pictures import png
 from tests.unit.tasks.rig import ORIGIN, WAIT_S, TaskRig
