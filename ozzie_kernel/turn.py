@@ -55,7 +55,7 @@ class CellTurn:
         self._message_id = new_message_id()
         self._maybe_sent = False
         self._position = 0
-        self._left = False
+        self._is_finished = False
         self._loop = asyncio.get_running_loop()
         self._context = contextvars.copy_context()  # identifies the cell for output
         self.view: TurnView = new_turn()
@@ -98,11 +98,11 @@ class CellTurn:
         return left
 
     def _finish(self) -> None:
-        if self.view.task_id and not self._left:
+        if self.view.task_id and not self._is_finished:
             self._display.finish(self.view, self.graph)
             if self.graph is not None:
                 self._display.graph(self.graph, datetime.now(UTC), is_final=True)
-        self._left = True
+        self._is_finished = True
 
     async def _send(self, text: str, cell_id: str, skill: JsonObject | None) -> JsonObject:
         """Send the message and return the gateway's answer. Sent twice, it is still one message: it has an id."""
@@ -152,7 +152,7 @@ class CellTurn:
                 frames = await _next_frames(queue)
                 for frame in frames:  # recorded events and live text, in one order
                     self._take(frame)
-                if not self.view.is_final and not self._left:  # the final form replaces this one
+                if not self.view.is_final and not self._is_finished:  # the final form replaces this one
                     self._display.show(self.view, datetime.now(UTC))
                     if self.graph is not None:
                         self._display.graph(self.graph, datetime.now(UTC), is_final=False)

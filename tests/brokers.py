@@ -5,9 +5,9 @@ from collections.abc import Callable, Sequence
 from ozzie_server_ext.artifacts.store import ArtifactStore
 from ozzie_server_ext.domain.approvals import EXPIRES_S
 from ozzie_server_ext.domain.clock import Clock, IdSource
-from ozzie_server_ext.domain.events import Transient
+from ozzie_server_ext.domain.events import EventBody, Transient
 from ozzie_server_ext.policy.engine import Rulings
-from ozzie_server_ext.tools.broker import ToolBroker
+from ozzie_server_ext.tools.broker import Asks, ToolBroker
 from ozzie_server_ext.tools.outcome import OutcomeWriter
 from ozzie_server_ext.tools.permissions import Grants, Permissions
 from ozzie_server_ext.tools.registry import ToolRegistry
@@ -28,3 +28,8 @@ def broker_of(
     permissions = Permissions(artifacts, clock, ids, grants, expires_s, known_secrets)
     outcome_writer = OutcomeWriter(artifacts, known_secrets)
     return ToolBroker(registry, rulings, permissions, outcome_writer, artifacts, clock, ids, publish)
+
+
+def facts_of(asks: Asks | None) -> tuple[EventBody, ...]:
+    """The events that ask, none if nobody is asked."""
+    return () if asks is None else asks.facts

@@ -80,17 +80,16 @@ class Opinion:
 CHANGING = Opinion("failed", "what the call would do changes all the time")
 
 
-def unattended(facts: tuple[EventBody, ...], wanted: ApprovalRequested, opinion: Opinion) -> tuple[EventBody, ...]:
+def refused_unattended(wanted: ApprovalRequested, opinion: Opinion) -> tuple[EventBody, ...]:
     """Return what to record for a call that is not made: no person is there, and the second model did not say yes. The
-    approval that `facts` request is included only if the model has checked it."""
+    wanted approval is included only if the model has checked it."""
     if opinion.verdict not in ("no", "unsure"):
         message = f"Not done: nobody was there to ask ({wanted.name}). {opinion.sentence}"
-        return (*facts[:-1], _failed(wanted, "policy.unattended", message))
+        return (_failed(wanted, "policy.unattended", message),)
     comment = opinion.reason or "It is not sure."
     rejected = ApprovalRejected(approval_id=wanted.approval_id, comment=comment, by=opinion.by, way=AuthStrength.MODEL)
     message = f"Not done: nobody was there to ask ({wanted.name}). {opinion.sentence}"
     return (
-        *facts[:-1],
         replace(wanted, checked=opinion.sentence),
         rejected,
         _failed(wanted, "approval.rejected", message),
@@ -107,21 +106,21 @@ class CallChecker:
     def __init__(self, turn: TurnContext, caller: ModelCaller) -> None:
         self._turn = turn
         self._caller = caller
-        self._doubts: dict[str, str] = {}
+        self._objections: dict[str, str] = {}
 
     async def check(self, approval: ApprovalRequested, number: int) -> Opinion:
         """Return the opinion on a call that needs `approval`, in round `number`. Failures are opinions, too.
 
         Raises OwnerLost or ClaimLost if another attempt has the task now, and what a cancellation raises.
         """
-        doubts = {**self._doubts, **self._turn.conversation.doubts(self._turn.task_id)}
-        if approval.binds in doubts:
-            return Opinion("before", doubts[approval.binds])
-        if len(doubts) >= MOST_DOUBTS:
+        objections = {**self._objections, **self._turn.conversation.objections(self._turn.task_id)}
+        if approval.binds in objections:
+            return Opinion("before", objections[approval.binds])
+        if len(objections) >= MOST_DOUBTS:
             return Opinion("failed", f"to {MOST_DOUBTS} calls of this task it has not said yes")
         opinion = await self._in_time(approval, number)
         if opinion.verdict != "yes":
-            self._doubts[approval.binds] = opinion.sentence
+            self._objections[approval.binds] = opinion.sentence
         return opinion
 
     async def _in_time(self, approval: ApprovalRequested, number: int) -> Opinion:

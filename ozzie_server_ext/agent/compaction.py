@@ -30,7 +30,7 @@ LONGEST_SUMMARY = 4000
 """Tokens, those that the model thinks included. What the instructions ask for has half of it."""
 MOST_PASSES = 8
 REST_S = 600.0
-"""How long a session is not summed up after that was in vain."""
+"""Seconds from a failure to the next try in a session."""
 _MOST_OF_A_MESSAGE = 20_000
 """Characters. Of a longer one, the summarizer reads beginning and end."""
 _LEAST_OF_A_MESSAGE = 200
@@ -56,22 +56,22 @@ class Compactor:
         self._turn = turn
         self._summarizer = summarizer
 
-    async def make_room(self, request: ModelRequest, number: int, *, is_cut: bool) -> bool:
+    async def make_room(self, request: ModelRequest, number: int, *, lacks_beginning: bool) -> bool:
         """Summarise earlier turns if the request of round `number` is too long, or lacks the beginning of the
-        conversation (`is_cut`); return whether anything was. Failures are logged: the turn goes on as it can.
+        conversation (`lacks_beginning`); return whether anything was. Failures are logged: the turn goes on as it can.
 
         Raises OwnerLost or ClaimLost if another attempt has the task now, and what a cancellation raises.
         """
-        if self._rests():
+        if self._has_failed_recently():
             return False
         room = self._room(request)
         is_longer = _is_longer(request, room)
-        if not (is_cut or is_longer):
+        if not (lacks_beginning or is_longer):
             return False
         turns = self._turn.conversation.earlier(self._turn.task_id)
-        count = _beginning(turns, min(int(room * KEPT), room - self._tokens_of_own(turns))) if is_longer else 0
-        if is_cut:
-            count = max(count, _surplus(turns, self._messages_to_keep(turns)))
+        count = _count_over_tokens(turns, min(int(room * KEPT), room - self._tokens_of_own(turns))) if is_longer else 0
+        if lacks_beginning:
+            count = max(count, _count_over_messages(turns, self._messages_to_keep(turns)))
         covered = turns[:count]
         if not covered:
             return False
@@ -80,21 +80,21 @@ class Compactor:
         except (OwnerLost, ClaimLost):
             raise
         except (BudgetBreach, OzzieError) as error:
-            return self._gives_up(str(error))
+            self._note_failure(str(error))
+            return False
 
-    def _rests(self) -> bool:
-        """Whether the last try was in vain a short while ago: another one would read as much again."""
+    def _has_failed_recently(self) -> bool:
+        """Whether the last try failed within REST_S: another one would read as much again."""
         failed = self._turn.parts.failed_summaries.get(self._turn.recorder.session_id)
         return failed is not None and self._turn.parts.clock.monotonic() < failed + REST_S
 
-    def _gives_up(self, why: str) -> bool:
+    def _note_failure(self, why: str) -> None:
         log.warning("the earlier turns were not summed up: %s", why, extra={"task_id": self._turn.task_id})
         self._turn.publish("task.progress", {"step": "the earlier turns could not be summed up"})
         failed, now = self._turn.parts.failed_summaries, self._turn.parts.clock.monotonic()
         for session_id in [each for each, at in failed.items() if at + REST_S < now]:
             del failed[session_id]
         failed[self._turn.recorder.session_id] = now
-        return False
 
     def _room(self, request: ModelRequest) -> int:
         """Return the tokens that the conversation may have. The prompt and the tools take their part of the context."""
@@ -127,7 +127,7 @@ class Compactor:
         choice, allowance = await self._summarizer.first_of(chain, LONGEST_SUMMARY)
         before = self._turn.conversation.summary
         room = read_at_once(choice) - tokens_in(before.encode())
-        covered = turns[: _end(turns, room)]
+        covered = turns[: _count_that_fit(turns, room)]
         said = within(
             room, _MOST_OF_A_MESSAGE, _LEAST_OF_A_MESSAGE, lambda most: [_as_data(each, most) for each in covered]
         )
@@ -136,7 +136,8 @@ class Compactor:
         summary = await self._summarizer.write(choice, allowance, INSTRUCTIONS, data, number=number)
         most = tokens_in(before.encode()) + sum(map(_tokens, covered))
         if summary is None or not summary.is_whole or tokens_in(summary.text.encode()) > most:
-            return self._gives_up("the model's answer is no summary")
+            self._note_failure("the model's answer is not a summary")
+            return False
         compacted = ConversationCompacted(
             call_id=summary.call_id,
             through=covered[-1].task_id,
@@ -173,7 +174,7 @@ def _tokens(turn: EarlierTurn) -> int:
     return tokens_in(canonical_bytes(_as_data(turn)))
 
 
-def _beginning(turns: Sequence[EarlierTurn], kept: int) -> int:
+def _count_over_tokens(turns: Sequence[EarlierTurn], kept: int) -> int:
     """Return how many turns to summarise so that those behind them have at most `kept` tokens; one at least."""
     for index in range(len(turns) - 1, 0, -1):
         kept -= _tokens(turns[index])
@@ -182,7 +183,7 @@ def _beginning(turns: Sequence[EarlierTurn], kept: int) -> int:
     return min(len(turns), 1)
 
 
-def _surplus(turns: Sequence[EarlierTurn], kept: int) -> int:
+def _count_over_messages(turns: Sequence[EarlierTurn], kept: int) -> int:
     """Return how many turns to summarise so that those behind them have at most `kept` messages."""
     for index in range(len(turns) - 1, -1, -1):
         kept -= len(turns[index].messages)
@@ -191,7 +192,7 @@ def _surplus(turns: Sequence[EarlierTurn], kept: int) -> int:
     return 0
 
 
-def _end(turns: Sequence[EarlierTurn], room: int) -> int:
+def _count_that_fit(turns: Sequence[EarlierTurn], room: int) -> int:
     """Return how many of the turns fit into `room` tokens; one at least."""
     for index, turn in enumerate(turns):
         room -= _tokens(turn)

@@ -106,10 +106,10 @@ class _UserMessage:
 
 @dataclass(frozen=True, slots=True)
 class History:
-    """The messages that a model reads. `is_cut`: earlier ones were left out."""
+    """The messages that a model reads. `lacks_beginning`: earlier ones were left out."""
 
     messages: tuple[ChatMessage, ...]
-    is_cut: bool
+    lacks_beginning: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -225,18 +225,18 @@ class Conversation:
         self._last: dict[TaskId | None, Round] = {}
         self._rounds: dict[ReplyId, Round] = {}
         self._replies: dict[CallId, ReplyId] = {}
-        self._beginless: dict[TaskId | None, Round] = {}
+        self._without_start: dict[TaskId | None, Round] = {}
         self._outcomes = Outcomes()
         self._approvals: dict[ApprovalId, tuple[Round, str]] = {}
         self._asks: Counter[TaskId | None] = Counter()
-        self._asides: set[CallId] = set()
-        """Calls that answer nobody."""
+        self._side_calls: set[CallId] = set()
+        """Calls that check or summarize, and answer nobody."""
         self._pins: dict[str, SessionPinned] = {}
         self.summary = ""
         """What stands for the turns before the first entry; empty if there are none."""
         self._covered: list[_UserMessage | Round] = []
         """The entries that the summary stands for: one of these turns may be retried."""
-        self._doubts: dict[TaskId | None, dict[str, str]] = {}
+        self._objections: dict[TaskId | None, dict[str, str]] = {}
         self._updates = _Updates()
         self.degraded: set[TaskId | None] = set()
         self._retried: set[TaskId | None] = set()
@@ -255,6 +255,13 @@ class Conversation:
         self._reading.apply(event)
         self._outcomes.apply(event.body, self.last_round(event.task_id))
         self.toolsets.apply(event)
+        self._apply_message(event)
+        self._apply_model_call(event)
+        self._apply_question(event)
+        self._apply_task(event)
+        self._apply_session(event)
+
+    def _apply_message(self, event: Event) -> None:
         match event.body:
             case MessageReceived(text=text, pictures=pictures, absent=absent):
                 self._received[event.task_id] = _UserMessage(event.task_id, with_notes(text, absent, ABSENT), pictures)
@@ -262,15 +269,26 @@ class Conversation:
                     self._pictures[event.task_id] = pictures
             case TaskUpdated(text=text):
                 self._updates.add(_UserMessage(event.task_id, text, is_update=True))
+            case MessageCompleted(reply_id=reply_id, text=text):
+                self._entry(reply_id, event.task_id).text = text
+                if event.task_id in self._runs:
+                    self._reading.add_report()
+            case MessageRejected(reply_id=reply_id, problem=problem):
+                self._entry(reply_id, event.task_id).problem = problem
+            case _:
+                pass
+
+    def _apply_model_call(self, event: Event) -> None:
+        match event.body:
             case ModelCallStarted(call_id=call_id, purpose="check" | "summary"):
-                self._asides.add(call_id)
+                self._side_calls.add(call_id)
             case ModelCallStarted(call_id=call_id, reply_id=reply_id, round=number, updates=updates):
                 self._begin_turn(event.task_id)
                 self._entries += self._updates.take(event.task_id, updates)
                 self._replies[call_id] = reply_id
                 self._rounds[reply_id] = Round(event.task_id, number, reply_id, reading=self._reading.now)
-                self._beginless.pop(event.task_id, None)
-            case ModelCallCompleted(call_id=call_id, tool_uses=uses, finish=finish) if call_id not in self._asides:
+                self._without_start.pop(event.task_id, None)
+            case ModelCallCompleted(call_id=call_id, tool_uses=uses, finish=finish) if call_id not in self._side_calls:
                 finished = self._entry(self._replies.get(call_id), event.task_id)
                 # The last call of a truncated answer may be incomplete.
                 finished.uses = () if finish == "length" else uses
@@ -278,16 +296,11 @@ class Conversation:
                 finished.whole = True
                 finished.event_id = event.event_id
                 self._last[event.task_id] = finished
-            case MessageCompleted(reply_id=reply_id, text=text):
-                self._entry(reply_id, event.task_id).text = text
-                if event.task_id in self._runs:
-                    self._reading.add_report()
-            case MessageRejected(reply_id=reply_id, problem=problem):
-                self._entry(reply_id, event.task_id).problem = problem
-            case TaskCreated(call=call) if call is not None:
-                self._add_given_call(event.task_id, call)
-            case TaskCreated(answer_schema=schema) if schema is not None:
-                self._schemas[event.task_id] = schema
+            case _:
+                pass
+
+    def _apply_question(self, event: Event) -> None:
+        match event.body:
             case ApprovalRequested() as approval if found := self._outcomes.find(approval.call_id):
                 round_, use_id = found
                 round_.earlier[use_id] = Earlier(asked=approval)
@@ -295,7 +308,7 @@ class Conversation:
                 if approval.needs is not AuthStrength.MODEL:  # otherwise no person was asked
                     self._asks[event.task_id] += 1
                 if approval.checked:
-                    self._doubts.setdefault(event.task_id, {})[approval.binds] = approval.checked
+                    self._objections.setdefault(event.task_id, {})[approval.binds] = approval.checked
             case ApprovalGranted(approval_id=approval_id, way=way):
                 self._close_approval(approval_id, Grant(way=way, at=event.ts, event_id=event.event_id))
             case ApprovalExpired(approval_id=approval_id):
@@ -304,6 +317,15 @@ class Conversation:
                 self._asks[event.task_id] += 1
             case PromptAnswered(option=option) if option == GO_ON:
                 self._asks.pop(event.task_id, None)
+            case _:
+                pass
+
+    def _apply_task(self, event: Event) -> None:
+        match event.body:
+            case TaskCreated(call=call) if call is not None:
+                self._add_given_call(event.task_id, call)
+            case TaskCreated(answer_schema=schema) if schema is not None:
+                self._schemas[event.task_id] = schema
             case TaskResumed() | TaskQueued(reason="recovered" | "answered" | "resumed"):
                 # Answers cut off by the gateway's end or a time limit are requested again; those that a person stopped
                 # stay.
@@ -322,6 +344,11 @@ class Conversation:
                 self._drop_truncated(event.task_id)
                 if reason == TaskStalled.type:
                     self.degraded.add(event.task_id)
+            case _:
+                pass
+
+    def _apply_session(self, event: Event) -> None:
+        match event.body:
             case SessionPinned() as pin:
                 self._pins[pin.pin_id] = pin
             case SessionUnpinned(pin_id=pin_id):
@@ -379,9 +406,9 @@ class Conversation:
         """Return how often the task has asked a person since they last allowed it to ask more."""
         return self._asks[task_id]
 
-    def doubts(self, task_id: TaskId | None) -> dict[str, str]:
+    def objections(self, task_id: TaskId | None) -> dict[str, str]:
         """Return why a second model did not say yes to the task's calls, by `ApprovalRequested.binds`."""
-        return self._doubts.get(task_id, {})
+        return self._objections.get(task_id, {})
 
     def message(self, task_id: TaskId | None) -> str:
         """Return the text of the task's message; empty if it was erased."""
@@ -418,7 +445,7 @@ class Conversation:
             # As JSON it can't end its line and go on in the user's name, whatever it quotes.
             said = dumps({"summary": self.summary})
             kept[0] = replace(kept[0], content=f"{SUMMARY}\n{said}\n\n{kept[0].content}")
-        return History(tuple(kept), is_cut=first > 0)
+        return History(tuple(kept), lacks_beginning=first > 0)
 
     def earlier(self, task_id: TaskId) -> list[EarlierTurn]:
         """Return the turns before the task's, without those that the summary covers, as models read them."""
@@ -499,7 +526,7 @@ class Conversation:
     def _without_begin(self, reply_id: ReplyId | None, task_id: TaskId | None) -> Round:
         """Return the round of an answer whose start was erased: joined from its end, which names no reply, and its
         text, which follows."""
-        found = self._beginless.pop(task_id, None) if reply_id else None
+        found = self._without_start.pop(task_id, None) if reply_id else None
         if found is None:
             last = self._last.get(task_id)
             found = Round(task_id, last.number + 1 if last else 1, guessed=True, reading=self._reading.now)
@@ -507,7 +534,7 @@ class Conversation:
             found.reply_id = reply_id
             self._rounds[reply_id] = found
         else:
-            self._beginless[task_id] = found
+            self._without_start[task_id] = found
         return found
 
     def _drop_truncated(self, task_id: TaskId | None) -> None:
@@ -558,6 +585,6 @@ def _is_read(entry: Round, task_id: TaskId | None) -> bool:
 
 def _is_refused(entry: Round) -> bool:
     """Whether a retry can't continue from the answer: it is incomplete, or it ended its turn with an error."""
-    is_cut = not entry.whole or entry.finish in ("length", "content_filter")
+    lacks_beginning = not entry.whole or entry.finish in ("length", "content_filter")
     is_refused = bool(entry.problem) or len(entry.uses) > MAX_CALLS_A_ROUND
-    return is_cut or is_refused or not (entry.text or entry.uses)
+    return lacks_beginning or is_refused or not (entry.text or entry.uses)

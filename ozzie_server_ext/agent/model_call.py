@@ -121,12 +121,12 @@ class ModelCaller:
         allowance: Allowance,
         *,
         before: Callable[[ModelCallStarted], Iterable[EventBody]] = lambda started: (),
-        replaces: Callable[[OzzieError], bool] = lambda error: False,
+        is_asked_again: Callable[[OzzieError], bool] = lambda error: False,
     ) -> Answer:
         """Make the call of `started` once budgets and rate limits have room for it; `before` returns events to record
         just before it. An answer to the user is streamed and recorded as a message; of a check, only the call is
-        recorded. `replaces`: whether another call replaces one that fails so; then what came of its answer is dropped
-        on the screens, and kept in the log with the failure.
+        recorded. `is_asked_again(error)`: whether the caller asks again after this failure; then the partial answer is
+        no message: it is dropped on the screens, and kept in the log with the failure.
 
         Raises BudgetBreach if a budget has no room, what the model raises, or what a cancellation raises; the partial
         answer is recorded first.
@@ -148,7 +148,7 @@ class ModelCaller:
                 self._parts.rates.place(choice.provider, rates, need.read, waiting=on_rate_wait) as slot,
             ):
                 if reserved.still_fits:
-                    return await self._send(request, started, reserved, slot, before, replaces)
+                    return await self._send(request, started, reserved, slot, before, is_asked_again)
                 slot.leave()  # the wait for a place was long, and others have spent the budget meanwhile
 
     async def _send(
@@ -158,7 +158,7 @@ class ModelCaller:
         reserved: Reserved,
         slot: RateSlot,
         before: Callable[[ModelCallStarted], Iterable[EventBody]],
-        replaces: Callable[[OzzieError], bool],
+        is_asked_again: Callable[[OzzieError], bool],
     ) -> Answer:
         """Record the start of the call with what is reserved for it, and carry it out. Raises like `make`."""
         if reserved.written is not None:
@@ -173,7 +173,7 @@ class ModelCaller:
         reserved.begun()
         reply = Reply(started.reply_id, self._parts.known_secrets())
         began, is_shown = self._parts.clock.monotonic(), started.purpose == "answer"
-        call = _CallInProgress(request, reply, slot, reserved, is_shown, began, replaces)
+        call = _CallInProgress(request, reply, slot, reserved, is_shown, began, is_asked_again)
         finished = await self._call(call)
         return Answer(finished=finished, text=reply.text, reserved=reserved)
 
@@ -212,9 +212,10 @@ class ModelCaller:
             raise
         except OzzieError as error:
             is_billed = call.reply.has_begun or may_be_billed(error)
-            finish = None if (is_replaced := call.replaces(error)) else "failed"
+            is_asked_again = call.is_asked_again(error)
+            finish = None if is_asked_again else "failed"
             await shielded(self._record_failure(call, error.code, str(error), finish=finish, is_billed=is_billed))
-            if is_replaced and call.is_shown:
+            if is_asked_again and call.is_shown:
                 self._turn.publish("reply.reset", {"reply_id": call.reply.reply_id})
             raise
         call.slot.settle(answer.usage.input_tokens + answer.usage.output_tokens)
@@ -304,7 +305,7 @@ class ModelCaller:
 
 @dataclass(frozen=True, slots=True)
 class _CallInProgress:
-    """A call in progress. `is_shown`: its text is for the user. `began`: monotonic seconds. For `replaces`, see
+    """A call in progress. `is_shown`: its text is for the user. `began`: monotonic seconds. For `is_asked_again`, see
     `ModelCaller.make`."""
 
     request: ModelRequest
@@ -313,7 +314,7 @@ class _CallInProgress:
     reserved: Reserved
     is_shown: bool
     began: float
-    replaces: Callable[[OzzieError], bool]
+    is_asked_again: Callable[[OzzieError], bool]
 
     def message(self, finish: Finish) -> tuple[EventBody, ...]:
         return self.reply.ended(finish) if self.is_shown else ()

@@ -201,13 +201,13 @@ class RequestBuilder:
         self._conversation = turn.conversation
         self._task_id = turn.task_id
         self._without_schema: set[str] = set()
-        self.is_cut = False
+        self.lacks_beginning = False
         """Whether the latest request lacks the beginning of the conversation."""
 
     def request(self, choice: ModelChoice, prompt: Prompt) -> ModelRequest:
         """Return a request with a new id."""
         history = self._conversation.history(self._turn.plan.max_history, self._task_id)
-        self.is_cut = history.is_cut
+        self.lacks_beginning = history.lacks_beginning
         return ModelRequest(
             call_id=CallId(self._turn.parts.ids.new()),
             choice=choice,

@@ -1,7 +1,7 @@
 """Has the results of tools that are too long for the conversation summed up, if a model is configured for that."""
 
 from ozzie_server_ext.agent.plan import TurnContext
-from ozzie_server_ext.agent.rounds import CutResult, Round
+from ozzie_server_ext.agent.rounds import Round, ShortenedResult
 from ozzie_server_ext.agent.summarizing import Summarizer, read_at_once, within
 from ozzie_server_ext.domain.errors import OzzieError
 from ozzie_server_ext.domain.events import ToolCallSummarized, ToolUse
@@ -48,7 +48,7 @@ class ResultSummaries:
         Raises OwnerLost or ClaimLost if another attempt has the task now, and what a cancellation raises.
         """
         for use in round_.uses:
-            cut = round_.cut.get(use.use_id)
+            cut = round_.shortened.get(use.use_id)
             if cut is None or self._has_failed:
                 continue
             try:
@@ -59,7 +59,7 @@ class ResultSummaries:
                 log.warning("a long result was not summed up: %s", error, extra={"task_id": self._turn.task_id})
                 self._has_failed = True
 
-    async def _write(self, round_: Round, use: ToolUse, cut: CutResult) -> None:
+    async def _write(self, round_: Round, use: ToolUse, cut: ShortenedResult) -> None:
         """Raises what reading the result or the call raises."""
         chain = await self._turn.plan.result_summarizer()
         if chain is None:

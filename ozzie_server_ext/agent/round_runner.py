@@ -178,7 +178,9 @@ class RoundRunner:
         conversation, task_id = self._turn.conversation, self._turn.task_id
         request, updates = self._requests.request(choice, prompt), conversation.updates(task_id)
         for _ in range(MOST_PASSES):
-            has_more_room = await self._compactor.make_room(request, number, is_cut=self._requests.is_cut)
+            has_more_room = await self._compactor.make_room(
+                request, number, lacks_beginning=self._requests.lacks_beginning
+            )
             # Updates may have come while earlier turns were summed up, with success or not.
             if not has_more_room and conversation.updates(task_id) == updates:
                 break
@@ -189,13 +191,15 @@ class RoundRunner:
         )
 
         def new_toolset(started: ModelCallStarted) -> list[ToolsetInjected]:
-            """Record the offered tools if they differ from the last call's."""
+            """Return the event to record if the offered tools differ from the last call's, and remember them."""
             is_new = started.tools != self._offered
             self._offered = started.tools
             return [injected] if is_new else []
 
         started = replace(started, attempt=attempt.number, instead_of=attempt.instead_of, updates=updates)
-        answer = await self._caller.make(request, started, allowance, before=new_toolset, replaces=attempts.replaces)
+        answer = await self._caller.make(
+            request, started, allowance, before=new_toolset, is_asked_again=attempts.is_asked_again
+        )
         finished, reserved = answer.finished, answer.reserved
         if reserved.share >= WARN_SHARE:
             self._turn.publish("task.progress", {"budget": round(reserved.share * 100)})

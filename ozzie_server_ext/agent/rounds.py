@@ -90,7 +90,7 @@ _STOPPED = result_text(error={"code": "tool.stopped", "message": "The turn was s
 
 
 @dataclass(frozen=True, slots=True)
-class CutResult:
+class ShortenedResult:
     """A result of which the conversation has only a part; the artifact has the whole."""
 
     call_id: CallId
@@ -104,7 +104,7 @@ class Round:
     By the model's ids of the calls:
     - `outcomes`: the results as the model reads them; `failures`: the messages of failed calls.
     - `unknown`: the tools of uncertain calls; `in_doubt`: what the model reads of those to be repeated with their key.
-    - `cut`: the results that are there only in part, and have no summary.
+    - `shortened`: the results that are there only in part, and have no summary.
     - `earlier`: earlier approvals; `begun`: the effects of started calls.
 
     `guessed`: the start of the model call was erased, and `number` is the last one's plus 1 until a tool call tells it.
@@ -130,7 +130,7 @@ class Round:
     begun: dict[str, JsonObject | None] = field(default_factory=dict[str, JsonObject | None])
     in_doubt: dict[str, str] = field(default_factory=dict[str, str])
     failures: dict[str, str] = field(default_factory=dict[str, str])
-    cut: dict[str, CutResult] = field(default_factory=dict[str, CutResult])
+    shortened: dict[str, ShortenedResult] = field(default_factory=dict[str, ShortenedResult])
     is_given: bool = False
     reading: Reading = UNREAD
     event_id: EventId | None = None
@@ -158,7 +158,7 @@ class Outcomes:
     def __init__(self) -> None:
         self._calls = Calls()
         self._asking: dict[CallId, tuple[Round, str]] = {}
-        self._cut: dict[CallId, tuple[Round, str, JsonObject, tuple[ArtifactId, ...]]] = {}
+        self._shortened: dict[CallId, tuple[Round, str, JsonObject, tuple[ArtifactId, ...]]] = {}
         """The results that are there only in part."""
 
     def find(self, call_id: CallId) -> tuple[Round, str] | None:
@@ -186,14 +186,14 @@ class Outcomes:
     def _note_part(self, asking: Round, use_id: str, call: CallRecord) -> None:
         if isinstance(call.outcome, ToolCallCompleted) and call.outcome.ok and call.outcome.cut is not None:
             assert isinstance(call.outcome.data, dict), "an excerpt is an object"
-            asking.cut[use_id] = CutResult(call.call_id, call.outcome.cut)
-            self._cut[call.call_id] = asking, use_id, call.outcome.data, call.outcome.artifacts
+            asking.shortened[use_id] = ShortenedResult(call.call_id, call.outcome.cut)
+            self._shortened[call.call_id] = asking, use_id, call.outcome.data, call.outcome.artifacts
 
     def _replace_part(self, summary: ToolCallSummarized) -> None:
-        found = self._cut.pop(summary.call_id, None)
+        found = self._shortened.pop(summary.call_id, None)
         if found is not None:  # else the call was erased
             asking, use_id, excerpt, artifacts = found
-            cut = asking.cut.pop(use_id)
+            cut = asking.shortened.pop(use_id)
             data = summarized(excerpt, cut.artifact_id, summary.text)
             asking.outcomes[use_id] = result_text(data=data, artifacts=artifacts)
 

@@ -11,7 +11,7 @@ from dataclasses import replace
 
 import msgspec
 
-from ozzie_server_ext.agent.checking import CHANGING, CallChecker, Opinion, unattended
+from ozzie_server_ext.agent.checking import CHANGING, CallChecker, Opinion, refused_unattended
 from ozzie_server_ext.agent.conversation import Conversation
 from ozzie_server_ext.agent.model_call import ModelCaller
 from ozzie_server_ext.agent.plan import TurnContext, TurnParts, TurnPlan
@@ -29,7 +29,6 @@ from ozzie_server_ext.domain.events import (
     ApprovalRequested,
     EventBody,
     MessageRejected,
-    PromptRequested,
     TaskWaitingApproval,
     TaskWaitingInput,
     ToolUse,
@@ -39,7 +38,7 @@ from ozzie_server_ext.domain.tasks import TurnHeld
 from ozzie_server_ext.models.ledger import BudgetBreach
 from ozzie_server_ext.store.recorder import Recorder
 from ozzie_server_ext.tools.base import ToolContext, ToolFailed, ToolUncertain, uncertain
-from ozzie_server_ext.tools.broker import Begun, CallPosition
+from ozzie_server_ext.tools.broker import Asks, Begun, CallPosition
 
 _MOST_CHECKS = 3
 """Checks of one call that changes each time before it can be made."""
@@ -186,7 +185,7 @@ class Turn:
         made = [each for each in reading if each[0] in still_open]
         parallel = asyncio.Semaphore(1 if self._plan.brief.one_by_one else max(len(made), 1))
 
-        async def read(index: int, use: ToolUse) -> tuple[EventBody, ...]:
+        async def read(index: int, use: ToolUse) -> Asks | None:
             async with parallel:
                 return await self._call(last, index, use)
 
@@ -197,15 +196,16 @@ class Turn:
             # The broker records failures of tools, so this is a failure of the log, once for each call.
             raise failures.exceptions[0] from None
         checked = [await self._check(last, *each, call.result()) for each, call in zip(made, calls, strict=True)]
-        await self._hold([facts for facts in checked if facts])
+        await self._hold([asks for asks in checked if asks is not None])
         if change is not None and change[0] in still_open:
-            facts = await self._check(last, *change, await self._call(last, *change))
-            await self._hold([facts] if facts else [])
+            asks = await self._check(last, *change, await self._call(last, *change))
+            await self._hold([] if asks is None else [asks])
         for index, use in behind:
             if index in still_open:
                 await self._parts.broker.put_off(use, CallPosition(last.number, index), self._recorder)
 
-    async def _call(self, last: Round, index: int, use: ToolUse) -> tuple[EventBody, ...]:
+    async def _call(self, last: Round, index: int, use: ToolUse) -> Asks | None:
+        """See `ToolBroker.call`."""
         position, earlier = CallPosition(last.number, index), last.earlier.get(use.use_id)
         begun = None
         if use.use_id in last.begun:
@@ -224,37 +224,35 @@ class Turn:
         finally:
             self._calls -= 1
 
-    async def _check(
-        self, last: Round, index: int, use: ToolUse, facts: tuple[EventBody, ...]
-    ) -> tuple[EventBody, ...]:
-        """Have a second model check a call if that is enough for its approval. Return the request for a person, or
-        nothing if the call was made or refused. After a yes the call is made at once, exactly as approved; if it has
-        changed since, it is checked again."""
+    async def _check(self, last: Round, index: int, use: ToolUse, asks: Asks | None) -> Asks | None:
+        """Have a second model check a call if that is enough for its approval. Return the request for a person, or None
+        if the call was made or refused. After a yes the call is made at once, exactly as approved; if it has changed
+        since, it is checked again."""
         for count in itertools.count():
-            wanted = facts[-1] if facts else None
-            if not isinstance(wanted, ApprovalRequested) or wanted.needs is not AuthStrength.MODEL:
-                return facts
+            wanted = None if asks is None else asks.request
+            if asks is None or not isinstance(wanted, ApprovalRequested) or wanted.needs is not AuthStrength.MODEL:
+                return asks
             opinion = await self._checker.check(wanted, last.number) if count < _MOST_CHECKS else CHANGING
             if opinion.verdict != "yes":
-                return await self._not_by_model(facts, wanted, opinion, use)
+                return await self._not_by_model(asks.before, wanted, opinion, use)
             yes = ApprovalGranted(approval_id=wanted.approval_id, extent="once", by=opinion.by, way=AuthStrength.MODEL)
-            await self._recorder.append(*facts, yes)
-            facts = await self._call(last, index, use)
+            await self._recorder.append(*asks.facts, yes)
+            asks = await self._call(last, index, use)
         raise AssertionError("an endless loop ended")
 
     async def _not_by_model(
-        self, facts: tuple[EventBody, ...], wanted: ApprovalRequested, opinion: Opinion, use: ToolUse
-    ) -> tuple[EventBody, ...]:
+        self, before: tuple[EventBody, ...], wanted: ApprovalRequested, opinion: Opinion, use: ToolUse
+    ) -> Asks | None:
         """Return the request for a person after a second model did not say yes. If nobody is there, refuse the call and
-        return nothing."""
+        return None."""
         tool = self._parts.registry.find(use.name)
         if self._plan.attended:
             needs = weakest_way(tool.meta) if tool else AuthStrength.CLI
-            return (*facts[:-1], replace(wanted, needs=needs, checked=opinion.sentence))
-        await self._recorder.append(*unattended(facts, wanted, opinion))
-        return ()
+            return Asks(replace(wanted, needs=needs, checked=opinion.sentence), before)
+        await self._recorder.append(*before, *refused_unattended(wanted, opinion))
+        return None
 
-    async def _hold(self, asking: list[tuple[EventBody, ...]]) -> None:
+    async def _hold(self, asking: list[Asks]) -> None:
         """If calls need a person, record the first requests and raise TurnHeld: all approvals together, then the
         model's own questions one by one. The others are not recorded yet.
 
@@ -265,14 +263,14 @@ class Turn:
             await self._recorder.append(*self._first_requests(asking))
             raise TurnHeld
 
-    def _first_requests(self, asking: list[tuple[EventBody, ...]]) -> tuple[EventBody, ...]:
+    def _first_requests(self, asking: list[Asks]) -> tuple[EventBody, ...]:
         """Return the requests to record now, or the question whether the turn may ask more often."""
         room = MOST_ASKS - self._conversation.asks(self._recorder.task_id)
         if room <= 0:
             return ask_limit_prompt(PromptId(self._parts.ids.new()))
-        approvals = [facts for facts in asking if not isinstance(facts[-1], PromptRequested)]
-        facts = tuple(fact for each in approvals[:room] or asking[:1] for fact in each)
-        first = next(fact for fact in facts if isinstance(fact, ApprovalRequested | PromptRequested))
+        approvals = [asks for asks in asking if isinstance(asks.request, ApprovalRequested)]
+        chosen = approvals[:room] or asking[:1]
+        first, facts = chosen[0].request, [fact for asks in chosen for fact in asks.facts]
         if isinstance(first, ApprovalRequested):
             return (*facts, TaskWaitingApproval(approval_id=first.approval_id))
         return (*facts, TaskWaitingInput(question=first.question))

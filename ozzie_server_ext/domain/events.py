@@ -874,7 +874,8 @@ class TaskModelChosen(Fact):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskSucceeded(Fact):
-    """The task succeeded. `delegated` is what its delegated tasks have used; None if none of them called a model."""
+    """The task succeeded. `rounds` counts the rounds of a turn, or the steps of a run that have ended. `delegated` is
+    what its delegated tasks have used; None if none of them called a model."""
 
     type: ClassVar[str] = "task.succeeded"
     rounds: int

@@ -400,11 +400,10 @@ class Gate:
         use = ToolUse(call_id=CallId(task_id), name=name, arguments=args)
         with suppress(ToolUncertain):  # the log has the outcome
             asking = await self._broker.call(use, _POSITION, context, recorder, earlier)
-            match asking:
-                case (*before, PromptRequested()):
-                    await recorder.append(*before, _nobody_answers(record_of(before)))
-                case _ if asking:
-                    await recorder.append(*asking)
+            if asking is not None and isinstance(asking.request, PromptRequested):
+                await recorder.append(*asking.before, _nobody_answers(record_of(asking.before)))
+            elif asking is not None:
+                await recorder.append(*asking.facts)
         record = await self._record(task_id)
         return _outcome(record.outcome) if record.outcome else _pending(record)
 

@@ -240,7 +240,7 @@ def _from_query(operation: Operation, query: Mapping[str, list[bytes]]) -> JsonO
         base, many = kinds[name]
         read_values = [_value(name, base, value) for value in values]
         if not many and len(values) > 1:
-            raise BadParameter(f"The parameter {name} stands there more than once.")
+            raise BadParameter(f"The parameter {name} was given more than once.")
         found[name] = read_values if many else read_values[0]
     return found
 

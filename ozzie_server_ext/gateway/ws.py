@@ -101,7 +101,7 @@ class WsHandler(AuthenticatedHandler, WebSocketHandler):
         """The session that the handshake's URL names; empty if none. Raises HTTPError if it names several."""
         named = self.get_query_arguments("session_id")
         if len(named) > 1:
-            raise HTTPError(400, reason="The parameter session_id stands there more than once")
+            raise HTTPError(400, reason="The parameter session_id was given more than once")
         return named[0] if named else ""
 
     async def _session_of_handshake(self) -> SessionId | Literal[""]:

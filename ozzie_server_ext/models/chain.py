@@ -151,7 +151,7 @@ def may_be_billed(error: OzzieError) -> bool:
     return isinstance(error, ModelError) and (error.begun or error.code not in _NOT_BILLED)
 
 
-def is_cut_by_us(error: OzzieError) -> bool:
+def worker_died_midway(error: OzzieError) -> bool:
     """Whether Ozzie's worker died in the middle of an answer. The provider works, and another worker may get
     the whole answer (docs/adr/0012)."""
     return isinstance(error, ModelError) and error.streamed and error.code == "worker.lost"
@@ -223,7 +223,7 @@ class Attempts:
         self._left = sorted(chain.choices, key=lambda choice: health.cooling(choice.provider) is not None)
         self._stronger = list(chain.stronger)
         self._tries = 0
-        self._was_cut = False
+        self._worker_died = False
         self._failures: list[tuple[ModelChoice, OzzieError]] = []
         self._now = Attempt(choice=chain.first, number=0)
 
@@ -238,17 +238,17 @@ class Attempts:
         """Note that the latest attempt was answered."""
         self._health.answered(self._now.choice.provider)
 
-    def replaces(self, error: OzzieError) -> bool:
+    def is_asked_again(self, error: OzzieError) -> bool:
         """Whether the call that failed with `error` is made once more although its answer had begun."""
-        return is_cut_by_us(error) and not self._was_cut
+        return worker_died_midway(error) and not self._worker_died
 
     def after(self, error: OzzieError) -> Attempt | None:
         """Return the next attempt after the latest one failed with `error`; None to give up. Failing providers are
         noted in `health` as the caller goes on to others."""
         choice = self._now.choice
         self._failures.append((choice, error))
-        if self.replaces(error):
-            self._was_cut = True
+        if self.is_asked_again(error):
+            self._worker_died = True
             return self._ask(choice, why="a worker ended in the middle of the answer: asking again")
         remedy = remedy_of(error)
         if retry_after_s := _retry_after_s(error):

@@ -45,15 +45,15 @@ MOST_MONEY = 1_000_000 * 1_000_000_000
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OpenQuestion:
     """The question that a task waits for. `asked` is its event, `version` that of the task's stream when it was read.
-    `breach` is the reason of a question about a budget; `doubtful` are the uncertain calls, `open_calls` those without
-    an outcome."""
+    `breach` is the reason of a question about a budget; `unresolved` are the uncertain calls, `open_calls` those
+    without an outcome."""
 
     prompt: PromptRequested
     asked: Event
     breach: BudgetExceeded | None
     version: int
     session_id: SessionId
-    doubtful: tuple[CallRecord, ...] = ()
+    unresolved: tuple[CallRecord, ...] = ()
     open_calls: tuple[CallRecord, ...] = ()
 
 
@@ -146,12 +146,12 @@ class Answers:
         if call_id is not None:
             waited_s = max((self._clock.now() - asked.asked.ts).total_seconds(), 0.0)  # the clock may be set back
             outcome = outcome_of(call_id, option, answer.text, round(waited_s * 1000, 3))
-            return [outcome, *goes_on(by)]
+            return [outcome, TaskResumed(by=by)]
         if asked.prompt.kind == "uncertain":
             return _resolutions(asked, option.name, by)
         if asked.breach is not None:
             return _of_budget(asked.breach, answer)
-        return goes_on(by) if option.name == GO_ON else [TaskCancelled(by=by, reason="it asked too often")]
+        return [TaskResumed(by=by)] if option.name == GO_ON else [TaskCancelled(by=by, reason="it asked too often")]
 
     async def _late(self, task_id: TaskId) -> Conflict:
         for event in reversed(await self._events(task_id)):
@@ -190,7 +190,7 @@ def _open_question(events: Iterable[Event]) -> OpenQuestion | None:
     if found is None:
         return None
     left = unfinished(events)
-    return replace(found, doubtful=left.unknown if found.prompt.kind == "uncertain" else (), open_calls=left.tools)
+    return replace(found, unresolved=left.unknown if found.prompt.kind == "uncertain" else (), open_calls=left.tools)
 
 
 def _amount(option: PromptOption, given: int | None) -> int:
@@ -232,18 +232,15 @@ def _of_budget(breach: BudgetExceeded, answer: PromptAnswered) -> list[EventBody
     if answer.option == ALLOW:
         scope, key, measure = breach.scope, breach.key, breach.measure
         raised = BudgetRaised(scope=scope, key=key, measure=measure, amount=answer.amount, by=answer.by)
-        return [raised, *goes_on(answer.by)]
+        return [raised, TaskResumed(by=answer.by)]
     if answer.option == CHEAPER:
-        return [TaskModelChosen(model=CHEAP, reason=breach.type), *goes_on(answer.by)]
+        return [TaskModelChosen(model=CHEAP, reason=breach.type), TaskResumed(by=answer.by)]
     return [TaskCancelled(by=answer.by, reason="the budget")]
 
 
 def _resolutions(asked: OpenQuestion, option: str, by: str) -> list[EventBody]:
     outcome = _OUTCOMES[option]
-    facts: list[EventBody] = [ToolCallResolved(call_id=tool.call_id, outcome=outcome, by=by) for tool in asked.doubtful]
-    return [*facts, not_again(asked.doubtful)] if outcome == "left" else [*facts, *goes_on(by)]
-
-
-def goes_on(by: str) -> list[EventBody]:
-    """Return the events that let a waiting task go on."""
-    return [TaskResumed(by=by)]
+    facts: list[EventBody] = [
+        ToolCallResolved(call_id=tool.call_id, outcome=outcome, by=by) for tool in asked.unresolved
+    ]
+    return [*facts, not_again(asked.unresolved)] if outcome == "left" else [*facts, TaskResumed(by=by)]

@@ -27,6 +27,7 @@ from ozzie_server_ext.domain.events import (
     Draft,
     Event,
     EventBody,
+    TaskResumed,
     ToolCallFailed,
 )
 from ozzie_server_ext.domain.ids import APPROVALS_STREAM, ApprovalId, SessionId, TaskId, is_ulid, task_stream
@@ -40,7 +41,6 @@ from ozzie_server_ext.render.text import visible_label
 from ozzie_server_ext.store.log import EventLog
 from ozzie_server_ext.store.recorder import Recorder
 from ozzie_server_ext.store.tables import Row
-from ozzie_server_ext.tasks.answers import goes_on
 from ozzie_server_ext.tasks.rows import find_task, user_recorder
 from ozzie_server_ext.tools.base import ToolContext
 from ozzie_server_ext.tools.cards import Card, changed, draw
@@ -167,7 +167,7 @@ class Approvals:
             pending = await self.list(task_id=found.task_id, statuses=["pending"])
             if found.status == "pending" and by.way.strength >= AuthStrength.CLI.strength:
                 facts: list[EventBody] = [ApprovalExpired(approval_id=found.approval_id, why="changed")]
-                facts += goes_on(by.name) if len(pending) == 1 and await self._waits(found.task_id) else []
+                facts += [TaskResumed(by=by.name)] if len(pending) == 1 and await self._waits(found.task_id) else []
                 if await self._append(found, facts, version):
                     return
                 continue
@@ -176,7 +176,7 @@ class Approvals:
             if pending or not await self._waits(found.task_id):
                 words = "Not requested again: its task waits for another answer, or has gone on."
                 raise await self._refused(found, by, "renew", "answered", Conflict(words, code="approval.expired"))
-            if await self._append(found, goes_on(by.name), version):
+            if await self._append(found, [TaskResumed(by=by.name)], version):
                 return
         raise _busy()
 
@@ -248,7 +248,7 @@ class Approvals:
                 raise await self._refused(found, by, act, "extent", PolicyError(words, code="policy.extent"))
             pending = await self.list(task_id=found.task_id, statuses=["pending"], limit=2)
             # The task goes on if this was its only pending approval.
-            then = goes_on(by.name) if len(pending) == 1 and await self._waits(found.task_id) else []
+            then = [TaskResumed(by=by.name)] if len(pending) == 1 and await self._waits(found.task_id) else []
             if await self._append(found, [*bodies(found), *then], version):
                 return
         raise _busy()
@@ -368,7 +368,7 @@ def _too_weak(asked: ApprovalRequested, way: AuthStrength) -> PolicyError:
 
 
 def _busy() -> Conflict:
-    return Conflict("The task has too much to do right now. Your answer did nothing; give it again.", code="conflict")
+    return Conflict("The task is busy. Your answer was not recorded: give it again.", code="conflict")
 
 
 LOOK_S = 60.0

@@ -243,8 +243,8 @@ class TaskDriver:
             await self._end_early(recorder, end)
 
     async def _end_early(self, recorder: Recorder, end: TaskFailed | TaskCancelled) -> None:
-        """Record a failure or a stop, and the ends of open calls. A model call counts with its reservation; a tool is
-        asked whether its call took effect."""
+        """Record a failure or a stop, and the ends of open calls. An open model call is charged its full reservation;
+        for an open tool call, the tool is asked whether it took effect."""
         actor = "user" if isinstance(end, TaskCancelled) else None
         while True:
             events = await self._log.read_stream(task_stream(recorder.task_id))

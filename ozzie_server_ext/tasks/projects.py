@@ -401,7 +401,7 @@ def _existing(root: Path) -> Path:
             f"{name} can't be a project: {why}.", hint="Check its name and its rights.", code="project.path"
         ) from None
     if not is_folder:
-        raise InputError(f"{name} is no folder.", hint="Name the folder that it is in.", code="project.path")
+        raise InputError(f"{name} is not a folder.", hint="Name the folder that it is in.", code="project.path")
     return folder
 
 

@@ -13,7 +13,9 @@ from ozzie_server_ext.domain.clock import Clock, IdSource
 from ozzie_server_ext.domain.content import CLEAN, Content, Label, Provenance
 from ozzie_server_ext.domain.errors import OzzieError, PolicyError
 from ozzie_server_ext.domain.events import (
+    ApprovalRequested,
     EventBody,
+    PromptRequested,
     ToolCallCancelled,
     ToolCallCompleted,
     ToolCallDecided,
@@ -67,6 +69,19 @@ Outcome = ToolCallCompleted | ToolCallFailed | ToolCallCancelled | ToolCallUncer
 
 
 @dataclass(frozen=True, slots=True)
+class Asks:
+    """A call that waits for an answer: `request` asks for it. `before`: the events to record just before that."""
+
+    request: ApprovalRequested | PromptRequested
+    before: tuple[EventBody, ...] = ()
+
+    @property
+    def facts(self) -> tuple[EventBody, ...]:
+        """All of it, in the order in which it is recorded."""
+        return (*self.before, self.request)
+
+
+@dataclass(frozen=True, slots=True)
 class CallPosition:
     """A call's position in a turn: the model's round, from 1, and its index among that round's calls, from 0; in a run
     the step that makes it."""
@@ -106,16 +121,16 @@ class ToolBroker:
         recorder: Recorder,
         earlier: Earlier | None = None,
         begun: Begun | None = None,
-    ) -> tuple[EventBody, ...]:
+    ) -> Asks | None:
         """Carry out one call that the model requested, or record why not; cancelling is recorded too. `earlier` is an
         earlier request for a person's approval; `begun` is what the call was doing when a gateway ended. Recorded
         events bear the labels of what the call is made from (`context.reading`); the outcome also bears those of
         everything the call read.
 
         If a person or a second model must be asked, nothing of the call is recorded yet, except a change that is too
-        long for the request and becomes an artifact: the events that ask are returned, to be recorded with those of
-        other calls, and the call is made again once there is an answer. For a call that is itself a question, the
-        answer is the outcome.
+        long for the request and becomes an artifact: the request is returned, to be recorded with those of other calls,
+        and the call is made again once there is an answer. For a call that is itself a question, the answer is the
+        outcome. None: the call was made or refused, and that is recorded.
 
         Raises ToolUncertain if the effect is unknown; that is recorded first. This includes an interrupted call with a
         key that is refused or fails when repeated: its first attempt may have succeeded.
@@ -280,27 +295,29 @@ class _ToolCall:
         self._has_looked = False
         self._has_run = False
 
-    async def carry_out(self) -> tuple[EventBody, ...]:
+    async def carry_out(self) -> Asks | None:
         """See `ToolBroker.call`."""
         try:
             tool = self._validate()
             ruling, plan = await self._decide_and_plan(tool)
         except OzzieError as error:
-            return await self._fail(error)
+            await self._fail(error)
+            return None
         if plan.question is not None:
-            return (*self._before, prompt_of(plan.question, PromptId(self._broker.ids.new()), self._call_id))
+            return Asks(prompt_of(plan.question, PromptId(self._broker.ids.new()), self._call_id), self._before)
         if plan.nothing is not None:
             await shielded(self._record_result(tool.meta, plan.nothing))
-            return ()
+            return None
         try:
-            permission = await self._approve(tool, plan, ruling)
-            replaced = None if permission.facts else await self._keep_replaced(tool.meta, plan)
+            permission = await self._find_permission(tool, plan, ruling)
+            replaced = None if permission.request else await self._keep_replaced(tool.meta, plan)
         except OzzieError as error:
-            return await self._fail(error)
-        if permission.facts:
+            await self._fail(error)
+            return None
+        if permission.request is not None:
             why = "It was cut off, and you would have to allow it to be made again."
             await self._expect_not_done(PolicyError(why))
-            return (*self._before, *permission.facts)
+            return Asks(permission.request, (*self._before, *permission.void))
         if not (tool.meta.takes_key or tool.meta.may_be_repeated):
             why = "It was cut off, and its tool no longer takes the key needed to repeat it safely."
             await self._expect_not_done(PolicyError(why))
@@ -311,7 +328,7 @@ class _ToolCall:
             raise asyncio.CancelledError  # a tool that had to finish first may have swallowed it
         if isinstance(outcome, ToolCallUncertain):
             raise uncertain(called(tool.meta.name, self._args), outcome.reason)
-        return ()
+        return None
 
     # --- before it runs -------------------------------------------------------------------------------------------
 
@@ -367,12 +384,12 @@ class _ToolCall:
         self._context = msgspec.structs.replace(self._context, reading=reading)
         self._recorder = self._recorder.made_from(reading.content)
 
-    async def _approve(self, tool: Tool, plan: Plan, ruling: Ruling) -> Permission:
-        """Return the approval by which the call may run, or the events that ask for it. Raises as `Permissions.of`."""
+    async def _find_permission(self, tool: Tool, plan: Plan, ruling: Ruling) -> Permission:
+        """Return by what the call may run now, or the request for an approval. Raises as `Permissions.find`."""
         if ruling.verdict.decision not in (Decision.CHECK, Decision.ASK):
             return Permission()
         quoted = await self._read(CLEAN)
-        return await self._broker.permissions.of(
+        return await self._broker.permissions.find(
             tool, plan, ruling, self._call_id, self._context, self._recorder, self._earlier, quoted
         )
 
@@ -440,7 +457,7 @@ class _ToolCall:
 
     async def _outcome_without_result(self, ended: NoResult) -> ToolCallFailed | ToolCallUncertain:
         if not ended.is_known:
-            return self._broker.outcome_writer.unknown(self._call_id, ended.error)
+            return self._broker.outcome_writer.uncertain(self._call_id, ended.error)
         failed = self._failed(ended.error)
         if await self._may_be_done():
             return ToolCallUncertain(call_id=self._call_id, reason=failed.message)
@@ -454,15 +471,14 @@ class _ToolCall:
 
     # --- how it ends ----------------------------------------------------------------------------------------------
 
-    async def _fail(self, error: OzzieError) -> tuple[EventBody, ...]:
+    async def _fail(self, error: OzzieError) -> None:
         await self._expect_not_done(error)
         await self._record_outcome(self._failed(error))
-        return ()
 
     async def _expect_not_done(self, why: OzzieError) -> None:
         """Record and raise ToolUncertain if an interrupted attempt may have succeeded and can't be repeated."""
         if await self._may_be_done():
-            unknown = self._broker.outcome_writer.unknown(self._call_id, why)
+            unknown = self._broker.outcome_writer.uncertain(self._call_id, why)
             await self._record_outcome(unknown)
             name = self._tool.meta.name if self._tool else self._use.name[:64]
             raise uncertain(called(name, arguments_of(self._use)), unknown.reason)

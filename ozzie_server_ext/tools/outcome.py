@@ -331,7 +331,7 @@ class OutcomeWriter:
             call_id=call_id, code=error.code, message=self._words(str(error)), duration_ms=duration_ms
         )
 
-    def unknown(self, call_id: CallId, why: OzzieError) -> ToolCallUncertain:
+    def uncertain(self, call_id: CallId, why: OzzieError) -> ToolCallUncertain:
         """Return the outcome of a call whose effect is unknown."""
         reason = " ".join(filter(None, [str(why), why.hint]))
         return ToolCallUncertain(call_id=call_id, reason=self._words(reason))

@@ -1,6 +1,6 @@
-"""Approvals of single calls: whether there is one, and the question if there is none.
+"""Whether a call may run now: finds a valid yes to it, or writes the request for one.
 
-The question comes from the tool's plan and the checked arguments; a yes is valid for exactly that plan.
+The request comes from the tool's plan and the checked arguments; a yes is valid for exactly that plan.
 """
 
 import asyncio
@@ -94,10 +94,12 @@ class NoGrants(Grants):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Permission:
-    """`approval_id` allows the call. Without one, `facts` are the events that ask a person."""
+    """A `request`: somebody has to be asked first, and `void` are the events that end an earlier request. Without one,
+    the call may run, by the approval `approval_id` if it needed any."""
 
     approval_id: ApprovalId | None = None
-    facts: tuple[EventBody, ...] = ()
+    request: ApprovalRequested | None = None
+    void: tuple[EventBody, ...] = ()
 
 
 class Permissions:
@@ -120,7 +122,7 @@ class Permissions:
         self._expires_s = expires_s
         self._known_secrets = known_secrets
 
-    async def of(
+    async def find(
         self,
         tool: Tool,
         plan: Plan,
@@ -131,8 +133,8 @@ class Permissions:
         earlier: Earlier | None,
         quoted: Content = CLEAN,
     ) -> Permission:
-        """Return the approval of the planned call, or the events that ask for it. `quoted` are labels of content that
-        only the question may quote. Raises as `ArtifactStore.record`, and OzzieError if the tool can't say what it
+        """Return the approval of the planned call, or the request for one. `quoted` are labels of content that only the
+        request may quote. Raises as `ArtifactStore.record`, and OzzieError if the tool can't say what it
         would do."""
         meta, rule = plan.of(tool.meta), ruling.verdict.rule
         content = context.reading.content
@@ -187,7 +189,7 @@ class Permissions:
             brought=quoted.sources,
             expires_at=time_text(self._clock.now() + timedelta(seconds=self._expires_s())),
         )
-        return Permission(facts=(*_void(earlier, binds), requested))
+        return Permission(request=requested, void=_void(earlier, binds))
 
     def _is_good(self, earlier: Earlier, binds: str, needs: AuthStrength) -> bool:
         """Whether a recent yes to exactly this exists, of sufficient strength."""

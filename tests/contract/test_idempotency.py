@@ -69,7 +69,7 @@ async def test_twice_is_once(item: Tool, log: EventLog, blobs: BlobStore, tmp_pa
 
     async def call() -> tuple[Any, list[str], list[Any]]:
         """The result, and the world: the files of the project and the artifacts of the session."""
-        assert await broker.call(use, CallPosition(1, 0), context, recorder) == ()
+        assert await broker.call(use, CallPosition(1, 0), context, recorder) is None
         bodies = [event.body for event in await log.read(session_id=SESSION)]
         results = [body for body in bodies if isinstance(body, ToolCallCompleted)]
         files = files_of(project)

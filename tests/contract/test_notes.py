@@ -67,7 +67,7 @@ class Desk:
         reading = Reading(content=Content.of(Label.WEB, ["a.b"]))
         context = ToolContext(Path("/"), self.clock, artifacts=self.artifacts.of(session), reading=reading)
         use = ToolUse(call_id=CallId("u"), name=tool, arguments=json.dumps(args))
-        assert await broker.call(use, CallPosition(round=self._calls, index=0), context, recorder) == ()
+        assert await broker.call(use, CallPosition(round=self._calls, index=0), context, recorder) is None
         return tuple(event.body for event in await self.log.read(after=after))
 
     async def write(self, name: str, text: str, session: SessionId = SESSION) -> Mapping[str, Any]:

@@ -67,7 +67,7 @@ class Bench:
     async def call(self, name: str, **args: Any) -> EventBody:
         """The outcome."""
         use = ToolUse(call_id=CallId("u"), name=name, arguments=json.dumps(args))
-        assert await self.broker.call(use, CallPosition(1, 0), self.context, self.recorder) == ()
+        assert await self.broker.call(use, CallPosition(1, 0), self.context, self.recorder) is None
         return [event.body for event in await self.log.read(session_id=SESSION)][-1]
 
     async def done(self, name: str, **args: Any) -> ToolCallCompleted:

@@ -75,11 +75,8 @@ async def test_a_turn_goes_on_after_a_stop_wherever_it_came(start: Start, cut: s
     assert ("**3 rows**" in said[-1].text, said[-1].finish) == (True, "stop")
     assert len(said) == 1, "what was half said before the stop is said once, after it"
     cut_off = [body.code for body in bodies if isinstance(body, ModelCallFailed)]
-    if cut == "model.call.started":
-        # Its answer is one call of a tool, which may be whole before the stop.
-        assert cut_off in ([], ["interrupted"])
-    else:
-        assert cut_off == (["interrupted"] if cut == "reply.delta" else [])
+    # The turn goes on until it is told to stop, so the stop may come in the middle of any answer but a streamed one's.
+    assert cut_off in ([["interrupted"]] if cut == "reply.delta" else [[], ["interrupted"]])
     calls = [body.call_id for body in bodies if isinstance(body, ModelCallStarted)]
     ends = [body.call_id for body in bodies if isinstance(body, ModelCallCompleted | ModelCallFailed)]
     assert ends == calls, "every call ended, and once"

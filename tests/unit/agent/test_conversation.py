@@ -391,7 +391,7 @@ def test_a_result_that_looks_like_a_part_of_another_is_read_as_it_is() -> None:
         last = Conversation(story.events).last_round(story.task)
 
         assert last is not None
-        assert last.cut == {}
+        assert last.shortened == {}
         assert json.loads(last.outcomes["a"])["data"] == data
 
 

@@ -73,7 +73,7 @@ def test_a_query_is_read_by_the_types_of_its_parameters() -> None:
         ({"limit": ["٣"]}, "limit must be a number from 1 to 500."),
         ({"limit": [""]}, "limit must be a number from 1 to 500."),
         ({"limit": ["9" * 4000]}, "limit must be a number from 1 to 500."),
-        ({"limit": ["1", "2"]}, "The parameter limit stands there more than once."),
+        ({"limit": ["1", "2"]}, "The parameter limit was given more than once."),
         ({"status": ["open", "x"]}, "status must be one of open, done."),
         ({"newest_first": ["1"]}, "newest_first must be true or false."),
         ({"title": [" "]}, "title must be text of at most 500 characters that says something."),

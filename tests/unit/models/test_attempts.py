@@ -271,11 +271,11 @@ def test_an_answer_that_our_worker_cut_off_is_asked_for_once_more_wherever_it_is
     cut = model_error("worker.lost", A, streamed=True)
     attempts.first()
 
-    assert attempts.replaces(cut)
+    assert attempts.is_asked_again(cut)
     again = attempts.after(cut)
     assert again is not None
     assert (again.choice, again.number, again.wait_s) == (A, 2, 0.0)
-    assert not attempts.replaces(cut)
+    assert not attempts.is_asked_again(cut)
     assert attempts.after(cut) is None
 
 
@@ -284,5 +284,5 @@ def test_an_answer_that_the_provider_cut_off_is_not(code: ModelErrorCode) -> Non
     attempts = Attempts(Chain((A, B)), RetryPolicy(), Health(FakeClock()))
     attempts.first()
 
-    assert not attempts.replaces(model_error(code, A, streamed=True))
+    assert not attempts.is_asked_again(model_error(code, A, streamed=True))
     assert attempts.after(model_error(code, A, streamed=True)) is None

@@ -106,7 +106,7 @@ async def test_a_disk_that_hangs_holds_up_one_thread_and_no_other_message(
         hung.wait(WAIT_S)
         return png()
 
-    monkeypatch.setattr(intake, "_read", hang)
+    monkeypatch.setattr(pictures, "_read", hang)
     monkeypatch.setattr(intake, "WAIT_S", 0.05)
     rig, pictures = TaskRig(), PictureIntake(project, InMemoryBlobs())
     service = TaskService(rig.log, rig.ids, rig.driver, lambda session_id, text: pictures.of(text))

@@ -78,7 +78,7 @@ async def test_a_message_that_comes_twice_under_its_own_id_is_one_task(rig: Task
 async def test_an_id_that_is_none_or_stands_for_something_else_is_refused(rig: TaskRig) -> None:
     sent = await rig.submit("hello")
 
-    with pytest.raises(InputError, match="no ULID"):
+    with pytest.raises(InputError, match="not a ULID"):
         await rig.submit("hello", message_id=MessageId("mine"))
     with pytest.raises(Conflict, match="stands for something else"):
         await rig.submit("hello", session="other", message_id=MessageId(sent.task_id))

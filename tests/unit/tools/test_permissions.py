@@ -37,7 +37,7 @@ from ozzie_server_ext.tools.base import EffectTool, Plan, Preview, Tool, ToolCon
 from ozzie_server_ext.tools.broker import CallPosition
 from ozzie_server_ext.tools.permissions import MOST_SHOWN, Earlier, Grant
 from ozzie_server_ext.tools.registry import ToolRegistry
-from tests.brokers import broker_of
+from tests.brokers import broker_of, facts_of
 from tests.unit.policy.rig import meta, rule
 from tests.unit.tools.test_broker import KEY, KNOWN, types
 
@@ -129,7 +129,8 @@ class Bench:
             known_secrets=lambda: [KNOWN],
         )
         use = ToolUse(call_id=CallId("call_1"), name="probe", arguments=arguments)
-        return await broker.call(use, place or CallPosition(round=2, index=1), self.context, self.recorder, earlier)
+        position = place or CallPosition(round=2, index=1)
+        return facts_of(await broker.call(use, position, self.context, self.recorder, earlier))
 
     async def ask(self, tool: Tool, arguments: str = "{}") -> ApprovalRequested:
         asked = (await self.call(tool, arguments=arguments))[-1]

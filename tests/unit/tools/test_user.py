@@ -12,6 +12,7 @@ from ozzie_server_ext.tools.base import InvalidArguments, ModelQuestion, ToolCon
 from ozzie_server_ext.tools.broker import CallPosition
 from ozzie_server_ext.tools.builtin import user
 from ozzie_server_ext.tools.questions import outcome_of, prompt_of
+from tests.brokers import facts_of
 from tests.unit.tools.test_broker import Bench
 
 ASK, _ = user.TOOLS
@@ -137,7 +138,7 @@ class Asking(Bench):
         self.context = ToolContext(self.context.project, self.clock, caller=Caller(project="/p", attended=attended))
         broker = self.broker(ASK)
         use = ToolUse(call_id=CallId("u"), name="ask_user", arguments='{"question": "Which year?"}')
-        return await broker.call(use, CallPosition(1, 0), self.context, self.recorder)
+        return facts_of(await broker.call(use, CallPosition(1, 0), self.context, self.recorder))
 
 
 async def test_the_broker_puts_it_and_records_nothing_before_the_turn_is_let_go_of(context: ToolContext) -> None:

@@ -80,21 +80,20 @@ class Gate:
         recorder = Recorder(log=self.log, session_id=SESSION, task_id=TaskId(self.ids.new()))
         created = TaskCreated(title="t", mode="FREE", message_id=MessageId("m"), limits=Limits())
         await recorder.append(created, TaskQueued(reason="created"), TaskStarted(attempt=1, epoch="e"))
-        facts = await self.broker.call(use, CallPosition(1, 0), self.context, recorder)
-        if not facts:
+        asks = await self.broker.call(use, CallPosition(1, 0), self.context, recorder)
+        if asks is None:
             return None
-        asked = facts[-1]
-        assert isinstance(asked, ApprovalRequested)
-        await recorder.append(*facts, TaskWaitingApproval(approval_id=asked.approval_id))
-        return recorder, asked
+        assert isinstance(asks.request, ApprovalRequested)
+        await recorder.append(*asks.facts, TaskWaitingApproval(approval_id=asks.request.approval_id))
+        return recorder, asks.request
 
     async def approved(self, use: ToolUse, recorder: Recorder, asked: ApprovalRequested) -> EventBody:
         """The last fact of the call after a yes; where it asks again, the question. Raises ToolUncertain."""
         await self.approvals.approve(asked.approval_id, ANA, binds=asked.binds)
         await recorder.append(TaskStarted(attempt=2, epoch="e"))
         yes = Earlier(asked=asked, grant=Grant(way=ANA.way, at=self.clock.now()), is_open=False)
-        facts = await self.broker.call(use, CallPosition(1, 0), self.context, recorder, yes)
-        return facts[-1] if facts else (await self.bodies(recorder))[-1]
+        asks = await self.broker.call(use, CallPosition(1, 0), self.context, recorder, yes)
+        return asks.request if asks is not None else (await self.bodies(recorder))[-1]
 
     async def bodies(self, recorder: Recorder) -> list[EventBody]:
         return [event.body for event in await self.log.read_stream(task_stream(recorder.task_id))]
