@@ -747,7 +747,8 @@ class TaskCreated(Fact):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskQueued(Fact):
-    """The task is ready to run: created, or recovered after a restart; older logs also have `answered` and `resumed`."""
+    """The task is ready to run: created, or recovered after a restart; older logs also have the reasons `answered` and
+    `resumed`."""
 
     type: ClassVar[str] = "task.queued"
     reason: Literal["created", "recovered", "answered", "resumed"]
