@@ -65,7 +65,7 @@ class SessionCreated(Fact):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SessionPinned(Fact):
-    """A person pinned a fact: every later request of the session has it word for word, whatever is summarised."""
+    """A person pinned a fact: every later request of the session has it word for word, whatever is summarized."""
 
     type: ClassVar[str] = "session.pinned"
     pin_id: str
@@ -286,8 +286,8 @@ class ModelCallStarted(Fact):
 
     It reserves `reserved_tokens` and `reserved_cost` (1e-9 USD; None for an unknown price) in the budgets of its task,
     session, `project` (a folder) and `day` (YYYY-MM-DD where the gateway runs). `updates` counts the task's updates in
-    the request. `purpose`: to answer the user, to check a tool call, or to sum up earlier turns or a long result; only
-    the first has a reply with its `reply_id`."""
+    the request. `purpose`: to answer the user, to check a tool call, or to summarize earlier turns or a long result;
+    only the first has a reply with its `reply_id`."""
 
     type: ClassVar[str] = "model.call.started"
     call_id: CallId
@@ -433,7 +433,7 @@ class ToolCallCompleted(Fact):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolCallSummarized(Fact):
-    """A model summed up a result of which the conversation has only a part. From now on, models read `text` instead of
+    """A model summarized a result of which the conversation has only a part. From now on, models read `text` instead of
     the beginning and the end. `by` is the model's call. The labels are those of all that it was made from."""
 
     type: ClassVar[str] = "tool.call.summarized"
@@ -747,7 +747,8 @@ class TaskCreated(Fact):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskQueued(Fact):
-    """The task is ready to run: created, recovered after a restart, answered, or resumed after a pause."""
+    """The task is ready to run: created, or recovered after a restart; older logs also have the reasons `answered` and
+    `resumed`."""
 
     type: ClassVar[str] = "task.queued"
     reason: Literal["created", "recovered", "answered", "resumed"]

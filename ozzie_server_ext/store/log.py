@@ -114,7 +114,7 @@ class OwnerLost(Unavailable):
 
 
 class ClaimLost(Conflict):
-    """The task was given back or claimed again since: this attempt's facts come too late."""
+    """The task was given back, resumed or claimed again since: the facts of this claim come too late."""
 
     code = "conflict.claim"
 
@@ -151,8 +151,8 @@ class EventLog(Protocol):
         """Append `drafts` to `stream`, all or none, and return them as events once they are durable.
 
         `expected_version` is the version of the stream that the decision was based on; 0 means a new stream, None any.
-        `claim` is the attempt at a task that the facts belong to. Raise VersionConflict if the stream has moved on,
-        ClaimLost if the task is no longer that attempt's, IllegalTransition and other Conflicts if a projection refuses
+        `claim` is the driver's claim on the task that the facts belong to. Raise VersionConflict if the stream has
+        moved on, ClaimLost if the claim no longer holds, IllegalTransition and other Conflicts if a projection refuses
         a fact, InputError for a body that can't be stored, Unavailable if nothing could be written, its subclass
         OwnerLost if this log never will be again. If the caller is cancelled while it waits, the facts may still be
         recorded.

@@ -34,8 +34,8 @@ class Unfinished:
     """What a task left open.
 
     `models` and `tools`: its calls without an outcome, in the order in which they began.
-    `replies`: the last attempt's replies that were cut off; somebody may have seen a part of them.
-    `uncertain`: the last attempt's uncertain tool calls. `unknown`: those of all attempts that no person has resolved.
+    `replies`: replies cut off since the task last started; somebody may have seen a part of them.
+    `uncertain`: tool calls that became uncertain since then. `unknown`: all uncertain ones that no person has resolved.
     `in_doubt`: calls to be repeated with their key that have not been yet; they are in no other list.
     `works`: the task was in the middle of its own work. `recoveries`: how often that was so when a gateway ended, since
     its last retry.
@@ -196,7 +196,7 @@ def end_of(call: CallRecord, done: bool | None, why: str) -> EventBody:
 
 
 def stopped(calls: Iterable[CallRecord]) -> list[EventBody]:
-    """Return the outcomes of a turn's open calls when it is stopped while it waits for a person or its next attempt."""
+    """Return the outcomes of a turn's open calls when it is stopped while it waits for a person or in the queue."""
     return [end_of(call, None if call.started else False, why_stopped(call)) for call in calls]
 
 
