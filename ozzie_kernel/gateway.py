@@ -28,7 +28,7 @@ class _Pending:
     session_id: str
 
 
-class Gateway:
+class GatewayConnection:
     """Holds one link at a time. `connect` opens it, and raises Unavailable, and Refused with the gateway's error.
     `ask_running` sends a request to any running gateway, as the user and without a link; it raises the same."""
 

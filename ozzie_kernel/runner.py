@@ -14,7 +14,7 @@ from ozzie_kernel.cards import Answer
 from ozzie_kernel.cells import Magic, Mistake, Run, Turn
 from ozzie_kernel.connect import Link, SessionChoice, connect
 from ozzie_kernel.display import CellDisplay, ConsoleDisplay, Publisher, StaticDisplay, WidgetDisplay
-from ozzie_kernel.gateway import Gateway
+from ozzie_kernel.gateway import GatewayConnection
 from ozzie_kernel.interrupt import interruptible
 from ozzie_kernel.keyboard import Keyboard
 from ozzie_kernel.magics import run_magic
@@ -94,7 +94,7 @@ class CellRunner:
         self._keyboard: Keyboard = front_end
         self._ident = ident
         self._log = log
-        self._gateway = Gateway(self._connect)
+        self._gateway = GatewayConnection(self._connect)
         self._announced = False
         self._typing: set[asyncio.Task[JsonObject]] = set()
         self._running: CellTurn | None = None

@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 from ozzie_kernel.client import REQUEST_TIMEOUT_S, GatewayLost, GatewaySilent
 from ozzie_kernel.connect import Link
 from ozzie_kernel.display import TurnDisplay
-from ozzie_kernel.gateway import Gateway
+from ozzie_kernel.gateway import GatewayConnection
 from ozzie_server_ext.domain.errors import OzzieError, Unavailable
 from ozzie_server_ext.domain.ids import ulid_text
 from ozzie_server_ext.domain.json import JsonObject
@@ -47,7 +47,7 @@ T = TypeVar("T")
 class CellTurn:
     """One turn in one cell. `link` is the gateway's current link. Unless `attended`, nobody is there to answer."""
 
-    def __init__(self, link: Link, gateway: Gateway, display: TurnDisplay, *, attended: bool = True) -> None:
+    def __init__(self, link: Link, gateway: GatewayConnection, display: TurnDisplay, *, attended: bool = True) -> None:
         self._link = link
         self._gateway = gateway
         self._display = display

@@ -1,4 +1,4 @@
-"""Makes room in a long session: earlier turns are summarised by a model, and what is pinned is kept as it is (ADR 55).
+"""Makes room in a long session: earlier turns are summarized by a model, and what is pinned is kept as it is (ADR 55).
 
 The log keeps all of it. A summary keeps all labels, and no address in it counts as given by the user.
 """
@@ -76,7 +76,7 @@ class Compactor:
         if not covered:
             return False
         try:
-            return await self._summarise(covered, number)
+            return await self._summarize(covered, number)
         except (OwnerLost, ClaimLost):
             raise
         except (BudgetBreach, OzzieError) as error:
@@ -89,8 +89,8 @@ class Compactor:
         return failed is not None and self._turn.parts.clock.monotonic() < failed + REST_S
 
     def _note_failure(self, why: str) -> None:
-        log.warning("the earlier turns were not summed up: %s", why, extra={"task_id": self._turn.task_id})
-        self._turn.publish("task.progress", {"step": "the earlier turns could not be summed up"})
+        log.warning("the earlier turns were not summarized: %s", why, extra={"task_id": self._turn.task_id})
+        self._turn.publish("task.progress", {"step": "the earlier turns could not be summarized"})
         failed, now = self._turn.parts.failed_summaries, self._turn.parts.clock.monotonic()
         for session_id in [each for each, at in failed.items() if at + REST_S < now]:
             del failed[session_id]
@@ -119,7 +119,7 @@ class Compactor:
         everything = self._turn.conversation.messages(sys.maxsize, self._turn.task_id)
         return everything[sum(len(turn.messages) for turn in turns) :]
 
-    async def _summarise(self, turns: Sequence[EarlierTurn], number: int) -> bool:
+    async def _summarize(self, turns: Sequence[EarlierTurn], number: int) -> bool:
         """Summarise as many of the turns as one call can read. Raises what the call raises."""
         chain = await self._turn.plan.summarizer()
         if chain is None:
@@ -132,7 +132,7 @@ class Compactor:
             room, _MOST_OF_A_MESSAGE, _LEAST_OF_A_MESSAGE, lambda most: [_as_data(each, most) for each in covered]
         )
         data: JsonObject = {"so_far": before, "turns": said}
-        self._turn.publish("task.progress", {"step": f"summing up {len(covered):,} earlier turns to make room"})
+        self._turn.publish("task.progress", {"step": f"summarizing {len(covered):,} earlier turns to make room"})
         summary = await self._summarizer.write(choice, allowance, INSTRUCTIONS, data, number=number)
         most = tokens_in(before.encode()) + sum(map(_tokens, covered))
         if summary is None or not summary.is_whole or tokens_in(summary.text.encode()) > most:
@@ -175,7 +175,7 @@ def _tokens(turn: EarlierTurn) -> int:
 
 
 def _count_over_tokens(turns: Sequence[EarlierTurn], kept: int) -> int:
-    """Return how many turns to summarise so that those behind them have at most `kept` tokens; one at least."""
+    """Return how many turns to summarize so that those behind them have at most `kept` tokens; one at least."""
     for index in range(len(turns) - 1, 0, -1):
         kept -= _tokens(turns[index])
         if kept < 0:
@@ -184,7 +184,7 @@ def _count_over_tokens(turns: Sequence[EarlierTurn], kept: int) -> int:
 
 
 def _count_over_messages(turns: Sequence[EarlierTurn], kept: int) -> int:
-    """Return how many turns to summarise so that those behind them have at most `kept` messages."""
+    """Return how many turns to summarize so that those behind them have at most `kept` messages."""
     for index in range(len(turns) - 1, -1, -1):
         kept -= len(turns[index].messages)
         if kept < 0:

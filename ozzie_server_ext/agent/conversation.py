@@ -509,7 +509,7 @@ class Conversation:
 
     def _move_to_end(self, task_id: TaskId | None) -> None:
         """Move the entries of a retried task behind those of other tasks, since it goes on now."""
-        self._uncover(task_id)  # another turn may have been summed up meanwhile
+        self._uncover(task_id)  # another turn may have been summarized meanwhile
         own = [entry for entry in self._entries if entry.task_id == task_id]
         self._entries = [entry for entry in self._entries if entry.task_id != task_id] + own
 

@@ -64,9 +64,9 @@ class TurnPlan:
     - `brief`: the instructions of a delegated turn.
     - `checker`: the chain that checks tool calls, or None; `check_s` is its time limit.
     - `offers`: which tools are offered.
-    - `compact_tokens`: from how many tokens on earlier turns are summarised; None leaves it to the model's context.
-    - `summarizer`: the chain that summarises them, or None; `result_summarizer`: that for long results of tools.
-    - `pause`: raises TurnHeld if a pause was requested.
+    - `compact_tokens`: from how many tokens on earlier turns are summarized; None leaves it to the model's context.
+    - `summarizer`: the chain that summarizes them, or None; `result_summarizer`: that for long results of tools.
+    - `pause_if_requested`: raises TurnHeld if a pause was requested.
     """
 
     chain: Chain
@@ -91,14 +91,14 @@ class TurnPlan:
     compact_tokens: int | None = None
     summarizer: Callable[[], Awaitable[Chain | None]] = _none
     result_summarizer: Callable[[], Awaitable[Chain | None]] = _none
-    pause: Callable[[], Awaitable[None]] = _none
+    pause_if_requested: Callable[[], Awaitable[None]] = _none
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TurnParts:
     """The objects that all turns share. `known_secrets` returns texts to remove from whatever is recorded. `leaving`:
     the gateway stops, so a turn that is cancelled now goes on at the next start. `failed_summaries`: when the earlier
-    turns of a session could last not be summed up, in monotonic seconds."""
+    turns of a session could last not be summarized, in monotonic seconds."""
 
     models: ModelDriver
     health: Health

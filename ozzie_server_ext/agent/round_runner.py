@@ -181,7 +181,7 @@ class RoundRunner:
             has_more_room = await self._compactor.make_room(
                 request, number, lacks_beginning=self._requests.lacks_beginning
             )
-            # Updates may have come while earlier turns were summed up, with success or not.
+            # Updates may have come while earlier turns were summarized, with success or not.
             if not has_more_room and conversation.updates(task_id) == updates:
                 break
             request, updates = self._requests.request(choice, prompt), conversation.updates(task_id)

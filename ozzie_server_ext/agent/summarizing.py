@@ -1,4 +1,4 @@
-"""Calls of a model that sums up for another: earlier turns, long results (docs/adr/0055).
+"""Calls of a model that summarizes for another: earlier turns, long results (docs/adr/0055).
 
 A summary is material, like what it was made from: its event bears all labels of the conversation.
 """
@@ -51,7 +51,7 @@ class Summarizer:
     async def write(
         self, choice: ModelChoice, allowance: Allowance, instructions: str, data: JsonObject, *, number: int
     ) -> Summary | None:
-        """Have `data` summed up as the instructions say, in round `number`; return None if the answer is of no use.
+        """Have `data` summarized as the instructions say, in round `number`; return None if the answer is of no use.
         `Summary.is_whole` tells whether it came to its end. Raises what `ModelCaller.make` raises."""
         request = ModelRequest(
             call_id=CallId(self._turn.parts.ids.new()),

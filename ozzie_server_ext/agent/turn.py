@@ -117,7 +117,7 @@ class Turn:
         before = self._last_round
         if before is not None and before.unknown:  # a retry, but nobody has resolved these calls
             raise uncertain(", ".join(before.unknown.values()))
-        await self._plan.pause()
+        await self._plan.pause_if_requested()
         if before is not None and before.is_given:
             return await self._make_given_call(before)
         while True:
@@ -134,9 +134,9 @@ class Turn:
                 number = last.number + 1
                 step = "its answer did not fit the schema: asking again" if last.problem else ""
             guard.check_round(number)
-            await self._plan.pause()
+            await self._plan.pause_if_requested()
             await self._rounds.run(number, step)
-            await self._plan.pause()
+            await self._plan.pause_if_requested()
 
     async def _make_given_call(self, given: Round) -> int:
         """Make the one call that the task was created with. Raises ToolFailed if it failed."""

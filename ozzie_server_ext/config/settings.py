@@ -399,7 +399,7 @@ class ToolsSettings(_Settings):
 
 class SessionsSettings(_Settings):
     """`max_history`: how many earlier messages of a session a model gets. `compact_tokens`: from how many tokens on
-    earlier turns are summarised; without it, from three quarters of what the model can read."""
+    earlier turns are summarized; without it, from three quarters of what the model can read."""
 
     max_history: int = Field(default=200, ge=1)
     compact_tokens: int | None = Field(default=None, ge=1000)

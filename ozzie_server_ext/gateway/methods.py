@@ -1,4 +1,4 @@
-"""The operations that only the WebSocket has, such as `message.send`."""
+"""The operations as the WebSocket alone has them. Of some, such as `message.send`, REST has another form (`rest/`)."""
 
 from dataclasses import dataclass
 from typing import Annotated, Literal

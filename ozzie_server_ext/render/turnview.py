@@ -115,7 +115,7 @@ class TurnView:
     - `pictures`: the message's pictures; `absent`: those that do not exist
     - `is_joined`: the message of the cell answered the turn's question, from where on the view begins
     - `is_run`: it is a run of a skill, whose graph shows its steps
-    - `compacted`: how many earlier turns were summarised for it
+    - `compacted`: how many earlier turns were summarized for it
     - `rejected`: the replies that do not fit the schema; the last one stays in `parts` until the next begins
     """
 
@@ -248,7 +248,7 @@ def about_message(view: TurnView) -> str:
     said = [ANSWERED] if view.is_joined else []
     if view.compacted:
         turns = "1 earlier turn was" if view.compacted == 1 else f"{view.compacted:,} earlier turns were"
-        said.append(f"{turns} summed up to make room; the log keeps them whole.")
+        said.append(f"{turns} summarized to make room; the log keeps them whole.")
     said += [f"With {_listed(view.pictures, 'and')}."] if view.pictures else []
     return " ".join(said + ([f"There is no {_listed(view.absent, 'or')}."] if view.absent else []))
 

@@ -368,7 +368,7 @@ def _too_weak(asked: ApprovalRequested, way: AuthStrength) -> PolicyError:
 
 
 def _busy() -> Conflict:
-    return Conflict("The task is busy. Your answer was not recorded: give it again.", code="conflict")
+    return Conflict("The task is busy. Your answer did nothing; give it again.", code="conflict")
 
 
 LOOK_S = 60.0

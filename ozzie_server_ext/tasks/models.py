@@ -399,7 +399,7 @@ class ModelService:
         return self._reachable(chain)
 
     def summarizer(self, own: Chain | None) -> Chain | None:
-        """Return the available models that sum up: those of the alias `summarizer`, else of `cheap`, else the turn's
+        """Return the available models that summarize: those of the alias `summarizer`, else of `cheap`, else the turn's
         `own`, if that may. The offline driver does not count as a model."""
         alias = next((name for name in (SUMMARIZER, CHEAP) if self.registry.has_alias(name)), "")
         chain = self.registry.chain(alias) if alias else own

@@ -296,9 +296,12 @@ class Notebooks:
         """Create a new session in `project` for the notebook at `path`."""
         return await self._sessions.begin(_key(path), channel="notebook", by=by, project=project)
 
-    async def resume(self, session_id: SessionId, path: str, *, by: str = "") -> SessionInfo:
-        """Use this session in the notebook at `path`. Raises NotFound."""
-        return await self._sessions.resume(session_id, _key(path), by=by)
+    async def resume(
+        self, session_id: SessionId, path: str, *, by: str = "", project: Path | None = None
+    ) -> SessionInfo:
+        """Use this session in the notebook at `path`. If that does not lie in the session's project, it works in
+        `project` from now on, the folder of the notebook's server. Raises NotFound."""
+        return await self._at_home(await self._sessions.resume(session_id, _key(path), by=by), path, by, project)
 
     async def moved(self, before: str, after: str, *, by: str = "") -> None:
         """Follow the move of a notebook, or of a folder with notebooks."""
@@ -317,6 +320,10 @@ class Notebooks:
     async def _at(self, path: str, by: str, project: Path | None) -> SessionInfo:
         title = os.path.basename(path)
         info = await self._sessions.open(_key(path), title=title, channel="notebook", by=by, project=project)
+        return await self._at_home(info, path, by, project)
+
+    async def _at_home(self, info: SessionInfo, path: str, by: str, project: Path | None) -> SessionInfo:
+        """Return the session, with another project if its notebook does not lie in its own."""
         if folder := await self._folder_if_left(info.project, path, project):
             return await self._sessions.place(info.session_id, _key(path), by=by, project=folder)
         return info

@@ -115,7 +115,7 @@ class TurnModels:
         return await self._informed(self._models.checker(own))
 
     async def summarizer(self, own: Chain | None) -> Chain | None:
-        """Return the models that sum up for a turn answered by `own`, or None. See `Models.summarizer`."""
+        """Return the models that summarize for a turn answered by `own`, or None. See `ModelService.summarizer`."""
         return await self._informed(self._models.summarizer(own))
 
     async def priced(self, choice: ModelChoice) -> ModelChoice:
@@ -247,7 +247,7 @@ class TurnRunner:
             attended=bool(row["attended"]),
             brief=brief,
             offers=await self.tools.offers(settings.tools, context.caller, brief, may_delegate=may_delegate),
-            pause=partial(self.pauses.point, recorder),
+            pause_if_requested=partial(self.pauses.point, recorder),
         )
         delegated = recorder.task_id if row["parent_id"] is not None else None
         conversation = await self.conversations.get(recorder.session_id, delegated)

@@ -116,7 +116,7 @@ class ToolBroker:
     async def call(
         self,
         use: ToolUse,
-        place: CallPosition,
+        position: CallPosition,
         context: ToolContext,
         recorder: Recorder,
         earlier: Earlier | None = None,
@@ -135,17 +135,17 @@ class ToolBroker:
         Raises ToolUncertain if the effect is unknown; that is recorded first. This includes an interrupted call with a
         key that is refused or fails when repeated: its first attempt may have succeeded.
         """
-        return await _ToolCall(self, use, place, context, recorder, earlier, begun).carry_out()
+        return await _ToolCall(self, use, position, context, recorder, earlier, begun).carry_out()
 
     async def happened(self, tool_id: str, effect: JsonObject, context: ToolContext) -> bool | None:
         """Return whether an interrupted run with this effect was done; None if that can't be known."""
         tool = self.registry.find(tool_id)
         return None if tool is None else await _happened(tool, effect, context)
 
-    async def put_off(self, use: ToolUse, place: CallPosition, recorder: Recorder) -> None:
+    async def put_off(self, use: ToolUse, position: CallPosition, recorder: Recorder) -> None:
         """Record that a call is not made because one before it changes something: the model should see that first."""
         tool = self.registry.find(use.name)
-        requested = _requested(use, place, CallId(self.ids.new()), tool, {})
+        requested = _requested(use, position, CallId(self.ids.new()), tool, {})
         words = "Not done: one change at a time. Look at what came of it, then ask again."
         why = PolicyError(words, code="tool.put_off")
         await recorder.append(requested, self.outcome_writer.failure(requested.call_id, why, 0.0))
@@ -162,7 +162,7 @@ async def _happened(tool: Tool, effect: JsonObject, context: ToolContext) -> boo
 
 
 def _requested(
-    use: ToolUse, place: CallPosition, call_id: CallId, tool: Tool | None, args: JsonObject
+    use: ToolUse, position: CallPosition, call_id: CallId, tool: Tool | None, args: JsonObject
 ) -> ToolCallRequested:
     return ToolCallRequested(
         call_id=call_id,
@@ -171,9 +171,9 @@ def _requested(
         name=tool.meta.name if tool else use.name[:64],
         version=tool.meta.version if tool else "",
         args=args,
-        round=place.round,
-        index=place.index,
-        step_id=place.step_id,
+        round=position.round,
+        index=position.index,
+        step_id=position.step_id,
     )
 
 
@@ -264,7 +264,7 @@ class _ToolCall:
         self,
         broker: ToolBroker,
         use: ToolUse,
-        place: CallPosition,
+        position: CallPosition,
         context: ToolContext,
         recorder: Recorder,
         earlier: Earlier | None,
@@ -272,7 +272,7 @@ class _ToolCall:
     ) -> None:
         self._broker = broker
         self._use = use
-        self._place = place
+        self._position = position
         self._earlier = earlier
         self._begun = begun
         self._was_requested = earlier is not None and not earlier.has_ended
@@ -280,7 +280,7 @@ class _ToolCall:
         self._provenance = Provenance()
         self._context = msgspec.structs.replace(
             context,
-            key=f"{recorder.task_id}-{place.round}-{place.index}",
+            key=f"{recorder.task_id}-{position.round}-{position.index}",
             provenance=self._provenance,
             artifacts=_NotedArtifacts(context.artifacts, self._provenance),
         )
@@ -342,7 +342,7 @@ class _ToolCall:
     def _will_be_requested(self, args: JsonObject) -> None:
         """Record the request next, unless the log has it since a person was asked."""
         if not self._was_requested:
-            self._before = (_requested(self._use, self._place, self._call_id, self._tool, args),)
+            self._before = (_requested(self._use, self._position, self._call_id, self._tool, args),)
 
     async def _decide_and_plan(self, tool: Tool) -> tuple[Ruling, Plan]:
         """Decide by the arguments, plan, and decide again if the plan reveals more. Raises OzzieError."""

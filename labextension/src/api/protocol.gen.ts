@@ -360,7 +360,7 @@ export interface ModelCallFailed {
   settled_tokens: number;
 }
 /**
- * One request to a model. `config`, `prompt` and `tools` are content hashes, so that a deterministic replay can tell what changed. A round may need several calls: `attempt` counts them, and `instead_of` names the provider that this one replaces. It reserves `reserved_tokens` and `reserved_cost` (1e-9 USD; None for an unknown price) in the budgets of its task, session, `project` (a folder) and `day` (YYYY-MM-DD where the gateway runs). `updates` counts the task's updates in the request. `purpose`: to answer the user, to check a tool call, or to sum up earlier turns or a long result; only the first has a reply with its `reply_id`.
+ * One request to a model. `config`, `prompt` and `tools` are content hashes, so that a deterministic replay can tell what changed. A round may need several calls: `attempt` counts them, and `instead_of` names the provider that this one replaces. It reserves `reserved_tokens` and `reserved_cost` (1e-9 USD; None for an unknown price) in the budgets of its task, session, `project` (a folder) and `day` (YYYY-MM-DD where the gateway runs). `updates` counts the task's updates in the request. `purpose`: to answer the user, to check a tool call, or to summarize earlier turns or a long result; only the first has a reply with its `reply_id`.
  */
 export interface ModelCallStarted {
   alias: string;
@@ -507,7 +507,7 @@ export interface TaskPauseRequested {
   wanted: boolean;
 }
 /**
- * The task is ready to run: created, recovered after a restart, answered, or resumed after a pause.
+ * The task is ready to run: created, or recovered after a restart; older logs also have the reasons `answered` and `resumed`.
  */
 export interface TaskQueued {
   reason: 'answered' | 'created' | 'recovered' | 'resumed';
@@ -544,7 +544,7 @@ export interface TaskCancelRequested {
   reason: string;
 }
 /**
- * The task succeeded. `delegated` is what its delegated tasks have used; None if none of them called a model.
+ * The task succeeded. `rounds` counts the rounds of a turn, or the steps of a run that have ended. `delegated` is what its delegated tasks have used; None if none of them called a model.
  */
 export interface TaskSucceeded {
   delegated: DelegatedUse | null;
@@ -570,13 +570,14 @@ export interface ToolCallCancelled {
   reason: string;
 }
 /**
- * A tool call ended with a result. `data` is the result; of a large one its beginning and end, and the whole is the first of `artifacts`. `summary` is for people, in a few words. `blob` held large results before there were artifacts. `brought` are the outside sources of the result, `links` the addresses in content from the web, `wrote` the absolute paths of files that have the labels of this event from now on.
+ * A tool call ended with a result. `data` is the result; of a large one its beginning and end, and the whole is the first of `artifacts`. `cut`: the artifact with the whole of a text of which `data` has only beginning and end, be it the result or something that the call made. `summary` is for people, in a few words. `blob` held large results before there were artifacts. `brought` are the outside sources of the result, `links` the addresses in content from the web, `wrote` the absolute paths of files that have the labels of this event from now on.
  */
 export interface ToolCallCompleted {
   artifacts: string[];
   blob: string | null;
   brought: string[];
   call_id: string;
+  cut: string | null;
   data: unknown;
   duration_ms: number;
   links: string[];
@@ -945,7 +946,7 @@ export interface RunStepQuery {
   task_id: string;
 }
 /**
- * A call of a model or a tool. Fields of the other kind are null or empty: `provider`, `model`, `ttft_ms`, `token_usage` and `cost` belong to models; `tool_id`, `arguments`, `summary` and `artifacts` to tools. `name` is the model's alias, or the tool's name for the model; a model's `purpose` is to answer, to check a tool call in place of a person, or to sum up earlier turns or a long result. A "rejected" answer doesn't fit its schema: `error` says why.
+ * A call of a model or a tool. Fields of the other kind are null or empty: `provider`, `model`, `ttft_ms`, `token_usage` and `cost` belong to models; `tool_id`, `arguments`, `summary` and `artifacts` to tools. `name` is the model's alias, or the tool's name for the model; a model's `purpose` is to answer, to check a tool call in place of a person, or to summarize earlier turns or a long result. A "rejected" answer doesn't fit its schema: `error` says why.
  */
 export interface Step {
   arguments: {} | null;

@@ -109,9 +109,9 @@ async def _open(call: Call, request: TokenRequest) -> Opened:
     path, key = request.session_name, f"kernel:{request.kernel_id}"
     if request.session_id:
         chosen = ids.SessionId(request.session_id)
-        return Opened(
-            info=await (notebooks.resume(chosen, path, by=by) if path else sessions.resume(chosen, key, by=by))
-        )
+        if path:
+            return Opened(info=await notebooks.resume(chosen, path, by=by, project=project))
+        return Opened(info=await sessions.resume(chosen, key, by=by))
     if request.new:
         return Opened(
             info=await (

@@ -143,7 +143,7 @@ class Step:
     """A call of a model or a tool. Fields of the other kind are null or empty: `provider`, `model`, `ttft_ms`,
     `token_usage` and `cost` belong to models; `tool_id`, `arguments`, `summary` and `artifacts` to tools. `name` is the
     model's alias, or the tool's name for the model; a model's `purpose` is to answer, to check a tool call in place of
-    a person, or to sum up earlier turns or a long result. A "rejected" answer doesn't fit its schema: `error` says
+    a person, or to summarize earlier turns or a long result. A "rejected" answer doesn't fit its schema: `error` says
     why."""
 
     kind: Literal["model", "tool"]

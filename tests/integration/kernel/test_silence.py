@@ -10,7 +10,7 @@ import pytest
 
 from ozzie_kernel.client import GatewayLost, GatewaySilent
 from ozzie_kernel.connect import Link, SessionChoice, connect
-from ozzie_kernel.gateway import Gateway as KernelsGateway
+from ozzie_kernel.gateway import GatewayConnection
 from ozzie_kernel.turn import MAX_LOST, STOP_WAIT_S, CellTurn
 from ozzie_server_ext.domain.errors import Unavailable
 from ozzie_server_ext.domain.json import JsonObject
@@ -53,7 +53,7 @@ async def test_a_message_that_is_taken_in_after_the_interrupt_is_stopped(
         made.append(await connect(KERNEL_ID, "silent.ipynb", gateway.home.env, choice=choice))
         return made[0]
 
-    own, screen = KernelsGateway(connect_once), Screen()
+    own, screen = GatewayConnection(connect_once), Screen()
     link = await own.link()
     async with connected(gateway) as watcher:
         await watcher.request("feed.subscribe", session_id=link.session_id)
@@ -84,7 +84,7 @@ async def test_a_message_whose_answer_was_lost_is_sent_again_and_is_one_turn(
         made.append(await connect(KERNEL_ID, "lost answer.ipynb", gateway.home.env, choice=choice))
         return made[-1]
 
-    own = KernelsGateway(connect_anew)
+    own = GatewayConnection(connect_anew)
     link = await own.link()
     requested = link.client.request
 
@@ -125,7 +125,7 @@ async def test_a_message_that_may_have_been_taken_is_told_so_and_stopped_where_i
         found.set()
         return {}
 
-    own = KernelsGateway(connect_once, ask_another)
+    own = GatewayConnection(connect_once, ask_another)
     link = await own.link()
     requested = link.client.request
 
@@ -170,7 +170,7 @@ async def test_a_turn_whose_connections_all_end_at_once_is_given_up(
             given.append(link)
             return link
 
-        own = KernelsGateway(give_again)
+        own = GatewayConnection(give_again)
         await own.link()
 
         class Cutting(Screen):

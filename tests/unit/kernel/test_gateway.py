@@ -16,7 +16,7 @@ from tornado.websocket import WebSocketHandler
 from ozzie_kernel import gateway as module
 from ozzie_kernel.client import GatewayClient, GatewayLost, Refused
 from ozzie_kernel.connect import Link, SessionChoice
-from ozzie_kernel.gateway import MAX_PENDING, Gateway
+from ozzie_kernel.gateway import MAX_PENDING, GatewayConnection
 from ozzie_server_ext.domain.errors import Unavailable
 from ozzie_server_ext.domain.json import JsonObject
 from ozzie_server_ext.protocol.handshake import VERSION, Handshake
@@ -79,7 +79,7 @@ async def answering() -> AsyncIterator[Answering]:
 
 
 @asynccontextmanager
-async def gateway_at(*urls: str) -> AsyncIterator[tuple[Gateway, list[Link]]]:
+async def gateway_at(*urls: str) -> AsyncIterator[tuple[GatewayConnection, list[Link]]]:
     """A gateway whose links lead to these addresses, one after the other, and the links that were made."""
     made: list[Link] = []
 
@@ -90,7 +90,7 @@ async def gateway_at(*urls: str) -> AsyncIterator[tuple[Gateway, list[Link]]]:
         made.append(Link(client, "sess_1", handshake))
         return made[-1]
 
-    yield Gateway(connect), made
+    yield GatewayConnection(connect), made
     for link in made:
         await link.client.close()
 
@@ -157,7 +157,7 @@ async def test_a_gateway_that_can_not_be_had_is_told() -> None:
         raise Unavailable("There is none.", code="gateway.unreachable")
 
     with pytest.raises(Unavailable, match="There is none"):
-        await Gateway(connect).ask("session.open")
+        await GatewayConnection(connect).ask("session.open")
 
 
 async def test_nothing_is_connected_to_ask_in_passing(answering: Answering) -> None:
@@ -225,7 +225,7 @@ async def test_a_delivery_starts_at_once_and_again_after_a_lost_connection(answe
 
 
 async def test_a_delivery_goes_over_the_next_link_before_anything_else(absent: Absent, answering: Answering) -> None:
-    gateway = Gateway(absent.connect, nobody_runs)
+    gateway = GatewayConnection(absent.connect, nobody_runs)
     gateway.deliver("task.cancel", {"task_id": "first"})
     gateway.deliver("task.cancel", {"task_id": "second"})
     await asyncio.wait_for(absent.asked.wait(), 20)
@@ -248,7 +248,7 @@ async def test_a_delivery_goes_to_a_gateway_that_somebody_else_has_started(
     async def can_not_be_started(choice: SessionChoice) -> Link:
         raise Unavailable("The folder can't be used.", code="home.unusable")
 
-    gateway = Gateway(can_not_be_started, absent.ask_running)
+    gateway = GatewayConnection(can_not_be_started, absent.ask_running)
     gateway.deliver("task.cancel", {"task_id": "t"})
     await asyncio.wait_for(absent.asked.wait(), 20)
     absent.away = False
@@ -260,7 +260,7 @@ async def test_a_delivery_goes_to_a_gateway_that_somebody_else_has_started(
 
 async def test_a_refused_delivery_is_complete(absent: Absent, answering: Answering) -> None:
     answering.refuse, absent.away = True, False
-    gateway = Gateway(absent.connect, nobody_runs)
+    gateway = GatewayConnection(absent.connect, nobody_runs)
     gateway.deliver("task.cancel", {"task_id": "t"})
     await answering.wait_for(1)
     answering.refuse = False
@@ -272,7 +272,7 @@ async def test_a_refused_delivery_is_complete(absent: Absent, answering: Answeri
 
 async def test_a_delivery_about_another_session_goes_as_the_user(absent: Absent, answering: Answering) -> None:
     absent.away = False
-    gateway = Gateway(absent.connect, nobody_runs)
+    gateway = GatewayConnection(absent.connect, nobody_runs)
     link = await gateway.link()
     absent.away, absent.session_id = True, "sess_2"
     await link.client.close()
@@ -288,7 +288,7 @@ async def test_a_delivery_about_another_session_goes_as_the_user(absent: Absent,
 
 
 async def test_the_oldest_of_too_many_is_forgotten(absent: Absent, answering: Answering) -> None:
-    gateway = Gateway(absent.connect, nobody_runs)
+    gateway = GatewayConnection(absent.connect, nobody_runs)
     for number in range(MAX_PENDING + 1):
         gateway.deliver("task.cancel", {"task_id": str(number)})
     await asyncio.wait_for(absent.asked.wait(), 20)

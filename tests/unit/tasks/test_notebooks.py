@@ -228,6 +228,18 @@ async def test_a_copy_of_a_notebook_works_in_the_project_of_the_first_unless_it_
     assert (beside.info.project, elsewhere.info.project) == (str(shop), str(store))
 
 
+async def test_a_session_resumed_in_a_notebook_elsewhere_works_there_from_then_on(desk: Desk) -> None:
+    shop, store = desk.folder / "shop", desk.folder / "store"
+    session = (await desk.notebooks.open(desk.file("shop/a.ipynb"), project=shop)).info.session_id
+
+    beside = await desk.notebooks.resume(session, desk.file("shop/deep/b.ipynb"), project=desk.folder)
+    elsewhere = await desk.notebooks.resume(session, desk.file("store/b.ipynb"), project=store)
+
+    assert (beside.session_id, beside.project) == (session, str(shop))
+    assert (elsewhere.session_id, elsewhere.project) == (session, str(store))
+    assert (await desk.notebooks.open(desk.file("store/b.ipynb"), noted=session, project=store)).info == elsewhere
+
+
 async def test_a_project_that_is_renamed_in_jupyter_takes_its_sessions_along(desk: Desk) -> None:
     shop = desk.folder / "shop"
     session = (await desk.notebooks.open(desk.file("shop/deep/a.ipynb"), project=shop)).info.session_id

@@ -13,7 +13,7 @@ from ozzie_server_ext.domain.ids import MessageId, SessionId
 from ozzie_server_ext.domain.messages import MAX_PICTURE_BYTES, MAX_PICTURES, MAX_SHOWN_BYTES, Picture
 from ozzie_server_ext.observability.clock import CountingIds
 from ozzie_server_ext.store.blobs import InMemoryBlobs
-from ozzie_server_ext.tasks import intake
+from ozzie_server_ext.tasks import pictures as reading
 from ozzie_server_ext.tasks.pictures import PictureIntake
 from ozzie_server_ext.tasks.service import NewTurn, Submitted, TaskService
 from tests.fakes.pictures import png
@@ -106,8 +106,8 @@ async def test_a_disk_that_hangs_holds_up_one_thread_and_no_other_message(
         hung.wait(WAIT_S)
         return png()
 
-    monkeypatch.setattr(pictures, "_read", hang)
-    monkeypatch.setattr(intake, "WAIT_S", 0.05)
+    monkeypatch.setattr(reading, "_read", hang)
+    monkeypatch.setattr(reading, "WAIT_S", 0.05)
     rig, pictures = TaskRig(), PictureIntake(project, InMemoryBlobs())
     service = TaskService(rig.log, rig.ids, rig.driver, lambda session_id, text: pictures.of(text))
 
