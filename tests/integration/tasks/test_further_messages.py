@@ -245,7 +245,7 @@ async def test_an_id_that_the_gateway_gave_is_no_message_of_its_own(runs: Talkin
 async def test_an_id_that_is_none_is_refused_even_where_it_would_join(runs: Talking) -> None:
     task_id = await runs.asks()
 
-    with pytest.raises(InputError, match="no ULID"):
+    with pytest.raises(InputError, match="not a ULID"):
         await runs.send("Tea", message_id=MessageId("tea"))
     assert await runs.facts(task_id, PromptAnswered) == []
 
