@@ -81,6 +81,7 @@ async def test_an_answer_is_streamed_and_recorded_whole(project: Path) -> None:
     bodies = await rig.bodies()
     completed = only(ModelCallCompleted, bodies)
     assert (completed.finish, completed.cost, completed.usage.input_tokens) == ("stop", 70, 9)
+    assert (completed.alias, completed.provider, completed.model) == ("main", "scripted", "m-1")
     said = only(MessageCompleted, bodies)
     assert (said.text, said.finish) == ("Hello.", "stop")
     assert said.reply_id == only(ModelCallStarted, bodies).reply_id
