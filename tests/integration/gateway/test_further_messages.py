@@ -25,9 +25,7 @@ class Provider:
     def __init__(self, fake: FakeOpenAI) -> None:
         self.go = threading.Event()
         self._fake = fake
-        fake.queue(
-            Answer(tool_calls=[ToolCall("calculator", {"expr": "1+1"})], held=self.go), Answer(pieces=["Done."])
-        )
+        fake.queue(Answer(tool_calls=[ToolCall("calculator", {"expr": "1+1"})], held=self.go), Answer(pieces=["Done."]))
 
     async def begin(self, client: WsClient, session_id: str) -> str:
         """Start a turn and wait until its model works; return its task."""

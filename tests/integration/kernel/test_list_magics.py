@@ -76,9 +76,7 @@ def test_every_list_shows_what_the_gateway_has(kernel: Kernel, shared_gateway: G
 def test_a_cell_that_answers_an_earlier_question_says_so(kernel: Kernel, shared_gateway: Gateway) -> None:
     kernel.run("%session new Answers")
     session_id = session_of(shared_gateway)
-    asking = post(
-        shared_gateway, "message", 202, content="Ask me whether I want tea or coffee.", session_id=session_id
-    )
+    asking = post(shared_gateway, "message", 202, content="Ask me whether I want tea or coffee.", session_id=session_id)
     until(lambda: get(shared_gateway, f"tasks/{asking['task_id']}")["status"] == "WAITING_INPUT")
 
     cell = kernel.run("Tea")

@@ -75,7 +75,9 @@ async def recorded(project: Path) -> Recorded:
         tool(read, tool_id="test.read", name="read", timeout_s=30),
         tool(send, tool_id="test.send", name="send", risk_level=RiskLevel.HIGH, side_effect=SideEffect.IRREVERSIBLE),
     ]
-    rig = Asking(project, [[*(Use("read", {"at": at}, at) for at in READS), Use("send", {"at": "x"}, SENT)]], tools=tools)
+    rig = Asking(
+        project, [[*(Use("read", {"at": at}, at) for at in READS), Use("send", {"at": "x"}, SENT)]], tools=tools
+    )
     rig.log.on_commit(end_first)
     await rig.begin()
     await rig.approve_all()
