@@ -121,7 +121,7 @@ async def test_it_waits_with_the_run_that_a_step_of_it_is(runs: Waiting) -> None
     assert await runs.rests(task_id) == "task.succeeded"
 
 
-async def test_over_restarts_it_stays_as_it_is(runs: Waiting) -> None:
+async def test_a_restart_records_nothing_for_a_waiting_run(runs: Waiting) -> None:
     runs.workflow(GATE)
     task_id = await runs.begin()
     await runs.waits_for_approval(task_id)
