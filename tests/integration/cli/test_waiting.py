@@ -181,9 +181,7 @@ def test_what_the_parts_of_a_run_wait_for_is_told_too(server: Gateway) -> None:
     gated.close(force=True)
 
 
-def test_what_one_step_waits_for_is_told_once_while_another_one_works(
-    server: Gateway, fake_openai: FakeOpenAI
-) -> None:
+def test_what_one_step_waits_for_is_told_once_while_another_one_works(server: Gateway, fake_openai: FakeOpenAI) -> None:
     go_on = threading.Event()
     fake_openai.queue(Answer(pieces=["Well."], held=go_on))
     task_id = post(server, "message", 202, content="publish it", session_name="beside")["task_id"]
