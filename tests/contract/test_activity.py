@@ -1,19 +1,25 @@
 """The application's log says what tasks do, with the ids to look further, and never what was said."""
 
 import logging
+from dataclasses import replace
 
 import pytest
 
 from ozzie_server_ext.domain.approvals import AuthStrength
 from ozzie_server_ext.domain.events import (
     ApprovalGranted,
+    Brief,
+    SkillStarted,
+    TaskCancelled,
     TaskFailed,
     TaskQueued,
     TaskStarted,
+    ToolCallCancelled,
+    ToolCallCompleted,
     ToolCallFailed,
     ToolCallRequested,
 )
-from ozzie_server_ext.domain.ids import ApprovalId, CallId, task_stream
+from ozzie_server_ext.domain.ids import ApprovalId, BlobRef, CallId, TaskId, task_stream
 from ozzie_server_ext.store.log import EventLog
 from ozzie_server_ext.tasks.activity import Activity
 from tests.replay.histories import (
@@ -28,6 +34,8 @@ from tests.replay.histories import (
 )
 
 CALL = CallId("01DDDDDDDDDDDDDDDDDDDDDDDD")
+READ = CallId("01DDDDDDDDDDDDDDDDDDDDDDD2")
+STEP = TaskId("01BBBBBBBBBBBBBBBBBBBBBBB2")
 MODEL_CALL = "01EEEEEEEEEEEEEEEEEEEEEEE1"
 APPROVAL = "01EEEEEEEEEEEEEEEEEEEEEEE2"
 SECRET = "the launch is on Monday"
@@ -40,11 +48,13 @@ async def test_each_fact_is_a_line_with_its_ids(log: EventLog, caplog: pytest.Lo
     )
     facts = (
         received(SECRET),
-        task_created(SECRET),
+        replace(task_created(SECRET), channel="page"),
         TaskQueued(reason="created"),
         TaskStarted(attempt=1, epoch="e"),
         call_started(MODEL_CALL),
         call_completed(MODEL_CALL),
+        replace(requested, call_id=READ),
+        ToolCallCompleted(call_id=READ, ok=True, data=SECRET, summary=SECRET, duration_ms=3.0),
         requested,
         approval_requested(APPROVAL, CALL, sentence=SECRET),
         ApprovalGranted(approval_id=ApprovalId(APPROVAL), extent="once", by="ana", way=AuthStrength.BROWSER),
@@ -56,9 +66,10 @@ async def test_each_fact_is_a_line_with_its_ids(log: EventLog, caplog: pytest.Lo
 
     lines = [record for record in caplog.records if record.name == "ozzie.tasks.activity"]
     assert [(line.levelname, line.getMessage()) for line in lines] == [
-        ("INFO", "turn created from "),
+        ("INFO", "turn created from page"),
         ("INFO", "started, attempt 1"),
-        ("INFO", "model  (/) answered: 30 tokens, 12 ms"),
+        ("INFO", "model default (local/small) answered: 30 tokens, 12 ms"),
+        ("INFO", "tool read_file completed: 3 ms"),
         ("INFO", "approval asked for write_file by rule default.changes"),
         ("INFO", "approved by ana (browser), once"),
         ("WARNING", "tool read_file failed: file.missing"),
@@ -67,7 +78,49 @@ async def test_each_fact_is_a_line_with_its_ids(log: EventLog, caplog: pytest.Lo
     assert {(line.agent_id, line.session_id, line.task_id, line.trace_id) for line in lines} == {  # type: ignore[attr-defined]
         ("ozzie", SESSION, TASK, TASK)
     }
-    assert [line.action_id for line in lines[2:5]] == [MODEL_CALL, APPROVAL, APPROVAL]  # type: ignore[attr-defined]
+    called = [MODEL_CALL, READ, APPROVAL, APPROVAL, CALL]
+    assert [line.action_id for line in lines[2:7]] == called  # type: ignore[attr-defined]
+    assert SECRET not in caplog.text
+
+
+async def test_a_run_of_a_skill_and_its_steps_are_lines_of_the_skill(
+    log: EventLog, caplog: pytest.LogCaptureFixture
+) -> None:
+    Activity(log)
+    run = (
+        replace(task_created(SECRET), mode="GRAPH", channel="cli"),
+        SkillStarted(skill="report", kind="workflow", version="1", file=BlobRef("b"), input={"topic": SECRET}),
+        TaskQueued(reason="created"),
+        TaskStarted(attempt=1, epoch="e"),
+    )
+    step = (
+        replace(task_created(SECRET), parent=TASK, brief=Brief(skill="report", instruction=SECRET)),
+        TaskQueued(reason="created"),
+        TaskStarted(attempt=1, epoch="e"),
+        ToolCallRequested(
+            call_id=CALL, use_id="u", tool_id="shell.run", name="shell", version="1", args={}, round=1, index=0
+        ),
+        ToolCallCancelled(call_id=CALL, reason=SECRET),
+        TaskCancelled(by="ana", reason=SECRET),
+    )
+    with caplog.at_level(logging.INFO, logger="ozzie"):
+        await log.append(task_stream(TASK), [task_draft(fact) for fact in run])
+        await log.append(task_stream(STEP), [task_draft(fact, task_id=STEP) for fact in step])
+        await log.append(task_stream(TASK), [task_draft(TaskCancelled(by="ana", reason=SECRET))])
+
+    lines = [record for record in caplog.records if record.name == "ozzie.tasks.activity"]
+    assert [(line.levelname, line.task_id, line.getMessage()) for line in lines] == [  # type: ignore[attr-defined]
+        ("INFO", TASK, "run created from cli"),
+        ("INFO", TASK, "started, attempt 1"),
+        ("INFO", STEP, f"turn created by task {TASK}"),
+        ("INFO", STEP, "started, attempt 1"),
+        ("INFO", STEP, "tool shell cancelled"),
+        ("INFO", STEP, "cancelled by ana"),
+        ("INFO", TASK, "cancelled by ana"),
+    ]
+    # The first line of a run comes before the skill is known.
+    assert [line.agent_id for line in lines] == ["ozzie"] + ["report"] * 6  # type: ignore[attr-defined]
+    assert {line.trace_id for line in lines} == {TASK}  # type: ignore[attr-defined]
     assert SECRET not in caplog.text
 
 

@@ -166,7 +166,7 @@ async def test_after_a_crash_what_later_events_touch_is_written_anew(log: EventL
     assert await written(log, root) == whole
 
 
-async def test_who_follows_writes_the_same_however_much_comes_at_once(
+async def test_a_follower_writes_the_same_files_however_many_events_come_at_once(
     log: EventLog, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A follower takes new events from memory, and reads the rest where more came than it keeps."""

@@ -99,7 +99,7 @@ ROWS = (
         "S4 §5.1.2, §8.1.2",
         recovery="test_a_recovered_task_goes_on_in_the_same_attempt_with_another_claim",
         runs="test_it_waits_for_the_yes_of_its_step_and_goes_on_with_it test_it_says_for_which_signal_it_waits "
-        "test_over_restarts_it_stays_as_it_is",
+        "test_a_restart_records_nothing_for_a_waiting_run",
         moments_of_runs="test_a_run_cut_off_behind_any_append_ends_as_one_that_was_not",
     ),
     bound(
@@ -107,7 +107,7 @@ ROWS = (
         "turn behind it; the reply says which",
         "S4 §6.3.1",
         messages="test_it_answers_the_question_that_the_session_waits_with "
-        "test_it_is_an_update_of_the_senders_running_task test_else_it_is_a_turn_behind_it "
+        "test_it_is_an_update_of_the_senders_running_task test_otherwise_it_becomes_a_queued_turn "
         "test_an_approval_is_not_answered test_with_two_questions_it_answers_neither",
         moments="test_a_turn_that_sums_up_cut_off_behind_any_append_ends_as_one_that_was_not",
     ),
@@ -115,7 +115,7 @@ ROWS = (
         "An agent or a graph is chosen for a message, and the log says why",
         "S4 §6, §8.3",
         messages="test_a_message_that_is_a_skills_keyword_runs_it_and_the_log_says_why "
-        "test_else_an_agent_answers_and_the_log_says_why test_a_keyword_of_two_skills_runs_neither",
+        "test_otherwise_an_agent_answers_and_the_log_says_why test_a_keyword_of_two_skills_runs_neither",
     ),
     bound(
         "A step that only reads leaves its start and its call in the log, in one append with its end",
@@ -204,8 +204,8 @@ ROWS = (
     bound(
         "Budgets of a task, a session, a project and a day end a turn in words, and show what it cost",
         "S3 F5, S4 §8.9",
-        budgets="test_that_of_a_turn_ends_it_before_its_next_round "
-        "test_that_of_a_scope_of_several_turns_ends_the_turn_that_has_no_room",
+        budgets="test_a_task_budget_ends_the_turn_before_its_next_round "
+        "test_a_shared_budget_ends_the_turn_that_does_not_fit",
     ),
 )
 

@@ -141,9 +141,14 @@ def call_started(
     )
 
 
-def call_completed(call_id: str, *, tokens: int = 10, cost: int | None = 1000) -> ModelCallCompleted:
+def call_completed(
+    call_id: str, *, model: str = "small", tokens: int = 10, cost: int | None = 1000
+) -> ModelCallCompleted:
     return ModelCallCompleted(
         call_id=CallId(call_id),
+        alias="default",
+        provider="local",
+        model=model,
         response_blob=BlobRef("sha256:" + "1" * 64),
         finish="stop",
         tool_uses=(),
@@ -311,14 +316,10 @@ class Histories:
             return self._step()
         cost = self._random.choice([None, 0, 1_000_000])
         tokens = self._random.randint(0, 5000)
+        model = self._random.choice(["small", "large"])
         return [
-            call_started(
-                call,
-                model=self._random.choice(["small", "large"]),
-                number=self._random.randint(1, 4),
-                reserved=reserved,
-            ),
-            call_completed(call, tokens=tokens, cost=cost),
+            call_started(call, model=model, number=self._random.randint(1, 4), reserved=reserved),
+            call_completed(call, model=model, tokens=tokens, cost=cost),
         ]
 
     def _artifact(self) -> list[EventBody]:

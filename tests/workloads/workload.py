@@ -10,11 +10,12 @@ from ozzie_server_ext.domain.approvals import ApprovalScope
 from ozzie_server_ext.models.driver import ModelRequest
 from ozzie_server_ext.models.scripted import Say, Step, Use
 from ozzie_server_ext.protocol.jsontext import loads_object
+from tests.results import result_of
 
 
 @dataclass(frozen=True, slots=True)
 class Called:
-    """A call that was made, and what came of it; None if it failed."""
+    """A call that was made, and the data of its result. A failed call has None, or what it found before it failed."""
 
     name: str
     args: Mapping[str, Any]
@@ -27,7 +28,7 @@ class Seen:
     def __init__(self, request: ModelRequest) -> None:
         begin = max(index for index, message in enumerate(request.messages) if message.role == "user")
         said = request.messages[begin + 1 :]
-        results = {each.tool_call_id: loads_object(each.content)["data"] for each in said if each.role == "tool"}
+        results = {each.tool_call_id: result_of(each.content).data for each in said if each.role == "tool"}
         uses = [use for message in said for use in message.tool_uses]
         self.calls = [Called(use.name, loads_object(use.arguments), results[use.call_id]) for use in uses]
 

@@ -5,16 +5,19 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 
 import pexpect
 import pytest
 
+from tests.fakes.openai_server import FakeOpenAI
+from tests.fakes.replies import Answer
 from tests.integration.cli.test_task_control import ORDER, waiting
 from tests.integration.gateway.asked import asked, ended, write
 from tests.integration.gateway.test_rest import get, post, until
-from tests.rig import Gateway, GatewayHome, new_home, ozzie, start_gateway
+from tests.rig import START_S, Gateway, GatewayHome, new_home, ozzie, start_gateway
 
 SHOP = {"name": "shop", "type": "workflow", "vars": {}, "steps": [{"id": "sale", "skill": "order", "with": {}}]}
 GATED = {
@@ -23,20 +26,31 @@ GATED = {
     "vars": {},
     "steps": [{"id": "gate", "title": "Go?", "approve": {"question": "Go on?"}}],
 }
+BESIDE = {
+    "name": "beside",
+    "type": "workflow",
+    "triggers": {"keywords": ["publish it"]},
+    "steps": [
+        {"id": "gate", "title": "Publish", "approve": {"question": "Go on?"}},
+        {"id": "slow", "instruction": "Take your time.", "model": "slow"},
+    ],
+}
 WHICH = "Ask me whether I want tea or coffee."
 
 
 def begin(home: GatewayHome) -> None:
     (home.home / "skills").mkdir(mode=0o700)
     order = {**ORDER, "vars": {}}
-    for skill in (order, SHOP, GATED):
+    for skill in (order, SHOP, GATED, BESIDE):
         (home.home / "skills" / f"{skill['name']}.jsonc").write_text(json.dumps(skill))
 
 
 @pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gateway]:
+def server(tmp_path_factory: pytest.TempPathFactory, fake_openai_server: FakeOpenAI) -> Iterator[Gateway]:
     home = new_home(tmp_path_factory.mktemp("waiting"))
     begin(home)
+    slow = {"driver": "openai", "model": "m", "base_url": f"{fake_openai_server.url}/v1", "auth": {"type": "none"}}
+    home.configure({"models": {"default": "offline", "providers": {"slow": slow}}})
     with start_gateway(home) as running:
         yield running
 
@@ -165,6 +179,28 @@ def test_what_the_parts_of_a_run_wait_for_is_told_too(server: Gateway) -> None:
         process.communicate(timeout=60)
         assert process.returncode == 0
     gated.close(force=True)
+
+
+def test_what_one_step_waits_for_is_told_once_while_another_one_works(server: Gateway, fake_openai: FakeOpenAI) -> None:
+    go_on = threading.Event()
+    fake_openai.queue(Answer(pieces=["Well."], held=go_on))
+    task_id = post(server, "message", 202, content="publish it", session_name="beside")["task_id"]
+    try:
+        fake_openai.wait_for(lambda fake: bool(fake.requests), seconds=START_S)
+        until(lambda: get(server, f"tasks/{task_id}")["waiting"])
+        assert get(server, f"tasks/{task_id}")["status"] == "RUNNING"
+        with follower(server.home, task_id) as process:
+            (approval,) = get(server, "approvals?status=pending")["items"]
+            command = f"ozzie approvals show {approval['approval_id']}"
+            asks = f'ozzie: It waits for your approval (the step "beside: Publish"): {approval["sentence"]} {command}'
+            assert told(process) == asks
+            go_on.set()
+            until(lambda: get(server, f"tasks/{task_id}")["status"] == "WAITING_APPROVAL")
+            post(server, f"approvals/{approval['approval_id']}/approve")
+            _, err = process.communicate(timeout=60)
+            assert (process.returncode, err) == (0, "")
+    finally:
+        go_on.set()
 
 
 def newest(server: Gateway, title: str) -> list[str]:

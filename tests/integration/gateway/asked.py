@@ -25,8 +25,8 @@ def write(name: str) -> str:
     return WRITE.replace("a.md", name)
 
 
-def asked(gateway: Gateway, content: str = WRITE, session: str = "mine", **how: Any) -> dict[str, Any]:
-    """The approval that a message of that session makes its turn ask for."""
+def asked(gateway: Gateway, content: str = WRITE, session: str | None = "mine", **how: Any) -> dict[str, Any]:
+    """The approval that a message of that session makes its turn ask for; `session_id` is in place of its name."""
     (gateway.home.project / "notes").mkdir(exist_ok=True)
     turn = post(gateway, "message", content=content, session_name=session, wait=True, **how)
     assert turn["status"] == "WAITING_APPROVAL", turn

@@ -12,8 +12,10 @@ from tornado.httpclient import HTTPClientError
 
 from ozzie_server_ext.gateway.base import MAX_BODY_BYTES
 from ozzie_server_ext.gateway.routes import PREFIX
+from ozzie_server_ext.policy.files import PROJECT_FILE as RULES_FILE
 from tests.integration.gateway.walk import KERNEL_ID, REST, WS, ask, ask_whole
-from tests.rig import Gateway, GatewayHome, new_home, start_attached, start_gateway, start_jupyter
+from tests.integration.tasks.test_projects import NO_NOTES
+from tests.rig import Gateway, GatewayHome, new_home, ozzie, start_attached, start_gateway, start_jupyter
 from tests.ws_client import WsClient, connected
 
 pytestmark = pytest.mark.timeout(120)
@@ -74,6 +76,10 @@ def test_what_one_server_is_asked_the_other_knows(owner: Gateway, attached: Gate
 def test_a_session_that_an_attached_server_begins_works_in_its_folder(owner: Gateway, tmp_path: Path) -> None:
     (tmp_path / "where.txt").write_text("In the folder of the attached server.\n")
     (tmp_path / "a.ipynb").write_text("{}")
+    (tmp_path / ".ozzie").mkdir()
+    (tmp_path / RULES_FILE).write_text(json.dumps(NO_NOTES))
+    trusted = ozzie(owner.home, "policy", "trust", str(tmp_path))
+    assert trusted.returncode == 0, trusted.stderr
     with start_attached(owner.home, f"--ServerApp.root_dir={tmp_path}") as attached:
         body = json.dumps({"content": "Read where.txt", "session_name": "elsewhere", "wait": True})
         status, done = ask(attached, "POST", f"{PREFIX}/message", token=attached.token, body=body)
@@ -86,7 +92,10 @@ def test_a_session_that_an_attached_server_begins_works_in_its_folder(owner: Gat
                 {"session_name": str(tmp_path / "b.ipynb"), "server_pid": owner.process.pid},
             )
         ]
-        _, tools = ask(attached, "GET", f"{PREFIX}/tools", token=attached.token)
+        rulings = [
+            ask(server, "GET", f"{up}{PREFIX}/tools/write_file", token=server.token)[1]["ruling"]
+            for server, up in ((attached, ""), (owner, UP))
+        ]
 
     assert (status, done["status"]) == (200, "SUCCEEDED")
     assert "In the folder of the attached server." in json.dumps(done)
@@ -95,7 +104,10 @@ def test_a_session_that_an_attached_server_begins_works_in_its_folder(owner: Gat
         for each in (done, *kernels)
     ]
     assert found == [str(tmp_path), str(tmp_path), str(tmp_path), str(owner.home.project)]
-    assert tools["items"]
+    assert [(ruling["decision"], ruling["rule"]) for ruling in rulings] == [
+        ("DENY", "no-notes"),
+        ("ASK", "default.changes"),
+    ]
 
 
 def test_the_owner_records_who_asked_the_attached_server(owner: Gateway, attached: Gateway) -> None:

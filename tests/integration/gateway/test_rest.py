@@ -215,6 +215,22 @@ def test_events_are_found_by_their_time(gateway: Gateway) -> None:
     assert newest == everything[::-1]
 
 
+def test_events_are_found_by_the_names_that_frames_show(shared_gateway: Gateway) -> None:
+    turn = post(shared_gateway, "message", content=SUM, wait=True)
+
+    found = get(shared_gateway, f"events?task_id={turn['task_id']}&type=tool.call.result&type=task.succeeded")["items"]
+
+    assert [event["type"] for event in found] == ["tool.call.completed", "task.succeeded"]
+
+
+def test_a_type_of_events_that_is_unknown_is_refused(shared_gateway: Gateway) -> None:
+    path = f"{PREFIX}/events?type=task.succeeded&type=tool.call.resul"
+    status, error = ask(shared_gateway, "GET", path, token=shared_gateway.token)
+
+    assert status == 400
+    assert error["message"] == "type must be the name of an event, such as task.created."
+
+
 @pytest.mark.parametrize("moment", ["2026-02-30", "now", "2026-01-01T00:00:00", "2026-01-01T00:00:00%2B99:00", ""])
 def test_a_time_that_is_none_is_refused(shared_gateway: Gateway, moment: str) -> None:
     status, error = ask(shared_gateway, "GET", f"{PREFIX}/events?since={moment}", token=shared_gateway.token)

@@ -6,7 +6,7 @@ import os
 import threading
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, Literal
 
 import nbformat
 import pytest
@@ -348,14 +348,30 @@ async def test_the_limit_of_size_holds(tmp_path: Path, monkeypatch: pytest.Monke
 
 
 async def test_of_two_edits_at_once_none_is_lost(tmp_path: Path) -> None:
+    goes_on = asyncio.Event()
+
+    class Lock(asyncio.Lock):
+        async def acquire(self) -> Literal[True]:
+            if self.locked():
+                goes_on.set()
+            return await super().acquire()
+
     class Slow(Paired):
+        """The first save takes until the second edit waits for the lock, or, without one, until it saves too."""
+
+        saves = 0
+
         async def save(self, model: Any, path: str = "") -> Any:
-            for _ in range(20):  # whoever else edits gets as far as it can
-                await asyncio.sleep(0.001)
+            self.saves += 1
+            if self.saves > 1:
+                goes_on.set()
+            await asyncio.wait_for(goes_on.wait(), 10)
             return await super().save(model, path)
 
     written(tmp_path)
-    notebooks = ManagedNotebooks(server_of(Slow(root_dir=str(tmp_path)), tmp_path))
+    manager, lock = Slow(root_dir=str(tmp_path)), Lock()
+    notebooks = ManagedNotebooks(server_of(manager, tmp_path))
+    notebooks.locks[id(manager), PATH] = lock
     first, second = await notebooks.opened(tmp_path / PATH), await notebooks.opened(tmp_path / PATH)
     assert first is not None
     assert second is not None
@@ -363,7 +379,7 @@ async def test_of_two_edits_at_once_none_is_lost(tmp_path: Path) -> None:
     await asyncio.gather(first.edit(EDIT), second.edit(title))
 
     assert sources(tmp_path) == ["# My plots", "x = 2"]
-    del first, second
+    del first, second, lock
     assert len(notebooks.locks) == 0
 
 

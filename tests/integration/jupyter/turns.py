@@ -11,6 +11,7 @@ from ozzie_server_ext.models.scripted import Say, Use
 from ozzie_server_ext.tasks.approvals import Answerer, Approval
 from ozzie_server_ext.tasks.service import NewTurn
 from tests.integration.jupyter.rig import WAIT_S
+from tests.results import result_of
 from tests.scripted_gateway import ScriptedOzzie
 
 ANA = Answerer(name="Ana", way=AuthStrength.BROWSER)
@@ -56,5 +57,5 @@ class Turns:
     async def read(self, task_id: TaskId) -> Any:
         """What the model read of the last call: its data, or the error."""
         last = (await self.facts(task_id, ModelCallStarted))[-1]
-        result = json.loads(json.loads(await self.ozzie.blobs.get(last.request_blob))["messages"][-1]["content"])
-        return result["error"] if result["data"] is None else result["data"]
+        result = result_of(json.loads(await self.ozzie.blobs.get(last.request_blob))["messages"][-1]["content"])
+        return result.error if result.data is None else result.data

@@ -70,7 +70,7 @@ def answer(**more: Any) -> Answer:
     return Answer(pieces=["Well."], usage=USED, **more)
 
 
-def test_that_of_a_turn_ends_it_before_its_next_round(bench: Bench) -> None:
+def test_a_task_budget_ends_the_turn_before_its_next_round(bench: Bench) -> None:
     bench.configure("task", ROOM)
     bench.fake.queue(answer(tool_calls=[ToolCall("calculator", {"expr": "1+1"})]), answer())
     cell = bench.kernel.run("Add it up.")
@@ -85,7 +85,7 @@ def test_that_of_a_turn_ends_it_before_its_next_round(bench: Bench) -> None:
     ("scope", "whose"),
     [("session", "This session"), ("project", "This project"), ("day", "All sessions today")],
 )
-def test_that_of_a_scope_of_several_turns_ends_the_turn_that_has_no_room(bench: Bench, scope: str, whose: str) -> None:
+def test_a_shared_budget_ends_the_turn_that_does_not_fit(bench: Bench, scope: str, whose: str) -> None:
     bench.configure(scope, MANY)
     before = bench.used(whose)
     bench.configure(scope, before + ROOM)

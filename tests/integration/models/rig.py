@@ -52,20 +52,26 @@ class Rig:
         return Picture(path=path, ref=await self.blobs.put(content), media_type="image/png", size=len(content))
 
 
+_PATIENT_S = 20.0
+_LIMITS = {"": (_PATIENT_S, _PATIENT_S), "-hasty": (1.0, _PATIENT_S), "-hasty-within": (_PATIENT_S, 0.3)}
+"""How long the first piece and a further one may take. The request has to arrive within the former, which takes longer
+than 0.3 s on a busy machine; the first pieces arrive at once, so the latter can be short."""
+
+
 def providers(server: FakeOpenAI, fakes: Mapping[str, FakeProvider]) -> dict[str, ProviderAccess]:
-    """The OpenAI-compatible server with several accesses, then each wire format under its driver's name, with `-hasty`
-    for one that is not waited for."""
+    """The OpenAI-compatible server with several accesses, then each wire format under its driver's name. With the
+    ending `-hasty` the first piece of an answer is not waited for, with `-hasty-within` a further one."""
     by_driver = {
         f"{driver}{ending}": ProviderAccess(
             driver=driver,
             base_url=fake.base_url,
             api_key=KEYS[driver],
             key_name=f"{driver.upper()}_KEY",
-            first_s=wait_s,
-            next_s=wait_s,
+            first_s=first_s,
+            next_s=next_s,
         )
         for driver, fake in fakes.items()
-        for ending, wait_s in (("", 20.0), ("-hasty", 1.0))
+        for ending, (first_s, next_s) in _LIMITS.items()
     }
     dead = "http://127.0.0.1:9"
     return {
@@ -74,7 +80,11 @@ def providers(server: FakeOpenAI, fakes: Mapping[str, FakeProvider]) -> dict[str
             driver="openai", base_url=server.base_url, api_key=KEY, key_name="TEST_KEY", headers=(("x-team", HEADER),)
         ),
         "keyless": ProviderAccess(driver="openai", base_url=server.base_url),
-        "hasty": ProviderAccess(driver="openai", base_url=server.base_url, first_s=1.0, next_s=1.0),
+        **{
+            f"fake{ending}": ProviderAccess(driver="openai", base_url=server.base_url, first_s=first_s, next_s=next_s)
+            for ending, (first_s, next_s) in _LIMITS.items()
+            if ending
+        },
         "unreachable": ProviderAccess(driver="openai", base_url=f"{dead}/v1"),
         "no-path": ProviderAccess(driver="openai", base_url=server.url),
         "no-tls": ProviderAccess(driver="openai", base_url=server.base_url.replace("http:", "https:")),

@@ -38,9 +38,9 @@ SYSTEM = ChatMessage(role="system", content="Be brief.")
 HELLO = ChatMessage(role="user", content="hello big wide world")
 
 
-def ask(driver: str, model: str, *messages: ChatMessage, hasty: bool = False) -> ModelRequest:
-    provider = f"{driver}-hasty" if hasty else driver
-    return request(model, *(messages or (SYSTEM, HELLO)), provider=provider, driver=driver, tools=TOOLS)
+def ask(driver: str, model: str, *messages: ChatMessage, limits: str = "") -> ModelRequest:
+    """`limits` is an ending of the rig's providers."""
+    return request(model, *(messages or (SYSTEM, HELLO)), provider=f"{driver}{limits}", driver=driver, tools=TOOLS)
 
 
 def taken(fake: FakeProvider) -> None:
@@ -246,7 +246,7 @@ OF_ITS_OWN = {
 @pytest.mark.parametrize("driver", EVERY)
 @pytest.mark.parametrize("model", REFUSED)
 async def test_a_failure_before_the_answer_has_its_code_and_is_asked_once(rig: Rig, driver: str, model: str) -> None:
-    error, text = await failure(rig, ask(driver, model, hasty=model == "silence"))
+    error, text = await failure(rig, ask(driver, model, limits="-hasty" if model == "silence" else ""))
 
     assert error.code == OF_ITS_OWN.get((driver, model), REFUSED[model])
     assert (error.streamed, text) == (False, "")
@@ -257,7 +257,7 @@ async def test_a_failure_before_the_answer_has_its_code_and_is_asked_once(rig: R
 @pytest.mark.parametrize("driver", EVERY)
 @pytest.mark.parametrize("model", CUT_OFF)
 async def test_an_answer_that_is_cut_off_is_never_taken_for_a_whole_one(rig: Rig, driver: str, model: str) -> None:
-    error, text = await failure(rig, ask(driver, model, hasty=model == "silence-within"))
+    error, text = await failure(rig, ask(driver, model, limits="-hasty-within" if model == "silence-within" else ""))
 
     assert text == ("It " if model == "silence-within" else "It begins")
     assert error.streamed

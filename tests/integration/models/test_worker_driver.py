@@ -226,7 +226,7 @@ async def test_an_error_in_mid_stream_is_told_after_the_text(rig: Rig) -> None:
 
 @pytest.mark.parametrize(("model", "streamed"), [("silence", False), ("paced-0-60000-2", True)])
 async def test_a_silent_provider_runs_into_the_time_out_and_is_hung_up_on(rig: Rig, model: str, streamed: bool) -> None:
-    error, text = await failure(rig, request(model, provider="hasty"))
+    error, text = await failure(rig, request(model, provider="fake-hasty-within" if streamed else "fake-hasty"))
     assert (error.code, error.streamed, bool(text)) == ("provider.timeout", streamed, streamed)
     await asyncio.to_thread(rig.server.wait_for, lambda server: server.disconnects == [model])
 

@@ -82,6 +82,13 @@ class Runs:
         async with asyncio.timeout(WAIT_S), self.ozzie.feed.subscribe(0, types=RESTS, task_id=task_id) as events:
             return (await anext(events)).type
 
+    async def until(self, task_id: TaskId, kind: type[EventBody], count: int = 1) -> None:
+        """Wait until the task has recorded so many facts of that kind."""
+        types = frozenset({kind.type})
+        async with asyncio.timeout(WAIT_S), self.ozzie.feed.subscribe(0, types=types, task_id=task_id) as events:
+            for _ in range(count):
+                await anext(events)
+
     async def facts(self, task_id: TaskId, kind: type[T]) -> list[T]:
         bodies = [event.body for event in await self.ozzie.log.read_stream(task_stream(task_id))]
         return [body for body in bodies if isinstance(body, kind)]

@@ -2,7 +2,6 @@
 
 import asyncio
 import shutil
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,8 +13,6 @@ from ozzie_server_ext.config.home import Home
 from ozzie_server_ext.domain.approvals import AuthStrength
 from ozzie_server_ext.domain.events import (
     ApprovalRequested,
-    Draft,
-    Event,
     MessageCompleted,
     ModelCallStarted,
     Origin,
@@ -28,21 +25,18 @@ from ozzie_server_ext.domain.events import (
     Transient,
 )
 from ozzie_server_ext.domain.ids import SessionId, TaskId, task_stream
-from ozzie_server_ext.observability.clock import SystemClock, UlidSource
 from ozzie_server_ext.protocol.frames import event_frame
 from ozzie_server_ext.render.turn import new_turn
 from ozzie_server_ext.render.turnview import TextPart
-from ozzie_server_ext.store.sqlite import SqliteEventLog
 from ozzie_server_ext.tasks.approvals import Answerer
 from ozzie_server_ext.tasks.service import NewTurn
 from ozzie_server_ext.tools.builtin import writing
 from ozzie_server_ext.tools.changes import replace as changing
-from tests.tiers import SOAK, cut_points
+from tests.integration.tasks.cut_logs import Append, cut_off, cuts_of, recorded_appends
+from tests.tiers import SOAK
 
 WAIT_S = 20
 ASKED = "How many rows has @data/three.csv?"
-
-Append = tuple[int, str, Sequence[Draft]]
 
 
 @pytest.fixture
@@ -58,23 +52,14 @@ async def whole_turn(
     home: Home, project: Path, monkeypatch: pytest.MonkeyPatch, asked: str = ASKED
 ) -> tuple[TaskId, list[Append]]:
     """A turn that nothing disturbs, and the appends that it consists of, in the order of the log."""
-    appends: list[Append] = []
-    append = SqliteEventLog.append
-
-    async def noting(log: SqliteEventLog, stream: str, drafts: Sequence[Draft], **how: Any) -> tuple[Event, ...]:
-        events = await append(log, stream, drafts, **how)
-        appends.append((events[0].position, stream, drafts))
-        return events
-
-    with monkeypatch.context() as patch:
-        patch.setattr(SqliteEventLog, "append", noting)
+    with recorded_appends(monkeypatch) as appends:
         ozzie = await Ozzie.start(home, project)
         session = await ozzie.sessions.open("test", title="test", channel="test")
         task_id = (await ozzie.submit(NewTurn(session.session_id, asked, Origin(channel="test")))).task_id
         await allowed(ozzie, task_id)
         await seen_through(ozzie, task_id)
         await ozzie.stop()
-    return task_id, sorted(appends, key=lambda item: item[0])
+    return task_id, appends
 
 
 async def succeeded(ozzie: Ozzie, task_id: TaskId) -> None:
@@ -105,15 +90,6 @@ async def allowed(ozzie: Ozzie, task_id: TaskId) -> None:
         await anext(events)
     if await ozzie.answers.question(task_id) is not None:
         await ozzie.answers.answer(task_id, "allow", by="ann", amount=100_000)
-
-
-async def cut_off(home: Home, appends: Sequence[Append]) -> None:
-    """A log that ends behind these appends, as a gateway leaves it that is killed there."""
-    clock = SystemClock()
-    log = await SqliteEventLog.open(home.database, clock=clock, ids=UlidSource(clock))
-    for _, stream, drafts in appends:
-        await log.append(stream, drafts)
-    await log.close()
 
 
 @pytest.mark.sampled
@@ -304,12 +280,6 @@ async def test_a_turn_that_asks_cut_off_behind_any_append_asks_once_and_ends_as_
         assert await ozzie.log.rows("model_calls", where={"status": "started"}) == [], where
         assert await ozzie.log.dump() == await ozzie.log.rebuild()
         await ozzie.stop()
-
-
-def cuts_of(stream: str, appends: Sequence[Append], begins: int) -> list[int]:
-    """Return how many appends are whole at each cut: behind each of the task's, or one for each type of event."""
-    behind = [index for index in range(begins + 1, len(appends) + 1) if appends[index - 1][1] == stream]
-    return cut_points(behind, lambda index: " ".join(draft.body.type for draft in appends[index - 1][2]))
 
 
 async def session_of(ozzie: Ozzie, task_id: TaskId) -> SessionId:

@@ -6,7 +6,6 @@ import contextlib
 import json
 import shutil
 from collections import Counter
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +14,6 @@ import pytest
 from ozzie_server_ext.config.home import Home
 from ozzie_server_ext.domain.errors import Conflict
 from ozzie_server_ext.domain.events import (
-    Draft,
-    Event,
     Origin,
     SkillCompleted,
     StepCompleted,
@@ -27,10 +24,9 @@ from ozzie_server_ext.domain.events import (
 from ozzie_server_ext.domain.ids import TaskId, task_stream
 from ozzie_server_ext.domain.tasks import FINAL, TaskStatus
 from ozzie_server_ext.models.scripted import ScriptedDriver
-from ozzie_server_ext.store.sqlite import SqliteEventLog
 from ozzie_server_ext.tasks.service import NewTurn, SkillRequest
 from ozzie_server_ext.tasks.signals import awaited
-from tests.integration.tasks.test_every_moment import Append, cut_off
+from tests.integration.tasks.cut_logs import Append, cut_off, recorded_appends
 from tests.integration.tasks.test_skill_runs import WAIT_S, echo
 from tests.scripted_gateway import ScriptedOzzie
 from tests.tiers import SOAK, cut_points
@@ -71,7 +67,7 @@ async def person(ozzie: ScriptedOzzie, task_id: TaskId, *, pauses: bool = False)
             await anext(feed)
 
 
-def new_home(folder: Path) -> Home:
+def home_with_skill(folder: Path) -> Home:
     home = Home(folder)
     home.create()
     (home.root / "skills" / "order.jsonc").write_text(json.dumps(SKILL))
@@ -93,18 +89,7 @@ async def gateway(home: Home, project: Path) -> ScriptedOzzie:
 
 
 async def whole_run(home: Home, project: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[TaskId, list[Append]]:
-    appends: list[Append] = []
-    append = SqliteEventLog.append
-
-    async def noting(log: SqliteEventLog, stream: str, drafts: Sequence[Draft], **how: Any) -> tuple[Event, ...]:
-        events = await append(log, stream, drafts, **how)
-        # With their ids: what was handed on to a step is known by that of what it was.
-        named = [draft._replace(event_id=event.event_id) for draft, event in zip(drafts, events, strict=True)]
-        appends.append((events[0].position, stream, named))
-        return events
-
-    with monkeypatch.context() as patch:
-        patch.setattr(SqliteEventLog, "append", noting)
+    with recorded_appends(monkeypatch) as appends:
         ozzie = await gateway(home, project)
         session = await ozzie.sessions.open("n", title="n", channel="notebook")
         origin = Origin(channel="notebook", sender_id="ann")
@@ -115,7 +100,7 @@ async def whole_run(home: Home, project: Path, monkeypatch: pytest.MonkeyPatch) 
         ).task_id
         assert await person(ozzie, task_id, pauses=True) == "SUCCEEDED"
         await ozzie.stop()
-    return task_id, sorted(appends, key=lambda item: item[0])
+    return task_id, appends
 
 
 @pytest.mark.sampled
@@ -126,7 +111,7 @@ async def test_a_run_cut_off_behind_any_append_ends_as_one_that_was_not(
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "user-config"))
     project = tmp_path / "project"
     project.mkdir()
-    first = new_home(tmp_path / "whole")
+    first = home_with_skill(tmp_path / "whole")
     task_id, appends = await whole_run(first, project, monkeypatch)
     begins = next(index for index, (_, name, _) in enumerate(appends) if name == task_stream(task_id))
     cuts = cut_points(
@@ -138,7 +123,7 @@ async def test_a_run_cut_off_behind_any_append_ends_as_one_that_was_not(
     assert recorded >= {"task.waiting_input", "tool.call.completed"}, "it waits, and calls a tool at once"
 
     for cut in cuts:
-        home = new_home(tmp_path / f"cut-{cut}")
+        home = home_with_skill(tmp_path / f"cut-{cut}")
         shutil.copytree(first.blobs, home.blobs, dirs_exist_ok=True)
         await cut_off(home, appends[:cut])
         ozzie = await gateway(home, project)

@@ -15,16 +15,15 @@ import pytest
 from ozzie_server_ext.agent import compaction, result_summaries
 from ozzie_server_ext.app import Ozzie
 from ozzie_server_ext.config.home import Home
-from ozzie_server_ext.domain.events import Draft, Event, MessageCompleted, Origin, PromptAnswered
+from ozzie_server_ext.domain.events import MessageCompleted, Origin, PromptAnswered
 from ozzie_server_ext.domain.ids import MessageId, SessionId, TaskId, task_stream
 from ozzie_server_ext.domain.toolmeta import ToolResult
 from ozzie_server_ext.models.driver import ModelRequest, Models
 from ozzie_server_ext.models.scripted import Say, ScriptedDriver, Step, Use
-from ozzie_server_ext.store.sqlite import SqliteEventLog
 from ozzie_server_ext.tasks.service import NewTurn
 from ozzie_server_ext.tools.base import ToolContext
 from ozzie_server_ext.tools.builtin import builtin_tools
-from tests.integration.tasks.test_every_moment import Append, cut_off, cuts_of
+from tests.integration.tasks.cut_logs import Append, cut_off, cuts_of, recorded_appends
 from tests.tiers import SOAK
 from tests.unit.tools.test_base import tool
 
@@ -87,7 +86,7 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return folder
 
 
-def new_home(folder: Path, **sessions: Any) -> Home:
+def home_with_models(folder: Path, **sessions: Any) -> Home:
     home = Home(folder)
     home.create()
     home.config_file.write_text(json.dumps({**CONFIG, "sessions": sessions}))
@@ -108,17 +107,7 @@ async def seen_through(ozzie: Ozzie, task_id: TaskId, session_id: SessionId) -> 
 
 async def whole(home: Home, project: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[TaskId, SessionId, list[Append]]:
     """Some turns, and one that nothing disturbs; return that one with all appends, in the order of the log."""
-    appends: list[Append] = []
-    append = SqliteEventLog.append
-
-    async def noting(log: SqliteEventLog, stream: str, drafts: Sequence[Draft], **how: Any) -> tuple[Event, ...]:
-        events = await append(log, stream, drafts, **how)
-        named = [draft._replace(event_id=event.event_id) for draft, event in zip(drafts, events, strict=True)]
-        appends.append((events[0].position, stream, named))
-        return events
-
-    with monkeypatch.context() as patch:
-        patch.setattr(SqliteEventLog, "append", noting)
+    with recorded_appends(monkeypatch) as appends:
         ozzie = await Answering.start(home, project)
         session_id = (await ozzie.sessions.open("test", title="test", channel="test")).session_id
         for _ in range(3):
@@ -128,7 +117,7 @@ async def whole(home: Home, project: Path, monkeypatch: pytest.MonkeyPatch) -> t
         task_id = (await ozzie.submit(NewTurn(session_id, ASKED, ANN))).task_id
         assert await seen_through(ozzie, task_id, session_id) == "task.succeeded"
         await ozzie.stop()
-    return task_id, session_id, sorted(appends, key=lambda item: item[0])
+    return task_id, session_id, appends
 
 
 @pytest.mark.sampled
@@ -136,7 +125,7 @@ async def whole(home: Home, project: Path, monkeypatch: pytest.MonkeyPatch) -> t
 async def test_a_turn_that_sums_up_cut_off_behind_any_append_ends_as_one_that_was_not(
     project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    first = new_home(tmp_path / "whole")
+    first = home_with_models(tmp_path / "whole")
     task_id, session_id, appends = await whole(first, project, monkeypatch)
     stream = task_stream(task_id)
     begins = next(index for index, (_, name, _) in enumerate(appends) if name == stream)
@@ -146,7 +135,7 @@ async def test_a_turn_that_sums_up_cut_off_behind_any_append_ends_as_one_that_wa
     assert len(cuts) >= (14 if SOAK else 9)
 
     for cut in cuts:
-        home = new_home(tmp_path / f"cut-{cut}", compact_tokens=1000)
+        home = home_with_models(tmp_path / f"cut-{cut}", compact_tokens=1000)
         shutil.copytree(first.blobs, home.blobs, dirs_exist_ok=True)
         await cut_off(home, appends[:cut])
         ozzie = await Answering.start(home, project)

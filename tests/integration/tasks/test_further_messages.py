@@ -194,7 +194,7 @@ async def test_it_is_an_update_of_the_senders_running_task(runs: Talking) -> Non
     [{"may_update": False}, {"origin": Origin(channel="page", sender_id="bob")}],
     ids=["it shows its own answer", "somebody else's"],
 )
-async def test_else_it_is_a_turn_behind_it(runs: Talking, changed: dict[str, Any]) -> None:
+async def test_otherwise_it_becomes_a_queued_turn(runs: Talking, changed: dict[str, Any]) -> None:
     task_id = await runs.works()
 
     sent = await runs.send("And another.", **changed)
@@ -242,7 +242,7 @@ async def test_an_id_that_the_gateway_gave_is_no_message_of_its_own(runs: Talkin
         await runs.send("Again.", message_id=MessageId(str(row["message_id"])))
 
 
-async def test_an_id_that_is_none_is_refused_even_where_it_would_join(runs: Talking) -> None:
+async def test_a_malformed_message_id_is_refused_even_for_an_answer(runs: Talking) -> None:
     task_id = await runs.asks()
 
     with pytest.raises(InputError, match="not a ULID"):
@@ -312,7 +312,7 @@ async def test_a_message_that_is_a_skills_keyword_runs_it_and_the_log_says_why(r
         ("weekly report: sales.csv", "offline", NOT_PLAIN),
     ],
 )
-async def test_else_an_agent_answers_and_the_log_says_why(runs: Talking, text: str, model: str, why: str) -> None:
+async def test_otherwise_an_agent_answers_and_the_log_says_why(runs: Talking, text: str, model: str, why: str) -> None:
     report(runs)
     sent = await runs.send(text, model=model)
 

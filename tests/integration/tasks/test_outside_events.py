@@ -168,6 +168,7 @@ async def test_a_waiting_run_pauses_is_stopped_and_is_tried_again(runs: Telling)
     assert await runs.rests(task_id) == "task.cancelled"
     await runs.retry(task_id)
     assert await runs.ends(task_id, 3) == "task.succeeded"
+    assert await runs.every_end(task_id) == ["task.waiting_input", "task.cancelled", "task.succeeded"]
     assert await runs.result(task_id) == {"amount": 1}
 
 

@@ -25,10 +25,7 @@ class Pausing(Retrying):
         await self.ozzie.control.pauses.resume(task_id, by="Ana")
 
     async def paused(self, task_id: TaskId, count: int = 1) -> None:
-        types = frozenset({"task.paused"})
-        async with asyncio.timeout(WAIT_S), self.ozzie.feed.subscribe(0, types=types, task_id=task_id) as events:
-            for _ in range(count):
-                await anext(events)
+        await self.until(task_id, TaskPaused, count)
 
 
 @pytest.fixture

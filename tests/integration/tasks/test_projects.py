@@ -3,11 +3,14 @@
 
 import asyncio
 import json
+import shutil
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
+import nbformat
 import pytest
+from nbformat.v4 import new_code_cell, new_notebook
 
 from ozzie_server_ext.config.home import key_folder
 from ozzie_server_ext.config.loader import PROJECT_FILE as CONFIG_FILE
@@ -15,17 +18,22 @@ from ozzie_server_ext.config.trust import trust
 from ozzie_server_ext.domain.calls import CallRecord
 from ozzie_server_ext.domain.errors import InputError, NotFound, PolicyError, Unavailable
 from ozzie_server_ext.domain.events import (
+    ApprovalRequested,
     ConfigChanged,
     Draft,
+    EventBody,
+    MessageReceived,
     ModelCallStarted,
     Origin,
+    TaskWaitingApproval,
     ToolCallCompleted,
     ToolCallDecided,
     ToolCallFailed,
     ToolCallRequested,
     ToolCallStarted,
 )
-from ozzie_server_ext.domain.ids import CallId, SessionId, TaskId, session_stream
+from ozzie_server_ext.domain.ids import CallId, SessionId, TaskId, session_stream, task_stream
+from ozzie_server_ext.jupyter.cells import CellKind, version_of
 from ozzie_server_ext.models.scripted import Say, Use
 from ozzie_server_ext.observability.clock import SystemClock
 from ozzie_server_ext.policy.files import PROJECT_FILE as RULES_FILE
@@ -34,9 +42,11 @@ from ozzie_server_ext.skills.library import PROJECT_FOLDER as SKILLS_FOLDER
 from ozzie_server_ext.tasks.configuration import CONFIG_STREAM
 from ozzie_server_ext.tasks.projects import Project
 from ozzie_server_ext.tasks.service import NewTurn, SkillRequest
+from ozzie_server_ext.tools.builtin.files import version_of as file_version
 from ozzie_server_ext.vault.scope import Scope, Secret
 from ozzie_server_ext.vault.vault import Vault
-from tests.integration.tasks.runs_rig import ANA, Runs, runs_in
+from tests.fakes.pictures import png
+from tests.integration.tasks.runs_rig import ANA, RESTS, WAIT_S, Runs, runs_in
 
 NO_NOTES = {
     "rules": [
@@ -80,8 +90,20 @@ class Folders(Runs):
         self.ozzie.plays(use, [Say("Done.")])
         return await self.begins(NewTurn(await self.session(project), "Go on.", Origin(channel="notebook")))
 
+    async def message(self, text: str, project: Path | None = None) -> NewTurn:
+        return NewTurn(await self.session(project), text, Origin(channel="notebook"))
+
     async def begins(self, turn: NewTurn) -> TaskId:
         return (await self.ozzie.submit(turn)).task_id
+
+    async def tried(self, use: Use, project: Path | None = None) -> list[EventBody]:
+        """What a turn with this call records; a person rejects what asks."""
+        task_id = await self.turn(use, project)
+        ends = RESTS | {TaskWaitingApproval.type}
+        async with asyncio.timeout(WAIT_S), self.ozzie.feed.subscribe(0, types=ends, task_id=task_id) as events:
+            while (await anext(events)).type == TaskWaitingApproval.type:
+                await self.reject("No.")
+        return [event.body for event in await self.ozzie.log.read_stream(task_stream(task_id))]
 
     def trusts(self, file: Path, content: dict[str, Any]) -> None:
         """Write a file of the second folder, as it counts once a person has trusted it."""
@@ -138,14 +160,80 @@ async def test_a_question_names_the_folder_if_it_is_not_the_gateways_own(folders
     await folders.wrote(task_id)
 
 
-async def test_nothing_of_another_project_can_be_reached_from_a_session(folders: Folders) -> None:
-    (folders.own / "a.txt").write_text("here")
+ENDS = (ToolCallCompleted, ToolCallFailed, ApprovalRequested)
+SECRET = "only in the gateway's own project"
 
-    for path in ("../project/a.txt", str(folders.own / "a.txt")):
-        task_id = await folders.turn(Use("read_file", {"path": path}), folders.other)
+
+def calls_in(folder: str) -> list[Use]:
+    """A call of each tool that takes a path, for what `filled` puts into that folder."""
+    text, notebook = {"path": f"{folder}/a.txt"}, {"path": f"{folder}/n.ipynb"}
+    as_read = text | {"version": file_version(SECRET.encode())}
+    in_cell = notebook | {"cell": "one", "version": version_of(CellKind.CODE, SECRET)}
+    return [
+        Use("list_files", {"path": folder}),
+        Use("read_file", text),
+        Use("search", {"query": "only in", "path": folder}),
+        Use("find_files", {"pattern": "*.txt", "path": folder}),
+        Use("write_file", {"path": f"{folder}/new.md", "text": "new"}),
+        Use("edit_file", as_read | {"old": "only", "new": "not only"}),
+        Use("trash_file", as_read),
+        Use("read_notebook", notebook),
+        Use("insert_cell", notebook | {"kind": "code", "source": "x = 1"}),
+        Use("edit_cell", in_cell | {"source": "x = 1"}),
+        Use("move_cell", in_cell | {"after": "end"}),
+        Use("delete_cell", in_cell),
+        *sandboxed("cat *", folder=folder),
+        *sandboxed("rm -f *", editable_folder=folder),
+    ]
+
+
+def sandboxed(command: str, **folders: str) -> list[Use]:
+    """A call of `shell`, where there is a sandbox."""
+    return [Use("shell", {"command": command, **folders})] if shutil.which("bwrap") else []
+
+
+def filled(folder: Path) -> None:
+    (folder / "a.txt").write_text(SECRET)
+    (folder / "p.png").write_bytes(png())
+    cells = [new_code_cell(SECRET, id="one"), new_code_cell("x = 0", id="two")]
+    nbformat.write(new_notebook(cells=cells), folder / "n.ipynb")
+
+
+def content_of(folder: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in folder.iterdir() if path.is_file()}
+
+
+async def test_nothing_of_another_project_can_be_reached_from_a_session(folders: Folders) -> None:
+    filled(folders.own)
+    before = content_of(folders.own)
+
+    for use in calls_in("."):
+        found = await folders.tried(use)
+        assert any(isinstance(fact, ToolCallCompleted | ApprovalRequested) for fact in found), (use, found)
+    for folder in ("../project", str(folders.own)):
+        for use in calls_in(folder):
+            found = await folders.tried(use, folders.other)
+            assert [type(fact) for fact in found if isinstance(fact, ENDS)] == [ToolCallFailed], (use, found)
+            assert SECRET not in str([fact for fact in found if not isinstance(fact, ToolCallRequested)]), use
+        for use in sandboxed(f"cat {folder}/*"):
+            found = await folders.tried(use, folders.other)
+            assert SECRET not in str(found), use
+    assert content_of(folders.own) == before
+
+
+async def test_no_picture_of_another_project_is_shown(folders: Folders) -> None:
+    filled(folders.own)
+    await folders.project()
+
+    shown = await folders.begins(await folders.message("Look at @p.png"))
+    with pytest.raises(InputError, match="can't be shown"):
+        await folders.begins(await folders.message("Look at @../project/p.png", folders.other))
+    # An absolute path is no mention of a picture.
+    absolute = await folders.begins(await folders.message(f"Look at @{folders.own}/p.png", folders.other))
+    for task_id, names in ((shown, ["p.png"]), (absolute, [])):
         await folders.rests(task_id)
-        (refused,) = await folders.facts(task_id, ToolCallFailed)
-        assert "here" not in refused.message
+        (received,) = await folders.facts(task_id, MessageReceived)
+        assert [picture.path for picture in received.pictures] == names
 
 
 async def test_the_rules_of_a_project_bind_its_own_sessions_only(folders: Folders) -> None:

@@ -29,6 +29,8 @@ from tests.integration.tasks.runs_rig import WAIT_S, Runs, asked, echo, runs_in
 from tests.scripted_gateway import ScriptedOzzie
 
 DOWN = "provider.unavailable"
+ENDS = frozenset({"task.succeeded", "task.failed", "task.cancelled", "task.waiting_input"})
+"""How a task ends, or stops for an answer."""
 
 
 class Retrying(Runs):
@@ -54,11 +56,15 @@ class Retrying(Runs):
 
     async def ends(self, task_id: TaskId, count: int = 1) -> str:
         """How the task ended for the `count`th time."""
-        types = frozenset({"task.succeeded", "task.failed", "task.cancelled", "task.waiting_input"})
-        async with asyncio.timeout(WAIT_S), self.ozzie.feed.subscribe(0, types=types, task_id=task_id) as events:
+        async with asyncio.timeout(WAIT_S), self.ozzie.feed.subscribe(0, types=ENDS, task_id=task_id) as events:
             for _ in range(count - 1):
                 await anext(events)
             return (await anext(events)).type
+
+    async def every_end(self, task_id: TaskId) -> list[str]:
+        """All ends so far."""
+        events = await self.ozzie.log.read_stream(task_stream(task_id))
+        return [event.type for event in events if event.type in ENDS]
 
     async def retry(self, task_id: TaskId) -> TaskRetried:
         await self.ozzie.control.retries.retry(task_id, by="Ana")
@@ -291,7 +297,9 @@ async def test_what_a_step_may_have_done_is_asked_about_when_its_run_is_tried_ag
     assert runs.effects == 1
     runs.breaks = False
     await runs.ozzie.answers.answer(child, "again", by="Ana")
-    assert await runs.ends(task_id, 4) == "task.succeeded", "it waited with its step before each end"
+    assert await runs.ends(task_id, 4) == "task.succeeded"
+    ends = ["task.waiting_input", "task.failed", "task.waiting_input", "task.succeeded"]
+    assert await runs.every_end(task_id) == ends, "it waits with its step before each end"
     assert runs.effects == 2, "a person said that it was not done"
 
 

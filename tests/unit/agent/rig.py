@@ -33,6 +33,8 @@ from tests.brokers import broker_of
 
 SESSION = SessionId("sess_1")
 CHOICE = ModelChoice(alias="main", provider="scripted", driver="scripted", model="m-1", max_tokens=99)
+SMALL = replace(CHOICE, alias="summarizer", provider="small", model="s-1", max_tokens=8000)
+"""A model that sums up."""
 PLAN = TurnPlan(
     chain=Chain((CHOICE,)),
     limits=Limits(),

@@ -51,7 +51,7 @@ from ozzie_server_ext.models.scripted import End, Fail, Round, Say, Step, Use, W
 from ozzie_server_ext.protocol.jsontext import dumps
 from ozzie_server_ext.tools.builtin import writing
 from ozzie_server_ext.tools.builtin.files import version_of
-from tests.results import short
+from tests.results import Result, result_of
 from tests.unit.agent.rig import PLAN, TurnRig
 from tests.unit.policy.rig import rule
 
@@ -97,8 +97,9 @@ class Checked(TurnRig):
     async def checks(self) -> list[ModelCallStarted]:
         return [body for body in await self.facts(ModelCallStarted) if body.purpose == "check"]
 
-    def outcomes(self) -> list[str]:
-        return [short(message.content) for message in self.model.requests[-1].messages if message.role == "tool"]
+    def results(self) -> list[Result]:
+        """What the model read of its calls, in the last request."""
+        return [result_of(message.content) for message in self.model.requests[-1].messages if message.role == "tool"]
 
 
 def write(path: str = "a.md", text: str = "hi\n", use_id: str = "c1") -> Use:
@@ -371,7 +372,8 @@ async def test_unattended_a_call_without_a_yes_is_refused_in_words(project: Path
     assert (rejected.way, rejected.by, rejected.comment) == (AuthStrength.MODEL, "cheap (model)", why)
     assert failed.message.startswith("Not done: nobody was there to ask (write_file). A second model ")
     assert await rig.facts(TaskWaitingApproval) == []
-    assert failed.message in json.loads(rig.outcomes()[0])["error"]
+    (result,) = rig.results()
+    assert (result.code, result.error["message"]) == ("approval.rejected", failed.message)
     (row,) = await rig.log.rows("approvals")
     assert row["status"] == "rejected"
 

@@ -34,9 +34,8 @@ from ozzie_server_ext.models.driver import ModelRequest
 from ozzie_server_ext.models.scripted import End, Fail, Say, ScriptedDriver, Step, Use, Wait
 from ozzie_server_ext.store.recorder import Recorder
 from tests.tiers import SOAK
-from tests.unit.agent.rig import CHOICE, PLAN, SESSION, TurnRig
+from tests.unit.agent.rig import PLAN, SESSION, SMALL, TurnRig
 
-SMALL = replace(CHOICE, alias="summarizer", provider="small", model="s-1", max_tokens=8000)
 TURNS = 400 if SOAK else 60
 FACTS = 20
 FACT = re.compile(r"fact \d+ is \w+-\d+")

@@ -39,10 +39,10 @@ from ozzie_server_ext.domain.events import (
 from ozzie_server_ext.domain.ids import ArtifactId, BlobRef, CallId, EventId, MessageId, ReplyId, TaskId
 from ozzie_server_ext.models.driver import ChatMessage
 from tests.replay.histories import task_created
-from tests.results import short
+from tests.results import result_of, short
 
 
-def told(messages: Sequence[ChatMessage]) -> list[tuple[str, str]]:
+def texts_of(messages: Sequence[ChatMessage]) -> list[tuple[str, str]]:
     """Who says what; results of tools in short."""
     return [(m.role, short(m.content) if m.role == "tool" else m.content or m.tool_call_id) for m in messages]
 
@@ -140,7 +140,7 @@ class Story:
         return self
 
     def read(self, window: int = 100) -> list[tuple[str, str]]:
-        return told(Conversation(self.events).messages(window, self.task))
+        return texts_of(Conversation(self.events).messages(window, self.task))
 
 
 def test_questions_and_answers_are_read_in_order() -> None:
@@ -392,7 +392,7 @@ def test_a_result_that_looks_like_a_part_of_another_is_read_as_it_is() -> None:
 
         assert last is not None
         assert last.shortened == {}
-        assert json.loads(last.outcomes["a"])["data"] == data
+        assert result_of(last.outcomes["a"]).data == data
 
 
 def test_an_event_that_comes_twice_counts_once() -> None:
@@ -470,7 +470,7 @@ def without(story: Story, *kinds: type) -> Conversation:
 
 
 def read(conversation: Conversation, task_id: str = "t1") -> list[tuple[str, str]]:
-    return told(conversation.messages(100, TaskId(task_id)))
+    return texts_of(conversation.messages(100, TaskId(task_id)))
 
 
 def test_an_answer_whose_begin_was_erased_is_read_with_its_text_and_its_results() -> None:
@@ -506,7 +506,8 @@ def test_a_text_is_not_given_to_an_earlier_answer_whose_own_was_erased() -> None
 
     found = Conversation(left).messages(100)
 
-    assert told(found) == [("user", "go"), ("assistant", ""), ("tool", "1"), ("assistant", "two")]
+    assert texts_of(found) == [("user", "go"), ("assistant", ""), ("tool", "1"), ("assistant", "two")]
+    assert [len(message.tool_uses) for message in found] == [0, 1, 0, 0]
 
 
 def test_answers_to_a_message_that_was_erased_are_left_out_before_the_first_that_is_there() -> None:

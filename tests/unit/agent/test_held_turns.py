@@ -39,7 +39,7 @@ from ozzie_server_ext.models.scripted import Round, Say, Use
 from ozzie_server_ext.tools.base import Tool, ToolContext
 from ozzie_server_ext.tools.builtin import builtin_tools, user
 from ozzie_server_ext.tools.builtin.files import version_of
-from tests.results import short
+from tests.results import result_of, short
 from tests.unit.agent.rig import TurnRig
 from tests.unit.tools.test_base import tool
 
@@ -95,7 +95,10 @@ class Asking(TurnRig):
 
     async def outcomes(self) -> list[str]:
         """What the model read of its calls, in the last request."""
-        return [short(message.content) for message in self.model.requests[-1].messages if message.role == "tool"]
+        return [short(result) for result in self.results()]
+
+    def results(self) -> list[str]:
+        return [message.content for message in self.model.requests[-1].messages if message.role == "tool"]
 
 
 def granted(approval_id: ApprovalId) -> ApprovalGranted:
@@ -155,6 +158,7 @@ async def test_of_those_asked_together_each_has_its_own_answer_and_the_model_rea
 
     assert rig.ran == ["b"]
     assert await rig.outcomes() == ['{"error":"Rejected by ann: \\"not that\\""}', '"b"']
+    assert [result_of(result).code for result in rig.results()] == ["approval.rejected", ""]
 
 
 async def test_a_turn_asks_so_often_and_then_a_person_is_told_that_it_does(project: Path) -> None:

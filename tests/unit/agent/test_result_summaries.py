@@ -23,10 +23,10 @@ from ozzie_server_ext.models.driver import ModelRequest
 from ozzie_server_ext.models.scripted import Fail, Say, ScriptedDriver, Step, Use
 from ozzie_server_ext.tools.base import ToolContext
 from ozzie_server_ext.tools.builtin import builtin_tools
-from tests.unit.agent.rig import CHOICE, PLAN, TurnRig
+from tests.results import result_of
+from tests.unit.agent.rig import PLAN, SMALL, TurnRig
 from tests.unit.tools.test_base import tool
 
-SMALL = replace(CHOICE, alias="summarizer", provider="small", model="s-1", max_tokens=8000)
 LINES = [f"line {number}" for number in range(1, 3001)]
 SUMMED_UP = "Three thousand numbered lines; line 17 matters."
 
@@ -63,7 +63,7 @@ class Long:
         """Return what the model read of the two results."""
         await self.rig.ask("Which line matters?")
         await self.rig.run()
-        return [json.loads(message.content)["data"] for message in self.requests[-1].messages if message.role == "tool"]
+        return [result_of(message.content).data for message in self.requests[-1].messages if message.role == "tool"]
 
 
 async def test_the_model_reads_the_summary_instead_of_beginning_and_end(project: Path) -> None:

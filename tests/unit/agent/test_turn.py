@@ -42,7 +42,7 @@ from ozzie_server_ext.tasks.times import TaskTimes
 from ozzie_server_ext.tools.base import Tool, ToolContext, ToolUncertain
 from ozzie_server_ext.tools.builtin import builtin_tools
 from ozzie_server_ext.tools.offering import FIND_ID
-from tests.results import short
+from tests.results import result_of, short
 from tests.unit.agent.rig import PLAN, TurnRig
 from tests.unit.tools.test_base import tool
 
@@ -81,6 +81,7 @@ async def test_an_answer_is_streamed_and_recorded_whole(project: Path) -> None:
     bodies = await rig.bodies()
     completed = only(ModelCallCompleted, bodies)
     assert (completed.finish, completed.cost, completed.usage.input_tokens) == ("stop", 70, 9)
+    assert (completed.alias, completed.provider, completed.model) == ("main", "scripted", "m-1")
     said = only(MessageCompleted, bodies)
     assert (said.text, said.finish) == ("Hello.", "stop")
     assert said.reply_id == only(ModelCallStarted, bodies).reply_id
@@ -204,9 +205,15 @@ async def test_one_change_a_round_is_made_and_what_stands_behind_it_waits_for_th
     await rig.run()
 
     assert done == ["read a", "change b"]
-    told = {m.tool_call_id: short(m.content) for m in rig.model.requests[1].messages if m.role == "tool"}
+    results = {m.tool_call_id: m.content for m in rig.model.requests[1].messages if m.role == "tool"}
     put_off = '{"error":"Not done: one change at a time. Look at what came of it, then ask again."}'
-    assert told == {"a": '"a"', "b": '"b"', "c": put_off, "d": put_off}
+    assert {call: short(result) for call, result in results.items()} == {
+        "a": '"a"',
+        "b": '"b"',
+        "c": put_off,
+        "d": put_off,
+    }
+    assert [result_of(results[call]).code for call in "abcd"] == ["", "", "tool.put_off", "tool.put_off"]
 
 
 async def test_a_change_of_which_nobody_knows_ends_the_turn_though_its_time_is_up_as_well(project: Path) -> None:
@@ -242,7 +249,7 @@ async def test_the_model_reads_on_in_a_result_that_was_cut(project: Path) -> Non
     rig = TurnRig(project, [[Use("probe", {}, "1")], [Say("I see.")]], tools=tools)
     await rig.ask("tell me")
     await rig.run()
-    cut = json.loads(rig.model.requests[1].messages[-1].content)["data"]
+    cut = result_of(rig.model.requests[1].messages[-1].content).data
     asked = {"artifact_id": cut["artifact"], "first_line": cut["head"].count("\n") + 1, "max_lines": 2}
 
     model = ScriptedDriver([[Use("read_artifact", asked, "1")], [Say("I see.")]], clock=rig.clock)
@@ -250,7 +257,7 @@ async def test_the_model_reads_on_in_a_result_that_was_cut(project: Path) -> Non
     await rig.ask("read on", task="t2")
     await rig.run(task="t2")
 
-    page = json.loads(model.requests[1].messages[-1].content)["data"]
+    page = result_of(model.requests[1].messages[-1].content).data
     head = cut["head"].splitlines()
     assert (head, cut["tail"].splitlines()[-1], cut["lines"]) == (lines[: len(head)], "line 3000", 3000)
     assert page["text"].splitlines() == lines[len(head) : len(head) + 2]
@@ -264,8 +271,8 @@ async def test_a_secret_in_a_file_does_not_reach_the_model(project: Path) -> Non
 
     await rig.run()
 
-    told = json.loads(rig.model.requests[1].messages[-1].content)["data"]
-    assert told["text"] == "The key is [redacted: GitHub token].\n"
+    result = result_of(rig.model.requests[1].messages[-1].content)
+    assert result.data["text"] == "The key is [redacted: GitHub token].\n"
     assert key not in str(rig.model.requests)
     assert key not in str(await rig.events())
 
@@ -277,7 +284,7 @@ async def test_a_tool_that_fails_is_told_to_the_model_which_goes_on(project: Pat
     assert await rig.run() == 2
 
     told = {
-        m.tool_call_id: json.loads(m.content)["error"]["message"]
+        m.tool_call_id: result_of(m.content).error["message"]
         for m in rig.model.requests[1].messages
         if m.role == "tool"
     }

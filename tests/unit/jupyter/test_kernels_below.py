@@ -41,7 +41,7 @@ class Running(NoKernels):
         ("/elsewhere", []),
     ],
 )
-async def test_those_of_its_notebooks_by_their_paths_in_it(project: str, seen: list[str]) -> None:
+async def test_a_project_lists_the_kernels_of_its_notebooks_by_paths_below_it(project: str, seen: list[str]) -> None:
     found = await KernelsBelow(Running(), ROOT, Path(project)).list()
 
     assert [kernel.notebook for kernel in found] == seen

@@ -15,7 +15,7 @@ from ozzie_server_ext.skills.templates import Output, Values
 GIVEN: JsonObject = {"target": "main", "focus": "speed"}
 
 
-def told(step_id: str, *, given: JsonObject = GIVEN, **skill: Any) -> str:
+def text_of(step_id: str, *, given: JsonObject = GIVEN, **skill: Any) -> str:
     """The text of a step's order, behind steps that gave "ok"."""
     found = read(Path("s"), json.dumps({"name": "s", "vars": {name: {} for name in given}, **skill}).encode()).skill
     assert isinstance(found, WorkflowSkill | FsmSkill)
@@ -28,8 +28,8 @@ def told(step_id: str, *, given: JsonObject = GIVEN, **skill: Any) -> str:
 def test_input_that_no_text_mentions_is_passed_to_the_first_steps() -> None:
     steps = [{"id": "a", "instruction": "Look."}, {"id": "b", "instruction": "Judge.", "needs": ["a"]}]
 
-    assert told("a", type="workflow", steps=steps) == "Look.\n\ntarget: main\nfocus: speed"
-    assert told("b", type="workflow", steps=steps) == 'Judge.\n\nWhat the step "a" gave:\n\nok'
+    assert text_of("a", type="workflow", steps=steps) == "Look.\n\ntarget: main\nfocus: speed"
+    assert text_of("b", type="workflow", steps=steps) == 'Judge.\n\nWhat the step "a" gave:\n\nok'
 
 
 @pytest.mark.parametrize(
@@ -45,18 +45,18 @@ def test_input_that_no_text_mentions_is_passed_to_the_first_steps() -> None:
 def test_input_that_any_text_mentions_is_not(mentions: JsonObject) -> None:
     steps = [{"id": "a", "instruction": "Look."}, {"id": "b", "needs": ["a"], **mentions}]
 
-    assert told("a", type="workflow", steps=steps) == "Look.\n\nfocus: speed"
+    assert text_of("a", type="workflow", steps=steps) == "Look.\n\nfocus: speed"
 
 
-def test_of_a_state_machine_only_the_initial_state_is_told() -> None:
+def test_only_the_initial_state_of_a_machine_gets_the_input() -> None:
     states = [
         {"id": "a", "instruction": "Look.", "moves": [{"to": "b"}]},
         {"id": "b", "instruction": "Judge.", "final": True},
     ]
 
-    assert told("a", type="fsm", states=states) == "Look.\n\ntarget: main\nfocus: speed"
-    assert told("b", type="fsm", states=states) == "Judge."
+    assert text_of("a", type="fsm", states=states) == "Look.\n\ntarget: main\nfocus: speed"
+    assert text_of("b", type="fsm", states=states) == "Judge."
 
 
-def test_without_input_nothing_is_said_of_it() -> None:
-    assert told("a", given={}, type="workflow", steps=[{"id": "a", "instruction": "Look."}]) == "Look."
+def test_a_run_without_input_adds_nothing_to_an_order() -> None:
+    assert text_of("a", given={}, type="workflow", steps=[{"id": "a", "instruction": "Look."}]) == "Look."
