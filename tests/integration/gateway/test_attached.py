@@ -104,7 +104,10 @@ def test_a_session_that_an_attached_server_begins_works_in_its_folder(owner: Gat
         for each in (done, *kernels)
     ]
     assert found == [str(tmp_path), str(tmp_path), str(tmp_path), str(owner.home.project)]
-    assert [(ruling["decision"], ruling["rule"]) for ruling in rulings] == [("DENY", "no-notes"), ("ASK", "default.changes")]
+    assert [(ruling["decision"], ruling["rule"]) for ruling in rulings] == [
+        ("DENY", "no-notes"),
+        ("ASK", "default.changes"),
+    ]
 
 
 def test_the_owner_records_who_asked_the_attached_server(owner: Gateway, attached: Gateway) -> None:
