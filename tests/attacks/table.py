@@ -1,7 +1,6 @@
 """The table of docs/attacks.md, made by playing all attacks: `python -m tests.attacks.table` writes it anew."""
 
 import asyncio
-import re
 import tempfile
 from collections import Counter
 from collections.abc import Sequence
@@ -12,9 +11,9 @@ import pytest
 from ozzie_server_ext.render.text import visible_label
 from tests.attacks import ATTACKS
 from tests.attacks.playing import Played, held_to, play
+from tests.docs.generated import replaced
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "attacks.md"
-_PLACE = re.compile(r"(<!-- attacks -->\n).*?(\n<!-- end -->)", re.DOTALL)
 
 
 def table(played: Sequence[Played]) -> str:
@@ -52,10 +51,7 @@ def _had(kind: str, played: Sequence[Played]) -> int:
 
 def with_table(page: str, played: Sequence[Played]) -> str:
     """The page with the table as it came out now."""
-    page, found = _PLACE.subn(lambda match: match[1] + table(played) + match[2], page)
-    if found != 1:
-        raise LookupError("docs/attacks.md has no place for the table.")
-    return page
+    return replaced(page, "attacks", table(played))
 
 
 async def _play_all(folder: Path) -> list[Played]:

@@ -1,11 +1,12 @@
-"""The table of docs/documents.md: what the specification documents bind, and the tests that prove it.
+"""The table of docs/documents.md: requirements from the specification documents, and the tests that prove them.
 
 `python -m tests.docs.documents_page` writes it.
 """
 
-import re
 from dataclasses import dataclass
 from pathlib import Path
+
+from tests.docs.generated import replaced
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = ROOT / "docs" / "documents.md"
@@ -28,6 +29,13 @@ def bound(does: str, passage: str, **tests: str) -> Bound:
 
 FILES = {
     "ws": "integration/gateway/test_ws.py",
+    "rest": "integration/gateway/test_rest.py",
+    "ways_in": "integration/gateway/test_further_messages.py",
+    "kernels": "integration/gateway/test_kernel_access.py",
+    "cells": "integration/kernel/test_list_magics.py",
+    "calls": "unit/agent/test_causes_of_calls.py",
+    "turns": "unit/agent/test_turn.py",
+    "server": "integration/jupyter/test_server.py",
     "attached": "integration/gateway/test_attached.py",
     "causes": "contract/test_what_led_to_an_event.py",
     "runs": "integration/tasks/test_waiting_runs.py",
@@ -68,10 +76,12 @@ ROWS = (
         attached="test_an_attached_server_passes_on_the_session_of_a_handshake",
     ),
     bound(
-        "Feeds take the names of events that frames show, and refuse unknown ones; a frame without a method is "
-        "answered with its id",
+        "Feeds and `GET /events` take the names of events that frames show, and refuse unknown ones; a frame without a "
+        "method is answered with its id",
         "S0 §3.2, §3.3",
-        ws="test_a_feed_takes_the_names_that_frames_show test_a_frame_without_a_method_is_answered_with_its_id",
+        ws="test_a_feed_takes_the_names_that_frames_show test_a_bad_frame_is_answered_and_the_connection_lives "
+        "test_a_frame_without_a_method_is_answered_with_its_id",
+        rest="test_events_are_found_by_the_names_that_frames_show test_a_type_of_events_that_is_unknown_is_refused",
     ),
     bound(
         "Each event names its trace, the work that it is part of, the event that led to it, and the part that emitted "
@@ -81,10 +91,14 @@ ROWS = (
         "test_a_turn_is_one_trace_from_its_first_event_on "
         "test_a_delegated_task_is_of_the_trace_of_the_one_that_delegated_it "
         "test_an_event_of_a_call_belongs_to_that_call_and_any_other_to_its_task",
+        calls="test_parallel_calls_follow_from_their_answer test_a_call_that_asks_first_follows_from_its_answer_too "
+        "test_an_outcome_follows_from_the_start_of_its_call test_a_call_goes_on_from_its_yes",
+        files="test_the_sources_of_a_runs_events_are_the_documents",
     ),
     bound(
         "The end of a model's call names its alias, its provider and its model; so does a session its provider",
         "S4 §8.9, S3 F1",
+        turns="test_an_answer_is_streamed_and_recorded_whole",
         registry="test_an_alias_of_the_offline_script_keeps_its_name",
         readable="test_a_session_is_there_with_its_messages",
         files="test_a_session_is_written_with_the_fields_of_the_documents",
@@ -109,6 +123,10 @@ ROWS = (
         messages="test_it_answers_the_question_that_the_session_waits_with "
         "test_it_is_an_update_of_the_senders_running_task test_otherwise_it_becomes_a_queued_turn "
         "test_an_approval_is_not_answered test_with_two_questions_it_answers_neither",
+        ways_in="test_it_answers_the_question_of_its_session_over_every_way_in "
+        "test_over_the_websocket_it_is_an_update_unless_the_sender_awaits_an_answer "
+        "test_over_rest_it_is_an_update_unless_the_sender_waits test_a_kernels_message_is_never_an_update",
+        cells="test_a_cell_that_answers_an_earlier_question_says_so",
         moments="test_a_turn_that_sums_up_cut_off_behind_any_append_ends_as_one_that_was_not",
     ),
     bound(
@@ -147,20 +165,26 @@ ROWS = (
         "test_without_a_summary_the_model_reads_beginning_and_end test_a_summary_has_the_labels_of_the_result",
     ),
     bound(
-        "`%tools`, `%tasks`, `%approvals`, `%config`, and the latest prompt as it was sent",
-        "card",
+        "`%tools`, `%tasks`, `%approvals`, `%config` and `%pin` show what the session has; `%config prompt` shows the "
+        "latest prompt, and long ones are shortened on the page",
+        "S5",
+        cells="test_every_list_shows_what_the_gateway_has",
+        kernels="test_a_kernel_lists_the_tasks_approvals_and_pins_of_its_own_session "
+        "test_another_sessions_are_refused_on_both_ways_in test_it_pins_facts_and_removes_them "
+        "test_the_latest_prompt_is_the_recorded_request",
         magics="test_tools_are_listed_with_what_the_rules_say test_a_task_is_listed_with_its_state "
         "test_approvals_are_listed_oldest_first_with_where_to_answer test_the_configuration_is_shown_with_its_files "
         "test_the_prompt_is_shown_as_it_was_sent",
     ),
     bound(
         "Closed notebooks are saved by a contents manager that does more than write files",
-        "card",
+        "S5",
+        server="test_a_tool_saves_a_closed_notebook_as_the_server_is_configured",
         contents="test_a_manager_that_keeps_a_script_beside_it_keeps_doing_so test_hooks_run",
     ),
     bound(
         "The variables of Ozzie's own kernel can be inspected, while its cell runs",
-        "card",
+        "S5",
         inspecting="test_our_own_kernel_shows_its_variables_while_a_cell_runs",
     ),
     bound(
@@ -178,7 +202,7 @@ ROWS = (
     bound(
         "The application's log has a line for each turn, call, approval and failure, with its ids",
         "S2, S4 §12",
-        activity="test_each_fact_is_a_line_with_its_ids",
+        activity="test_each_fact_is_a_line_with_its_ids test_a_run_of_a_skill_and_its_steps_are_lines_of_the_skill",
     ),
     bound(
         "Sessions, events and a diary are files to read, caught up after a crash",
@@ -191,7 +215,7 @@ ROWS = (
         "session works in one, and a server with another root brings its own",
         "S4 UC6",
         projects="test_each_session_reads_in_its_own_folder test_each_session_writes_in_its_own_folder "
-        "test_nothing_of_another_project_can_be_reached_from_a_session "
+        "test_nothing_of_another_project_can_be_reached_from_a_session test_no_picture_of_another_project_is_shown "
         "test_the_rules_of_a_project_bind_its_own_sessions_only "
         "test_a_skill_of_a_project_is_known_in_its_own_sessions_only "
         "test_a_key_of_a_project_opens_no_model_for_another "
@@ -224,11 +248,7 @@ def _tests(row: Bound) -> str:
 
 def with_table(page: str) -> str:
     """The page with the table as it is now."""
-    pattern = r"(<!-- bound -->\n).*?(\n<!-- end -->)"
-    page, found = re.subn(pattern, lambda match: match[1] + table() + match[2], page, flags=re.DOTALL)
-    if found != 1:
-        raise LookupError("docs/documents.md has no place for the table.")
-    return page
+    return replaced(page, "bound", table())
 
 
 if __name__ == "__main__":

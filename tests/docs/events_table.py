@@ -8,6 +8,7 @@ from typing import Any, get_args, get_type_hints
 
 from ozzie_server_ext.domain.events import EVENT_CLASSES, Transient
 from ozzie_server_ext.protocol.frames import NAMES, Names
+from tests.docs.generated import replaced
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "events.md"
 HEAD = ("Event", "What it says", "Fields", "S0", "S1", "S4", "FazAI")
@@ -50,12 +51,7 @@ def _table(head: tuple[str, ...], rows: list[tuple[str, ...]]) -> str:
 
 def with_tables(page: str) -> str:
     """The page with the tables as the code has them now."""
-    for name, table in (("recorded", recorded()), ("transient", transient())):
-        pattern = rf"(<!-- {name} -->\n).*?(\n<!-- end -->)"
-        page, found = re.subn(pattern, lambda match, table=table: match[1] + table + match[2], page, flags=re.DOTALL)
-        if found != 1:
-            raise LookupError(f"docs/events.md has no place for the table {name}.")
-    return page
+    return replaced(replaced(page, "recorded", recorded()), "transient", transient())
 
 
 if __name__ == "__main__":

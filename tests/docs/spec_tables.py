@@ -1,6 +1,5 @@
 """SPEC.md's tables of operations, made from their declarations: `python -m tests.docs.spec_tables` writes them."""
 
-import re
 from collections.abc import Iterable
 from dataclasses import fields
 from pathlib import Path
@@ -8,6 +7,7 @@ from pathlib import Path
 from ozzie_server_ext.gateway.openapi import document
 from ozzie_server_ext.gateway.operation import Operation
 from ozzie_server_ext.gateway.routes import METHODS, PREFIX, REST
+from tests.docs.generated import replaced
 
 SPEC = Path(__file__).resolve().parents[2] / "SPEC.md"
 _KERNELS = {"none": "no", "own session": "its session", "own task": "its session's tasks", "all": "yes"}
@@ -30,12 +30,7 @@ def rest() -> str:
 
 def with_tables(page: str) -> str:
     """Return the page with the tables as the code has them. Raises LookupError if it has no place for one."""
-    for name, table in (("websocket", websocket()), ("rest", rest())):
-        pattern = rf"(<!-- {name} -->\n).*?(\n<!-- end -->)"
-        page, found = re.subn(pattern, lambda match, table=table: match[1] + table + match[2], page, flags=re.DOTALL)
-        if found != 1:
-            raise LookupError(f"SPEC.md has no place for the table {name}.")
-    return page
+    return replaced(replaced(page, "websocket", websocket()), "rest", rest())
 
 
 def _summary(operation: Operation) -> str:

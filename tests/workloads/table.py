@@ -1,10 +1,10 @@
 """The tables of docs/prompts.md, made by playing all workloads: `python -m tests.workloads.table` writes them anew."""
 
-import re
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
+from tests.docs.generated import replaced
 from tests.workloads import WORKLOADS
 from tests.workloads.outside import OUTSIDE
 from tests.workloads.outside_playing import play_outside
@@ -48,11 +48,7 @@ def _sum(who: str, played: Sequence[Played]) -> str:
 
 def with_tables(page: str, played: Sequence[Played], place: str = "workloads") -> str:
     """The page with the tables as they came out now, at that place of it."""
-    spot = re.compile(rf"(<!-- {place} -->\n).*?(\n<!-- end -->)", re.DOTALL)
-    page, found = spot.subn(lambda match: match[1] + tables(played) + match[2], page)
-    if found != 1:
-        raise LookupError(f"docs/prompts.md has no place for the tables of {place}.")
-    return page
+    return replaced(page, place, tables(played))
 
 
 if __name__ == "__main__":

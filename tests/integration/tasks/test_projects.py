@@ -33,6 +33,7 @@ from ozzie_server_ext.domain.events import (
     ToolCallStarted,
 )
 from ozzie_server_ext.domain.ids import CallId, SessionId, TaskId, session_stream, task_stream
+from ozzie_server_ext.domain.json import Json, JsonObject
 from ozzie_server_ext.jupyter.cells import CellKind, version_of
 from ozzie_server_ext.models.scripted import Say, Use
 from ozzie_server_ext.observability.clock import SystemClock
@@ -166,7 +167,8 @@ SECRET = "only in the gateway's own project"
 
 def calls_in(folder: str) -> list[Use]:
     """A call of each tool that takes a path, for what `filled` puts into that folder."""
-    text, notebook = {"path": f"{folder}/a.txt"}, {"path": f"{folder}/n.ipynb"}
+    text: JsonObject = {"path": f"{folder}/a.txt"}
+    notebook: JsonObject = {"path": f"{folder}/n.ipynb"}
     as_read = text | {"version": file_version(SECRET.encode())}
     in_cell = notebook | {"cell": "one", "version": version_of(CellKind.CODE, SECRET)}
     return [
@@ -187,7 +189,7 @@ def calls_in(folder: str) -> list[Use]:
     ]
 
 
-def sandboxed(command: str, **folders: str) -> list[Use]:
+def sandboxed(command: str, **folders: Json) -> list[Use]:
     """A call of `shell`, where there is a sandbox."""
     return [Use("shell", {"command": command, **folders})] if shutil.which("bwrap") else []
 
