@@ -111,7 +111,7 @@ class CallChecker:
     async def check(self, approval: ApprovalRequested, number: int) -> Opinion:
         """Return the opinion on a call that needs `approval`, in round `number`. Failures are opinions, too.
 
-        Raises OwnerLost or ClaimLost if another attempt has the task now, and what a cancellation raises.
+        Raises OwnerLost or ClaimLost if somebody else has claimed the task, and what a cancellation raises.
         """
         objections = {**self._objections, **self._turn.conversation.objections(self._turn.task_id)}
         if approval.binds in objections:

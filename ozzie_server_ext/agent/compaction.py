@@ -60,7 +60,7 @@ class Compactor:
         """Summarise earlier turns if the request of round `number` is too long, or lacks the beginning of the
         conversation (`lacks_beginning`); return whether anything was. Failures are logged: the turn goes on as it can.
 
-        Raises OwnerLost or ClaimLost if another attempt has the task now, and what a cancellation raises.
+        Raises OwnerLost or ClaimLost if somebody else has claimed the task, and what a cancellation raises.
         """
         if self._has_failed_recently():
             return False
@@ -128,10 +128,10 @@ class Compactor:
         before = self._turn.conversation.summary
         room = read_at_once(choice) - tokens_in(before.encode())
         covered = turns[: _count_that_fit(turns, room)]
-        said = within(
+        texts = within(
             room, _MOST_OF_A_MESSAGE, _LEAST_OF_A_MESSAGE, lambda most: [_as_data(each, most) for each in covered]
         )
-        data: JsonObject = {"so_far": before, "turns": said}
+        data: JsonObject = {"so_far": before, "turns": texts}
         self._turn.publish("task.progress", {"step": f"summarizing {len(covered):,} earlier turns to make room"})
         summary = await self._summarizer.write(choice, allowance, INSTRUCTIONS, data, number=number)
         most = tokens_in(before.encode()) + sum(map(_tokens, covered))
@@ -151,10 +151,10 @@ class Compactor:
 
 def _is_longer(request: ModelRequest, room: int) -> bool:
     """Whether the conversation has more than `room` tokens. Most are far from it, and are not serialised for that."""
-    said = request.messages[1:]
-    if sum(len(each.content) + sum(len(use.arguments) for use in each.tool_uses) for each in said) < room:
+    messages = request.messages[1:]
+    if sum(len(each.content) + sum(len(use.arguments) for use in each.tool_uses) for each in messages) < room:
         return False
-    return tokens_in(canonical_bytes([message.to_json() for message in said])) > room
+    return tokens_in(canonical_bytes([message.to_json() for message in messages])) > room
 
 
 def _as_data(turn: EarlierTurn, most: int = _MOST_OF_A_MESSAGE) -> JsonObject:

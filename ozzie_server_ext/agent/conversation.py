@@ -443,8 +443,8 @@ class Conversation:
         kept = found[first:]
         if self.summary and kept:
             # As JSON it can't end its line and go on in the user's name, whatever it quotes.
-            said = dumps({"summary": self.summary})
-            kept[0] = replace(kept[0], content=f"{SUMMARY}\n{said}\n\n{kept[0].content}")
+            summary = dumps({"summary": self.summary})
+            kept[0] = replace(kept[0], content=f"{SUMMARY}\n{summary}\n\n{kept[0].content}")
         return History(tuple(kept), lacks_beginning=first > 0)
 
     def earlier(self, task_id: TaskId) -> list[EarlierTurn]:
@@ -453,12 +453,12 @@ class Conversation:
         for entry in self._entries:
             if entry.task_id == task_id or entry.task_id is None:
                 break
-            said = turns.setdefault(entry.task_id, [])
+            messages = turns.setdefault(entry.task_id, [])
             if isinstance(entry, _UserMessage):
-                said.append(self._chat_message(entry, task_id))
+                messages.append(self._chat_message(entry, task_id))
             elif _is_read(entry, task_id):
-                said.extend(entry.messages())
-        return [EarlierTurn(each, tuple(messages)) for each, messages in turns.items()]
+                messages.extend(entry.messages())
+        return [EarlierTurn(earlier, tuple(messages)) for earlier, messages in turns.items()]
 
     def _chat_message(self, message: _UserMessage, task_id: TaskId | None) -> ChatMessage:
         """Return a message for the model, without pictures if no model has answered it: a picture that providers refuse

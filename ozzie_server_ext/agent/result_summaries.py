@@ -45,7 +45,7 @@ class ResultSummaries:
         """Have the results of a round summarized that are only there in part. Failures are logged: then the model reads
         their beginning and end.
 
-        Raises OwnerLost or ClaimLost if another attempt has the task now, and what a cancellation raises.
+        Raises OwnerLost or ClaimLost if somebody else has claimed the task, and what a cancellation raises.
         """
         for use in round_.uses:
             cut = round_.shortened.get(use.use_id)

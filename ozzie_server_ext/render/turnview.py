@@ -245,12 +245,12 @@ def queued_behind(view: TurnView, now: datetime | None) -> str:
 def about_message(view: TurnView) -> str:
     """Return what became of the message and its pictures: "With plot.png and map.jpg. There is no legend.png."; "" if
     there is nothing to say."""
-    said = [ANSWERED] if view.is_joined else []
+    sentences = [ANSWERED] if view.is_joined else []
     if view.compacted:
         turns = "1 earlier turn was" if view.compacted == 1 else f"{view.compacted:,} earlier turns were"
-        said.append(f"{turns} summarized to make room; the log keeps them whole.")
-    said += [f"With {_listed(view.pictures, 'and')}."] if view.pictures else []
-    return " ".join(said + ([f"There is no {_listed(view.absent, 'or')}."] if view.absent else []))
+        sentences.append(f"{turns} summarized to make room; the log keeps them whole.")
+    sentences += [f"With {_listed(view.pictures, 'and')}."] if view.pictures else []
+    return " ".join(sentences + ([f"There is no {_listed(view.absent, 'or')}."] if view.absent else []))
 
 
 def _listed(names: Sequence[str], word: str) -> str:

@@ -35,8 +35,8 @@ class Appends(Protocol):
 
 class Recorder(msgspec.Struct, frozen=True, kw_only=True):
     """Writes to one task's stream. `read` returns what the task has read so far, whose labels all its facts carry; with
-    a `claim`, nothing is recorded once another attempt has the task. `cause` is the event that led to the next facts,
-    if that is not the last one of the stream."""
+    a `claim`, nothing is recorded once somebody else has claimed the task. `cause` is the event that led to the next
+    facts, if that is not the last one of the stream."""
 
     log: Appends
     session_id: SessionId

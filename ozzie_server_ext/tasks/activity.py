@@ -1,4 +1,4 @@
-"""What tasks do, as lines of the application's log: turns, calls, approvals and failures, never what was said."""
+"""What tasks do, as lines of the application's log: turns, calls, approvals and failures, never their texts."""
 
 from collections import OrderedDict
 
@@ -56,7 +56,7 @@ class Activity:
         self._agents: OrderedDict[str, str] = OrderedDict()
         self._tools: OrderedDict[str, str] = OrderedDict()
         self._silent: set[type[Fact]] = set()
-        """The classes of facts that are neither noted nor said, found as they come: runs record thousands of facts a
+        """The classes of facts that are neither noted nor written, found as they come: runs record thousands of facts a
         second."""
         event_log.on_commit(self._follow)
 
@@ -132,8 +132,8 @@ class Activity:
         match body:
             case ModelCallCompleted(call_id=call_id, alias=alias, provider=provider, model=model, usage=usage) as done:
                 tokens = usage.input_tokens + usage.output_tokens
-                said = f"model {alias} ({provider}/{model}) answered: {tokens} tokens, {done.latency_ms:.0f} ms"
-                return call_id, said, False
+                sentence = f"model {alias} ({provider}/{model}) answered: {tokens} tokens, {done.latency_ms:.0f} ms"
+                return call_id, sentence, False
             case ModelCallFailed(call_id=call_id, code=code, latency_ms=latency_ms):
                 return call_id, f"model call failed: {code}, {latency_ms:.0f} ms", True
             case ToolCallCompleted(call_id=call_id, ok=ok, duration_ms=duration_ms):

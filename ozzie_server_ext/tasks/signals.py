@@ -36,9 +36,10 @@ MOST_KEPT = 100
 
 @dataclass(frozen=True, slots=True)
 class Signal:
-    """A signal that no step has taken yet."""
+    """A signal that no step has taken yet. `name`: the event that steps wait for."""
 
     event_id: EventId
+    name: str
     data: Json
     content: Content
 
@@ -59,8 +60,8 @@ class SignalWaits:
         try:
             while True:
                 events = await self._log.read_stream(task_stream(run))
-                for signal in pending_signals(events, event):
-                    if signal.event_id not in taken:
+                for signal in pending_signals(events):
+                    if signal.name == event and signal.event_id not in taken:
                         taken.add(signal.event_id)
                         return signal
                 await arrived.wait()
@@ -113,7 +114,7 @@ class SignalIntake:
                     raise await self._unknown(row, event, events)
                 return await self.send(inner, event, data, by=by, key=key)
             waiting = awaited(events).count(event)
-            kept = len(pending_signals(events, event))
+            kept = sum(signal.name == event for signal in pending_signals(events))
             if kept >= MOST_KEPT:
                 raise Conflict(
                     f'{kept} signals "{event}" wait already for a step to take them.',
@@ -175,32 +176,18 @@ class SignalIntake:
         )
 
 
-def pending_signals(events: Iterable[Event], name: str) -> list[Signal]:
-    """Return the signals with that name in a run's events that no step has taken."""
+def pending_signals(events: Iterable[Event]) -> list[Signal]:
+    """Return the signals in a run's events that no step has taken."""
     found: dict[str, Signal] = {}
     for event in events:
         match event.body:
-            case TaskSignalled(event=sent, data=data) if sent == name:
-                found[event.event_id] = Signal(event.event_id, data, event.content)
+            case TaskSignalled(event=name, data=data):
+                found[event.event_id] = Signal(event.event_id, name, data, event.content)
             case StepCompleted(told=taken) if taken:
                 found.pop(taken, None)
             case _:
                 pass
     return list(found.values())
-
-
-def names_of_pending(events: Iterable[Event]) -> set[str]:
-    """Return the names of the signals in a run's events that no step has taken."""
-    found: dict[str, str] = {}
-    for event in events:
-        match event.body:
-            case TaskSignalled(event=name):
-                found[event.event_id] = name
-            case StepCompleted(told=taken) if taken:
-                found.pop(taken, None)
-            case _:
-                pass
-    return set(found.values())
 
 
 def awaited(events: Iterable[Event]) -> list[str]:

@@ -39,7 +39,7 @@ from ozzie_server_ext.store.recorder import Recorder
 from ozzie_server_ext.store.shielded import expect_not_cancelled, shielded
 from ozzie_server_ext.tasks.pauses import pending_pause
 from ozzie_server_ext.tasks.rows import WAITING, open_tasks, session_of, task_of
-from ozzie_server_ext.tasks.signals import names_of_pending
+from ozzie_server_ext.tasks.signals import pending_signals
 from ozzie_server_ext.tasks.workflows.skill_log import load_run
 
 log = logger(__name__)
@@ -166,21 +166,21 @@ class RunWaits:
             return None
         if min(_ends(run, events), default=self._clock.now() + _LATER) <= self._clock.now():
             return None
-        signalled = names_of_pending(events)
-        said: list[str] = []
+        signalled = {signal.name for signal in pending_signals(events)}
+        sentences: list[str] = []
         approval: TaskWaitingApproval | None = None
         for step_id in sorted(run.running):
             work, task = run.steps[step_id], run.records[step_id].task
             if work.wait is not None:
                 if work.wait.event in signalled:
                     return None
-                said.append(f'The step "{work.name}" waits for the event "{work.wait.event}".')
+                sentences.append(f'The step "{work.name}" waits for the event "{work.wait.event}".')
                 continue
             wait = self._waits[task] if task is not None else None
             if isinstance(wait, TaskWaitingApproval):
                 approval = approval or wait
-            said.append(f'The step "{work.name}" waits for your answer.')
-        return approval or TaskWaitingInput(question=" ".join(said[:MOST_NAMED]))
+            sentences.append(f'The step "{work.name}" waits for your answer.')
+        return approval or TaskWaitingInput(question=" ".join(sentences[:MOST_NAMED]))
 
     def _hold(self, run_id: TaskId, session_id: SessionId, run: WorkflowRun | FsmRun, events: Sequence[Event]) -> None:
         self._runs |= {task: run_id for step_id in run.running if (task := run.records[step_id].task) is not None}

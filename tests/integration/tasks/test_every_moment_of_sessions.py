@@ -1,5 +1,5 @@
-"""A turn that sums up its session and a long result, and asks a question that a plain message answers, cut off behind
-any of its appends: it ends as one that was not, with each of these once."""
+"""A turn that summarizes its session and a long result, and asks a question that a plain message answers, cut off
+behind any of its appends: it ends as one that was not, with each of these once."""
 
 import asyncio
 import json

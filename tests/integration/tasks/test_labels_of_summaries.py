@@ -27,7 +27,7 @@ def servers() -> Iterator[FakeWeb]:
 
 @pytest.fixture
 async def bench(tmp_path: Path, servers: FakeWeb, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Bench]:
-    """Its sessions are summed up from 1,000 tokens on."""
+    """Its sessions are summarized from 1,000 tokens on."""
     config = json.dumps({**CONFIG, "sessions": {"compact_tokens": 1000}})
     async with bench_in(tmp_path, servers, monkeypatch, config) as bench:
         yield bench

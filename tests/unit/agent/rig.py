@@ -34,7 +34,7 @@ from tests.brokers import broker_of
 SESSION = SessionId("sess_1")
 CHOICE = ModelChoice(alias="main", provider="scripted", driver="scripted", model="m-1", max_tokens=99)
 SMALL = replace(CHOICE, alias="summarizer", provider="small", model="s-1", max_tokens=8000)
-"""A model that sums up."""
+"""A model that summarizes."""
 PLAN = TurnPlan(
     chain=Chain((CHOICE,)),
     limits=Limits(),

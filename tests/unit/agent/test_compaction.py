@@ -1,4 +1,4 @@
-"""A long session is summed up, keeps what matters, and forgets no label (ADR 55)."""
+"""A long session is summarized, keeps what matters, and forgets no label (ADR 55)."""
 
 import asyncio
 import json
@@ -51,7 +51,7 @@ def is_summary(request: ModelRequest) -> bool:
 
 
 class Long:
-    """A session of many turns, whose model answers all and sums up by `sums_up`."""
+    """A session of many turns, whose model answers all and summarizes by `sums_up`."""
 
     def __init__(self, project: Path, **plan: Any) -> None:
         self.rig = TurnRig(project, [])
@@ -215,11 +215,11 @@ async def test_without_a_summary_the_turn_goes_on_as_before(project: Path, how: 
     assert [number for number in range(12) if f"Message {number}." in text_of(request)] == list(range(12))
 
 
-@pytest.mark.parametrize("how", ["cut off", "endless", "longer than what it sums up"])
+@pytest.mark.parametrize("how", ["cut off", "endless", "longer than what it summarizes"])
 async def test_a_summary_that_is_none_replaces_nothing(project: Path, how: str) -> None:
     """One that a limit cut off lacks its end; one without a limit would leave no room for anything else."""
     long = Long(project)
-    text = {"cut off": "Facts", "endless": "and so on " * 8000, "longer than what it sums up": "so " * 6000}[how]
+    text = {"cut off": "Facts", "endless": "and so on " * 8000, "longer than what it summarizes": "so " * 6000}[how]
     answer = long._answer
 
     def sums_up(request: ModelRequest) -> Sequence[Step]:

@@ -1,4 +1,4 @@
-"""A result that is too long is summed up by the model that is configured for that, or cut as before."""
+"""A result that is too long is summarized by the model that is configured for that, or cut as before."""
 
 import json
 from collections.abc import Sequence
