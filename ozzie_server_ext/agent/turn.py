@@ -196,13 +196,13 @@ class Turn:
             # The broker records failures of tools, so this is a failure of the log, once for each call.
             raise failures.exceptions[0] from None
         checked = [await self._check(last, *each, call.result()) for each, call in zip(made, calls, strict=True)]
-        await self._hold([asks for asks in checked if asks is not None])
+        await self._hold(last, [asks for asks in checked if asks is not None])
         if change is not None and change[0] in still_open:
             asks = await self._check(last, *change, await self._call(last, *change))
-            await self._hold([] if asks is None else [asks])
+            await self._hold(last, [] if asks is None else [asks])
         for index, use in behind:
             if index in still_open:
-                await self._parts.broker.put_off(use, CallPosition(last.number, index), self._recorder)
+                await self._parts.broker.put_off(use, CallPosition(last.number, index), self._led_to_by(last))
 
     async def _call(self, last: Round, index: int, use: ToolUse) -> Asks | None:
         """See `ToolBroker.call`."""
@@ -219,10 +219,13 @@ class Turn:
         context = msgspec.structs.replace(self._context, reading=reading)
         self._calls += 1
         try:
-            recorder = self._recorder.caused_by(last.event_id)
-            return await self._parts.broker.call(use, position, context, recorder, earlier, begun)
+            return await self._parts.broker.call(use, position, context, self._led_to_by(last), earlier, begun)
         finally:
             self._calls -= 1
+
+    def _led_to_by(self, last: Round) -> Recorder:
+        """Return the recorder for calls that this answer led to."""
+        return self._recorder.caused_by(last.event_id)
 
     async def _check(self, last: Round, index: int, use: ToolUse, asks: Asks | None) -> Asks | None:
         """Have a second model check a call if that is enough for its approval. Return the request for a person, or None
@@ -234,14 +237,14 @@ class Turn:
                 return asks
             opinion = await self._checker.check(wanted, last.number) if count < _MOST_CHECKS else CHANGING
             if opinion.verdict != "yes":
-                return await self._not_by_model(asks.before, wanted, opinion, use)
+                return await self._not_by_model(last, asks.before, wanted, opinion, use)
             yes = ApprovalGranted(approval_id=wanted.approval_id, extent="once", by=opinion.by, way=AuthStrength.MODEL)
-            await self._recorder.append(*asks.facts, yes)
+            await self._led_to_by(last).append(*asks.facts, yes)
             asks = await self._call(last, index, use)
         raise AssertionError("an endless loop ended")
 
     async def _not_by_model(
-        self, before: tuple[EventBody, ...], wanted: ApprovalRequested, opinion: Opinion, use: ToolUse
+        self, last: Round, before: tuple[EventBody, ...], wanted: ApprovalRequested, opinion: Opinion, use: ToolUse
     ) -> Asks | None:
         """Return the request for a person after a second model did not say yes. If nobody is there, refuse the call and
         return None."""
@@ -249,10 +252,10 @@ class Turn:
         if self._plan.attended:
             needs = weakest_way(tool.meta) if tool else AuthStrength.CLI
             return Asks(replace(wanted, needs=needs, checked=opinion.sentence), before)
-        await self._recorder.append(*before, *refused_unattended(wanted, opinion))
+        await self._led_to_by(last).append(*before, *refused_unattended(wanted, opinion))
         return None
 
-    async def _hold(self, asking: list[Asks]) -> None:
+    async def _hold(self, last: Round, asking: list[Asks]) -> None:
         """If calls need a person, record the first requests and raise TurnHeld: all approvals together, then the
         model's own questions one by one. The others are not recorded yet.
 
@@ -260,7 +263,7 @@ class Turn:
         the calls again, and a yes counts if the plan is the same.
         """
         if asking:
-            await self._recorder.append(*self._first_requests(asking))
+            await self._led_to_by(last).append(*self._first_requests(asking))
             raise TurnHeld
 
     def _first_requests(self, asking: list[Asks]) -> tuple[EventBody, ...]:

@@ -14,6 +14,7 @@ from ozzie_server_ext.domain.events import (
     EventBody,
     ToolCallCompleted,
     ToolCallFailed,
+    ToolCallRequested,
     ToolCallUncertain,
 )
 from ozzie_server_ext.domain.ids import EventId, SessionId, TaskId, task_stream
@@ -36,7 +37,7 @@ class Appends(Protocol):
 class Recorder(msgspec.Struct, frozen=True, kw_only=True):
     """Writes to one task's stream. `read` returns what the task has read so far, whose labels all its facts carry; with
     a `claim`, nothing is recorded once somebody else has claimed the task. `cause` is the event that led to the next
-    facts, if that is not the last one of the stream."""
+    fact, and to each call that is requested with it, if that is not the last one of the stream."""
 
     log: Appends
     session_id: SessionId
@@ -71,7 +72,7 @@ class Recorder(msgspec.Struct, frozen=True, kw_only=True):
         `EventLog.append`."""
         content = self.read()
         drafts = [
-            self._draft(body, content, actor, key, cause=None if index else self.cause)
+            self._draft(body, content, actor, key, cause=self._cause_of(body, is_first=index == 0))
             for index, body in enumerate(bodies)
         ]
         stream = task_stream(self.task_id)
@@ -80,10 +81,13 @@ class Recorder(msgspec.Struct, frozen=True, kw_only=True):
     async def append_each(self, facts: Iterable[tuple[EventBody, Content]]) -> tuple[Event, ...]:
         """Like `append`, for facts that are made from different content."""
         drafts = [
-            self._draft(body, content, cause=None if index else self.cause)
+            self._draft(body, content, cause=self._cause_of(body, is_first=index == 0))
             for index, (body, content) in enumerate(facts)
         ]
         return await self.log.append(task_stream(self.task_id), drafts, claim=self.claim)
+
+    def _cause_of(self, body: EventBody, *, is_first: bool) -> EventId | None:
+        return self.cause if is_first or isinstance(body, ToolCallRequested) else None
 
     def _draft(
         self,

@@ -2,8 +2,8 @@
 
 from dataclasses import replace
 
-from ozzie_server_ext.domain.events import Event, TaskQueued, TaskStarted
-from ozzie_server_ext.domain.ids import TaskId
+from ozzie_server_ext.domain.events import Event, TaskQueued, TaskStarted, ToolCallRequested
+from ozzie_server_ext.domain.ids import CallId, TaskId
 from ozzie_server_ext.store.log import EventLog
 from ozzie_server_ext.store.recorder import Recorder
 from tests.replay.histories import (
@@ -74,6 +74,19 @@ async def test_a_recorder_names_another_cause_for_its_next_facts(log: EventLog) 
 
     assert started.causation_id == first.event_id
     assert completed.causation_id == started.event_id
+
+
+async def test_calls_that_are_requested_together_follow_from_the_same_event(log: EventLog) -> None:
+    first, *_ = await log.append(STREAM, [task_draft(body) for body in BEGUN])
+    recorder = Recorder(log=log, session_id=SESSION, task_id=TASK).caused_by(first.event_id)
+    requests = [
+        ToolCallRequested(
+            call_id=CallId(name), use_id=name, tool_id="test.read", name="read", version="1", args={}, round=1, index=0
+        )
+        for name in ("a", "b")
+    ]
+
+    assert [event.causation_id for event in await recorder.append(*requests)] == [first.event_id] * 2
 
 
 async def test_events_of_a_session_are_in_no_trace_and_have_no_cause(log: EventLog) -> None:

@@ -159,7 +159,7 @@ ROWS = (
         "test_it_stops_what_is_queued_behind_it_and_neither_itself_nor_another_sessions",
     ),
     bound(
-        "A result that is too long is summed up by the summarizer, if there is one, else cut",
+        "A result that is too long is summarized by the summarizer, if there is one, else cut",
         "S4 §8.5",
         results="test_the_model_reads_the_summary_instead_of_beginning_and_end "
         "test_without_a_summary_the_model_reads_beginning_and_end test_a_summary_has_the_labels_of_the_result",
@@ -188,7 +188,7 @@ ROWS = (
         inspecting="test_our_own_kernel_shows_its_variables_while_a_cell_runs",
     ),
     bound(
-        "A long session is summed up, keeps what is pinned and planted, and forgets no label; a summary is trusted no "
+        "A long session is summarized, keeps what is pinned and planted, and forgets no label; a summary is trusted no "
         "more than what it was made from",
         "S4 §8.9",
         compaction="test_a_session_of_many_turns_keeps_its_planted_facts "
