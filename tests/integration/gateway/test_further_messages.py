@@ -64,7 +64,7 @@ async def send(gateway: Gateway, session_id: str, content: str, status: int = 20
 
 
 @contextmanager
-def asking(gateway: Gateway, session: str, text: str) -> "Iterator[pexpect.spawn[str]]":
+def ozzie_ask(gateway: Gateway, session: str, text: str) -> "Iterator[pexpect.spawn[str]]":
     """`ozzie ask` on a terminal, where a person is there to answer."""
     terminal: pexpect.spawn[str] = pexpect.spawn(
         sys.executable,
@@ -136,7 +136,7 @@ async def test_a_question_from_a_terminal_is_never_an_update(shared_gateway: Gat
         session_id = await client.open_session("cli:busy")
         running = await provider.begin(client, session_id)
         client.events.clear()
-        with asking(shared_gateway, "busy", "And this.") as terminal:
+        with ozzie_ask(shared_gateway, "busy", "And this.") as terminal:
             await client.until("task.created", "task.updated")
             provider.go.set()
             shown = await asyncio.to_thread(terminal.read)
@@ -147,13 +147,13 @@ async def test_a_question_from_a_terminal_is_never_an_update(shared_gateway: Gat
 
 
 async def test_a_terminal_that_answers_a_question_shows_what_follows(shared_gateway: Gateway) -> None:
-    """The view begins in the middle of the turn, behind the request of the call that asked."""
+    """The view begins in the middle of the turn, behind the request of its call."""
     async with connected(shared_gateway) as client:
         session_id = await client.open_session("cli:drinks")
         await client.request("feed.subscribe", session_id=session_id)
-        asks = (await client.request("message.send", session_id=session_id, content=QUESTION))["payload"]
-        await client.until("task.waiting_input", task_id=asks["task_id"])
-        with asking(shared_gateway, "drinks", "Tea") as terminal:
+        waiting = (await client.request("message.send", session_id=session_id, content=QUESTION))["payload"]
+        await client.until("task.waiting_input", task_id=waiting["task_id"])
+        with ozzie_ask(shared_gateway, "drinks", "Tea") as terminal:
             shown = await asyncio.to_thread(terminal.read)
 
     assert "Your answer is `Tea`." in shown
@@ -164,7 +164,7 @@ async def test_a_terminal_that_answers_a_question_shows_what_follows(shared_gate
 @pytest.mark.parametrize("way", ["the WebSocket", "REST", "REST with wait", "a kernel"])
 async def test_it_answers_the_question_of_its_session_over_every_way_in(shared_gateway: Gateway, way: str) -> None:
     path = f"{PREFIX}/kernels/{KERNEL_ID[:-1]}9/token"
-    body = f'{{"session_name": "asked over {way}"}}'
+    body = f'{{"session_name": "question over {way}"}}'
     _, granted = await asyncio.to_thread(ask, shared_gateway, "POST", path, token=shared_gateway.token, body=body)
     session_id = granted["session_id"]
     async with connected(shared_gateway, granted["token"] if way == "a kernel" else None) as client:
