@@ -125,7 +125,9 @@ ROWS = (
         "test_an_approval_is_not_answered test_with_two_questions_it_answers_neither",
         ways_in="test_it_answers_the_question_of_its_session_over_every_way_in "
         "test_over_the_websocket_it_is_an_update_unless_the_sender_awaits_an_answer "
-        "test_over_rest_it_is_an_update_unless_the_sender_waits test_a_kernels_message_is_never_an_update",
+        "test_over_rest_it_is_an_update_unless_the_sender_waits test_a_kernels_message_is_never_an_update "
+        "test_a_question_from_a_terminal_is_never_an_update "
+        "test_a_terminal_that_answers_a_question_shows_what_follows",
         cells="test_a_cell_that_answers_an_earlier_question_says_so",
         moments="test_a_turn_that_sums_up_cut_off_behind_any_append_ends_as_one_that_was_not",
     ),

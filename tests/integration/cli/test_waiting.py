@@ -181,7 +181,9 @@ def test_what_the_parts_of_a_run_wait_for_is_told_too(server: Gateway) -> None:
     gated.close(force=True)
 
 
-def test_what_one_step_waits_for_is_told_once_while_another_one_works(server: Gateway, fake_openai: FakeOpenAI) -> None:
+def test_what_one_step_waits_for_is_reported_once_while_another_one_works(
+    server: Gateway, fake_openai: FakeOpenAI
+) -> None:
     go_on = threading.Event()
     fake_openai.queue(Answer(pieces=["Well."], held=go_on))
     task_id = post(server, "message", 202, content="publish it", session_name="beside")["task_id"]
@@ -192,8 +194,10 @@ def test_what_one_step_waits_for_is_told_once_while_another_one_works(server: Ga
         with follower(server.home, task_id) as process:
             (approval,) = get(server, "approvals?status=pending")["items"]
             command = f"ozzie approvals show {approval['approval_id']}"
-            asks = f'ozzie: It waits for your approval (the step "beside: Publish"): {approval["sentence"]} {command}'
-            assert told(process) == asks
+            expected = (
+                f'ozzie: It waits for your approval (the step "beside: Publish"): {approval["sentence"]} {command}'
+            )
+            assert told(process) == expected
             go_on.set()
             until(lambda: get(server, f"tasks/{task_id}")["status"] == "WAITING_APPROVAL")
             post(server, f"approvals/{approval['approval_id']}/approve")

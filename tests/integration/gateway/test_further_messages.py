@@ -1,10 +1,13 @@
 """What a message to a busy session becomes, by the way in that it takes (ADR 54)."""
 
 import asyncio
+import sys
 import threading
 from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
+import pexpect
 import pytest
 
 from ozzie_server_ext.gateway.routes import PREFIX
@@ -60,6 +63,23 @@ async def send(gateway: Gateway, session_id: str, content: str, status: int = 20
     return await asyncio.to_thread(post, gateway, "message", status, session_id=session_id, content=content, **more)
 
 
+@contextmanager
+def ozzie_ask(gateway: Gateway, session: str, text: str) -> "Iterator[pexpect.spawn[str]]":
+    """`ozzie ask` on a terminal, where a person is there to answer."""
+    terminal: pexpect.spawn[str] = pexpect.spawn(
+        sys.executable,
+        ["-m", "ozzie_server_ext.cli.main", "ask", "--session", session, text],
+        env=dict(gateway.home.env),
+        cwd=str(gateway.home.project),
+        encoding="utf-8",
+        timeout=START_S,
+    )
+    try:
+        yield terminal
+    finally:
+        terminal.close(force=True)
+
+
 async def test_over_the_websocket_it_is_an_update_unless_the_sender_awaits_an_answer(
     shared_gateway: Gateway, provider: Provider
 ) -> None:
@@ -111,10 +131,40 @@ async def test_a_kernels_message_is_never_an_update(shared_gateway: Gateway, pro
     assert await updates(shared_gateway, running) == []
 
 
+async def test_a_question_from_a_terminal_is_never_an_update(shared_gateway: Gateway, provider: Provider) -> None:
+    async with connected(shared_gateway) as client:
+        session_id = await client.open_session("cli:busy")
+        running = await provider.begin(client, session_id)
+        client.events.clear()
+        with ozzie_ask(shared_gateway, "busy", "And this.") as terminal:
+            await client.until("task.created", "task.updated")
+            provider.go.set()
+            shown = await asyncio.to_thread(terminal.read)
+
+    assert "And this." in shown
+    assert "[done]" in shown
+    assert await updates(shared_gateway, running) == []
+
+
+async def test_a_terminal_that_answers_a_question_shows_what_follows(shared_gateway: Gateway) -> None:
+    """The view begins in the middle of the turn, behind the request of its call."""
+    async with connected(shared_gateway) as client:
+        session_id = await client.open_session("cli:drinks")
+        await client.request("feed.subscribe", session_id=session_id)
+        waiting = (await client.request("message.send", session_id=session_id, content=QUESTION))["payload"]
+        await client.until("task.waiting_input", task_id=waiting["task_id"])
+        with ozzie_ask(shared_gateway, "drinks", "Tea") as terminal:
+            shown = await asyncio.to_thread(terminal.read)
+
+    assert "Your answer is `Tea`." in shown
+    rows = [line.split() for line in shown.splitlines() if line.startswith("  ")]
+    assert not any(row[0] == "tool" for row in rows), "a call stands there without its name"
+
+
 @pytest.mark.parametrize("way", ["the WebSocket", "REST", "REST with wait", "a kernel"])
 async def test_it_answers_the_question_of_its_session_over_every_way_in(shared_gateway: Gateway, way: str) -> None:
     path = f"{PREFIX}/kernels/{KERNEL_ID[:-1]}9/token"
-    body = f'{{"session_name": "asked over {way}"}}'
+    body = f'{{"session_name": "question over {way}"}}'
     _, granted = await asyncio.to_thread(ask, shared_gateway, "POST", path, token=shared_gateway.token, body=body)
     session_id = granted["session_id"]
     async with connected(shared_gateway, granted["token"] if way == "a kernel" else None) as client:
