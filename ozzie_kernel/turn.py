@@ -6,7 +6,6 @@ import os
 import time
 from collections.abc import Coroutine
 from concurrent.futures import Future
-from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any, TypeVar
 
@@ -20,7 +19,7 @@ from ozzie_server_ext.domain.json import JsonObject
 from ozzie_server_ext.protocol.frames import EventFrame
 from ozzie_server_ext.protocol.made_from import content_in
 from ozzie_server_ext.render.graph.view import GraphView, fold_graph
-from ozzie_server_ext.render.turn import fold, new_turn
+from ozzie_server_ext.render.turn import fold, new_turn, turn_of
 from ozzie_server_ext.render.turnview import TurnView
 
 TICK_S = 1.0
@@ -129,9 +128,7 @@ class CellTurn:
         except TimeoutError:
             _in_background(self._cancel(sending))
             raise GatewaySilent from None
-        task_id = str(sent["task_id"])
-        begun = new_turn(task_id=task_id, session_id=self._link.session_id, ahead=int(str(sent["ahead"])))
-        self.view = replace(begun, is_joined=sent["became"] != "task")
+        task_id, self.view = str(sent["task_id"]), turn_of(sent)
         self._position = int(str(sent["position"])) - 1
         lost = 0
         while not self.view.is_final:

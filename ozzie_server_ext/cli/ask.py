@@ -27,7 +27,7 @@ from ozzie_server_ext.render.console import ConsoleWriter
 from ozzie_server_ext.render.graph.output import GraphWriter
 from ozzie_server_ext.render.graph.view import GraphView, fold_graph
 from ozzie_server_ext.render.text import visible_label
-from ozzie_server_ext.render.turn import new_turn
+from ozzie_server_ext.render.turn import turn_of
 from ozzie_server_ext.render.turnview import TextPart, TurnView
 
 
@@ -146,7 +146,7 @@ async def _ask(params: JsonObject, where: Where, *, quiet: bool) -> TurnView:
         task_id = str(sent["task_id"])
         stopper = asyncio.ensure_future(_cancel_when_interrupted(gateway, task_id))
         try:
-            return await _follow(gateway, task_id, int(str(sent["position"])) - 1, quiet=quiet)
+            return await _follow(gateway, turn_of(sent), int(str(sent["position"])) - 1, quiet=quiet)
         finally:
             stopper.cancel()
     finally:
@@ -166,9 +166,9 @@ async def _cancel_when_interrupted(gateway: _Gateway, task_id: str) -> None:
         await gateway.request("task.cancel", {"task_id": task_id})
 
 
-async def _follow(gateway: _Gateway, task_id: str, position: int, *, quiet: bool) -> TurnView:
+async def _follow(gateway: _Gateway, view: TurnView, position: int, *, quiet: bool) -> TurnView:
     """Follow the turn to its end, across restarts of the gateway. Raises OzzieError."""
-    view, writer = new_turn(task_id=task_id), ConsoleWriter()
+    task_id, writer = view.task_id, ConsoleWriter()
     graph: GraphView | None = None
     graph_writer = GraphWriter()
     queue: asyncio.Queue[EventFrame | None] | None = None

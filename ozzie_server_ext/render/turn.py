@@ -100,10 +100,20 @@ _Change: TypeAlias = Callable[[TurnView, Mapping[str, Any], datetime | None], Tu
 
 
 def new_turn(
-    *, task_id: str = "", session_id: str = "", alias: str = "", started_at: datetime | None = None, ahead: int = 0
+    *, task_id: str = "", session_id: str = "", alias: str = "", started_at: datetime | None = None
 ) -> TurnView:
     """Return a turn without any frames yet; `started_at` is when the cell was run."""
-    return TurnView(task_id=task_id, session_id=session_id, alias=alias, started_at=started_at, ahead=ahead)
+    return TurnView(task_id=task_id, session_id=session_id, alias=alias, started_at=started_at)
+
+
+def turn_of(sent: Mapping[str, Any]) -> TurnView:
+    """Return the turn that a message became or joined, by the reply to `message.send`."""
+    return TurnView(
+        task_id=str(sent["task_id"]),
+        session_id=str(sent["session_id"]),
+        ahead=int(str(sent["ahead"])),
+        is_joined=sent["became"] != "task",
+    )
 
 
 def fold(view: TurnView, canonical: str, payload: Mapping[str, Any], ts: datetime | None = None) -> TurnView:
