@@ -109,7 +109,8 @@ def _questions_of(task: Object, where: str = "") -> Iterator[str]:
         for approval in reversed(pending):
             text = visible_label(approval["sentence"])
             yield f"It waits for your approval{where}: {text} ozzie approvals show {approval['approval_id']}"
-        if not pending and not task["waiting"]:  # a run also waits for the approval of its step
+        # A run also waits for the approval of its step; and a yes may have come since the task was read.
+        if not pending and not task["waiting"] and get(f"tasks/{task_id}")["status"] == "WAITING_APPROVAL":
             yield f"Its approval has expired{where}: ozzie tasks show {task_id}"
 
 
