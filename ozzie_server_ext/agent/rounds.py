@@ -103,7 +103,8 @@ class Round:
 
     By the model's ids of the calls:
     - `outcomes`: the results as the model reads them; `failures`: the messages of failed calls.
-    - `unknown`: the tools of uncertain calls; `in_doubt`: what the model reads of those to be repeated with their key.
+    - `unresolved`: the tools of uncertain calls; `to_repeat`: what the model reads of those to be repeated with their
+      key.
     - `shortened`: the results that are there only in part, and have no summary.
     - `earlier`: earlier approvals; `begun`: the effects of started calls.
 
@@ -125,10 +126,10 @@ class Round:
     placed: bool = False
     guessed: bool = False
     problem: str = ""
-    unknown: dict[str, str] = field(default_factory=dict[str, str])
+    unresolved: dict[str, str] = field(default_factory=dict[str, str])
     earlier: dict[str, Earlier] = field(default_factory=dict[str, Earlier])
     begun: dict[str, JsonObject | None] = field(default_factory=dict[str, JsonObject | None])
-    in_doubt: dict[str, str] = field(default_factory=dict[str, str])
+    to_repeat: dict[str, str] = field(default_factory=dict[str, str])
     failures: dict[str, str] = field(default_factory=dict[str, str])
     shortened: dict[str, ShortenedResult] = field(default_factory=dict[str, ShortenedResult])
     is_given: bool = False
@@ -148,7 +149,7 @@ class Round:
         yield ChatMessage(role="assistant", content=self.text, tool_uses=uses)
         for use in uses:
             # Providers refuse a call without a result, so a call that was cut off gets one here.
-            content = self.outcomes.get(use.use_id) or self.in_doubt.get(use.use_id, _STOPPED)
+            content = self.outcomes.get(use.use_id) or self.to_repeat.get(use.use_id, _STOPPED)
             yield ChatMessage(role="tool", content=content, tool_call_id=use.use_id, name=use.name)
 
 
@@ -217,7 +218,7 @@ def _update(asking: Round, use_id: str, call: CallRecord) -> None:
             message = f"It may or may not have happened. {reason}"
             content = result_text(error={"code": "tool.uncertain", "message": message})
             if again:
-                asking.in_doubt[use_id] = content
+                asking.to_repeat[use_id] = content
                 _close_approval(asking, use_id)
             else:
                 _doubt(asking, use_id, call, content)
@@ -227,18 +228,18 @@ def _doubt(asking: Round, use_id: str, call: CallRecord, content: str) -> None:
     """Apply an uncertain outcome. An approval of the call is no approval of repeating it."""
     match call.resolved and call.resolved.outcome:
         case "done":
-            asking.unknown.pop(use_id, None)
+            asking.unresolved.pop(use_id, None)
             done: JsonObject = {"done": True, "note": "A person looked, and says that it was done."}
             asking.outcomes[use_id] = result_text(data=done)
         case "again":
-            asking.unknown.pop(use_id, None)
+            asking.unresolved.pop(use_id, None)
             asking.outcomes.pop(use_id, None)
         case _:
             asking.outcomes[use_id] = content
-            asking.unknown[use_id] = next((use.name for use in asking.uses if use.use_id == use_id), "")
+            asking.unresolved[use_id] = next((use.name for use in asking.uses if use.use_id == use_id), "")
             asking.earlier.pop(use_id, None)
             asking.begun.pop(use_id, None)
-            asking.in_doubt.pop(use_id, None)
+            asking.to_repeat.pop(use_id, None)
 
 
 def _close_approval(asking: Round, use_id: str) -> None:

@@ -107,16 +107,16 @@ class Turn:
         except OutOfTime:
             assert deadline is not None, "nothing else raises it"
             last = self._last_round
-            if last is not None and last.unknown:  # more time would not resolve an uncertain call
-                raise uncertain(", ".join(last.unknown.values())) from None
+            if last is not None and last.unresolved:  # more time would not resolve an uncertain call
+                raise uncertain(", ".join(last.unresolved.values())) from None
             breach = time_overrun(deadline.budget, deadline.limit_s)
         return await self._rounds.end(breach)  # outside of `deadline.within`, which must not cut it off
 
     async def _run(self) -> int:
         guard = LimitGuard(self._plan.limits)
         before = self._last_round
-        if before is not None and before.unknown:  # a retry, but nobody has resolved these calls
-            raise uncertain(", ".join(before.unknown.values()))
+        if before is not None and before.unresolved:  # a retry, but nobody has resolved these calls
+            raise uncertain(", ".join(before.unresolved.values()))
         await self._plan.pause_if_requested()
         if before is not None and before.is_given:
             return await self._make_given_call(before)
@@ -209,7 +209,7 @@ class Turn:
         position, earlier = CallPosition(last.number, index), last.earlier.get(use.use_id)
         begun = None
         if use.use_id in last.begun:
-            begun = Begun(effect=last.begun[use.use_id], in_doubt=use.use_id in last.in_doubt)
+            begun = Begun(effect=last.begun[use.use_id], in_doubt=use.use_id in last.to_repeat)
         # Parallel calls don't know of each other, so each counts all outbound calls before it as followed links.
         going_out = sum(self._parts.registry.is_outbound(before.name) for before in last.uses[:index])
         tool = self._parts.registry.find(use.name)

@@ -190,7 +190,7 @@ def _open_question(events: Iterable[Event]) -> OpenQuestion | None:
     if found is None:
         return None
     left = unfinished(events)
-    return replace(found, unresolved=left.unknown if found.prompt.kind == "uncertain" else (), open_calls=left.tools)
+    return replace(found, unresolved=left.unresolved if found.prompt.kind == "uncertain" else (), open_calls=left.tools)
 
 
 def _amount(option: PromptOption, given: int | None) -> int:

@@ -136,9 +136,9 @@ class Retries:
 
     def _turn(self, row: Row, events: Sequence[Event], by: str) -> _Part:
         left = unfinished(events)
-        if left.unknown and not row["attended"]:
+        if left.unresolved and not row["attended"]:
             raise Conflict(
-                f"{not_again(left.unknown).message} Nobody is there to ask, so it is not retried.",
+                f"{not_again(left.unresolved).message} Nobody is there to ask, so it is not retried.",
                 hint="Find out whether it did, then ask for what is missing in a new message.",
                 code="task.uncertain",
             )
@@ -233,7 +233,7 @@ class Retries:
         if child["status"] not in _STOPPED:
             return []  # an earlier retry came this far
         left = unfinished(await self.log.read_stream(task_stream(task_of(child))))
-        return await self._parts(child, by) if child["mode"] == "GRAPH" or left.unknown or left.in_doubt else None
+        return await self._parts(child, by) if child["mode"] == "GRAPH" or left.unresolved or left.to_repeat else None
 
     async def _retried(self, part: _Part, ahead: int) -> Retried:
         limits, task_id = part.limits or limits_of(part.row), task_of(part.row)

@@ -255,9 +255,9 @@ class TaskDriver:
             for tool in left.tools:
                 not_begun = isinstance(end, TaskCancelled) and not tool.started
                 ends.append(end_of(tool, done[tool.call_id], why_stopped(tool) if not_begun else _ENDED))
-            unknown = [*left.in_doubt, *(tool for tool in left.tools if done[tool.call_id] is None)]
-            if unknown and isinstance(end, TaskFailed):
-                end = not_again(unknown)
+            unresolved = [*left.to_repeat, *(tool for tool in left.tools if done[tool.call_id] is None)]
+            if unresolved and isinstance(end, TaskFailed):
+                end = not_again(unresolved)
             labelled = recorder.made_from(content_of(events))  # the reason may quote anything that the task read
             with contextlib.suppress(VersionConflict):  # the task has changed meanwhile: check again
                 facts = await with_delegated(self._log, recorder.task_id, [*ends, end])

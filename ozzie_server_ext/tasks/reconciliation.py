@@ -35,8 +35,9 @@ class Unfinished:
 
     `models` and `tools`: its calls without an outcome, in the order in which they began.
     `replies`: replies cut off since the task last started; somebody may have seen a part of them.
-    `uncertain`: tool calls that became uncertain since then. `unknown`: all uncertain ones that no person has resolved.
-    `in_doubt`: calls to be repeated with their key that have not been yet; they are in no other list.
+    `uncertain`: tool calls that became uncertain since then. `unresolved`: all uncertain ones that no person has
+    resolved.
+    `to_repeat`: calls to be repeated with their key that have not been yet; they are in no other list.
     `works`: the task was in the middle of its own work. `recoveries`: how often that was so when a gateway ended, since
     its last retry.
     """
@@ -45,10 +46,10 @@ class Unfinished:
     replies: tuple[ReplyId, ...]
     tools: tuple[CallRecord, ...]
     uncertain: tuple[CallRecord, ...]
-    in_doubt: tuple[CallRecord, ...] = ()
+    to_repeat: tuple[CallRecord, ...] = ()
     works: bool = False
     recoveries: int = 0
-    unknown: tuple[CallRecord, ...] = ()
+    unresolved: tuple[CallRecord, ...] = ()
 
 
 def unfinished(events: Iterable[Event]) -> Unfinished:
@@ -56,9 +57,9 @@ def unfinished(events: Iterable[Event]) -> Unfinished:
     models: dict[CallId, ModelCallStarted] = {}
     replies: dict[CallId, ReplyId] = {}
     calls = Calls()
-    in_doubt: set[CallId] = set()
+    to_repeat: set[CallId] = set()
     uncertain: set[CallId] = set()
-    unknown: dict[CallId, None] = {}  # in the order in which they became so
+    unresolved: dict[CallId, None] = {}  # in the order in which they became so
     recoveries = 0
     work = Work()
     works = False
@@ -77,7 +78,7 @@ def unfinished(events: Iterable[Event]) -> Unfinished:
                 models[fact.call_id] = fact
                 if fact.purpose == "answer":
                     replies[fact.call_id] = fact.reply_id
-                    in_doubt.clear()  # the model is asked once all calls of the round before have an outcome
+                    to_repeat.clear()  # the model is asked once all calls of the round before have an outcome
             case ModelCallCompleted(call_id=call_id):
                 models.pop(call_id, None)
                 replies.pop(call_id, None)
@@ -86,17 +87,17 @@ def unfinished(events: Iterable[Event]) -> Unfinished:
                 if code != INTERRUPTED:
                     replies.pop(call_id, None)
             case ToolCallUncertain(call_id=call_id) if call is not None and call.is_repeated:
-                in_doubt = {*_others(in_doubt, call, calls), call_id}
+                to_repeat = {*_others(to_repeat, call, calls), call_id}
             case ToolCallUncertain(call_id=call_id) if call is not None:
-                in_doubt = _others(in_doubt, call, calls)
+                to_repeat = _others(to_repeat, call, calls)
                 uncertain.add(call_id)
-                unknown[call_id] = None
+                unresolved[call_id] = None
             case ToolCallResolved(call_id=call_id, outcome=outcome):
                 uncertain.discard(call_id)
                 if outcome != "left":
-                    unknown.pop(call_id, None)
+                    unresolved.pop(call_id, None)
             case ToolCallCompleted() | ToolCallFailed() if call is not None:
-                in_doubt = _others(in_doubt, call, calls)
+                to_repeat = _others(to_repeat, call, calls)
             case _:
                 pass
         work.take(event)
@@ -106,18 +107,18 @@ def unfinished(events: Iterable[Event]) -> Unfinished:
         models=tuple(models.values()),
         replies=tuple(replies.values()),
         tools=tuple(call for call in calls.values() if call.is_open),
-        uncertain=tuple(calls[call_id] for call_id in unknown if call_id in uncertain),
-        in_doubt=tuple(call for call in calls.values() if call.call_id in in_doubt),
+        uncertain=tuple(calls[call_id] for call_id in unresolved if call_id in uncertain),
+        to_repeat=tuple(call for call in calls.values() if call.call_id in to_repeat),
         works=works,
         recoveries=recoveries,
-        unknown=tuple(calls[call_id] for call_id in unknown),
+        unresolved=tuple(calls[call_id] for call_id in unresolved),
     )
 
 
-def _others(in_doubt: set[CallId], ended: CallRecord, calls: Calls) -> set[CallId]:
+def _others(to_repeat: set[CallId], ended: CallRecord, calls: Calls) -> set[CallId]:
     """Return the calls in doubt that `ended` neither is nor replaces."""
     place = ended.position
-    return {each for each in in_doubt if each != ended.call_id and (place is None or calls[each].position != place)}
+    return {each for each in to_repeat if each != ended.call_id and (place is None or calls[each].position != place)}
 
 
 def describe(call: CallRecord) -> str:

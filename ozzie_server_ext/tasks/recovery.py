@@ -53,11 +53,11 @@ from ozzie_server_ext.tasks.times import RECOVERY
 
 log = logger(__name__)
 
-MAX_ATTEMPTS = 3
+MAX_DEATHS = 3
 """A turn that was working at so many deaths of the gateway may be their cause. Turns that waited for delegated tasks
 don't count: they may wait for a person across any number of restarts."""
 
-MAX_DELEGATED_ATTEMPTS = 10
+MAX_DELEGATED_DEATHS = 10
 """The same for steps: more, because steps run in parallel and most are not the cause. Runs are never the cause: all
 their work is in their steps."""
 
@@ -98,7 +98,7 @@ async def recover(
         reconciler = await reconciler_of(task.session_id)
         done = {tool.call_id: await reconciler.was_done(tool) for tool in left.tools}
         keyed = {tool.call_id for tool in left.tools if reconciler.has_key(tool)}
-        most = MAX_DELEGATED_ATTEMPTS if is_delegated else MAX_ATTEMPTS
+        most = MAX_DELEGATED_DEATHS if is_delegated else MAX_DEATHS
         facts, runs = _judge(
             task,
             left,
@@ -174,21 +174,21 @@ def _judge(
     given_up = task.status is TaskStatus.RUNNING and gives_up
     goes_on = not task.stop_by and not given_up
     ends: list[EventBody] = [cut_off(call, INTERRUPTED, _CUT_OFF) for call in left.models]
-    unknown: list[CallRecord] = []
+    unresolved: list[CallRecord] = []
     for tool in left.tools:
         if done[tool.call_id] is None and goes_on and tool.call_id in keyed:
             ends.append(made_again(tool, _CUT_OFF))
             continue
         ends.append(end_of(tool, done[tool.call_id], _CUT_OFF))
         if done[tool.call_id] is None:
-            unknown.append(tool)
+            unresolved.append(tool)
     if given_up and not task.stop_by:  # not repeated now; after a cancellation they are, if the task is retried
-        ends += [end_of(tool, None, tool.doubt) for tool in left.in_doubt]
-        unknown += left.in_doubt
+        ends += [end_of(tool, None, tool.doubt) for tool in left.to_repeat]
+        unresolved += left.to_repeat
     if task.stop_by:
         return [*ends, TaskCancelled(by=task.stop_by, reason=task.reason)], False
-    if unknown or left.uncertain:
-        end = not_again([*left.uncertain, *unknown])
+    if unresolved or left.uncertain:
+        end = not_again([*left.uncertain, *unresolved])
         if prompt_id is not None and task.status is TaskStatus.RUNNING:
             return [*ends, *uncertain_prompt(prompt_id, end.message)], False
         return [*ends, end], False
@@ -196,7 +196,7 @@ def _judge(
         failed = TaskFailed(
             kind="system",
             code="task.interrupted",
-            message=f"This turn was interrupted by a restart {MAX_ATTEMPTS} times and was not resumed.",
+            message=f"This turn was interrupted by a restart {MAX_DEATHS} times and was not resumed.",
             hint="Run the cell again. Your message is kept.",
         )
         return [*ends, failed], False

@@ -1,4 +1,4 @@
-"""`sessions`: list, show, create, rename, archive, close, resume; and `message`."""
+"""`sessions`: list, show, create, rename, pin, archive, close, resume; and `message`."""
 
 import asyncio
 from dataclasses import dataclass, fields

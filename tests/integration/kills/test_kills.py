@@ -13,7 +13,7 @@ import pytest
 from ozzie_server_ext.observability.clock import SystemClock, UlidSource
 from ozzie_server_ext.store.sqlite import SqliteEventLog
 from ozzie_server_ext.store.tables import Row
-from ozzie_server_ext.tasks.recovery import MAX_ATTEMPTS
+from ozzie_server_ext.tasks.recovery import MAX_DEATHS
 from tests.integration.kills import story
 from tests.integration.kills.stage import MOMENTS, Death, Stage, is_alive, seeded_moments, staged, until
 
@@ -62,7 +62,7 @@ def test_a_turn_that_is_running_at_three_deaths_is_given_up_and_its_cell_can_be_
     tmp_path: Path, say: Callable[[str], None]
 ) -> None:
     with staged(tmp_path, say) as stage:
-        output = stage.kill_each_attempt(MAX_ATTEMPTS)
+        output = stage.kill_each_attempt(MAX_DEATHS)
         assert output.status == "error"
         assert "interrupted by a restart 3 times and was not resumed." in output.markdown
         assert "Run the cell again. Your message is kept." in output.markdown

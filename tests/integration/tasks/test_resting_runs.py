@@ -12,7 +12,7 @@ from ozzie_server_ext.domain.events import AgentDelegated, StepStarted
 from ozzie_server_ext.domain.ids import TaskId
 from ozzie_server_ext.models.driver import ModelRequest
 from ozzie_server_ext.models.scripted import Say, Step, Use, Wait
-from ozzie_server_ext.tasks.recovery import MAX_ATTEMPTS
+from ozzie_server_ext.tasks.recovery import MAX_DEATHS
 from tests.integration.tasks.runs_rig import WAIT_S, Runs, asked, echo, runs_in
 
 GATE = {"id": "gate", "approve": {"question": "Go on?"}}
@@ -147,7 +147,7 @@ async def test_it_waits_for_a_person_over_any_number_of_restarts(runs: Runs, ski
     """The next one that stopped it here would have ended it, and the question with it."""
     hands_over_to_a_gate(runs, **skill)
     task_id = await runs.say("Have it checked.")
-    for _ in range(MAX_ATTEMPTS + 1):
+    for _ in range(MAX_DEATHS + 1):
         await runs.pending()
         await until_it_rests(runs)
         await runs.restart()

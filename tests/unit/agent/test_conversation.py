@@ -260,7 +260,7 @@ def test_a_call_that_is_made_again_with_its_key_is_open_until_it_is() -> None:
 
     assert last is not None
     assert [use.call_id for _, use in last.open_uses()] == ["a"]
-    assert (last.begun, last.unknown) == ({"a": {"of": "a"}}, {})
+    assert (last.begun, last.unresolved) == ({"a": {"of": "a"}}, {})
     assert story.gives("a", 1).read()[-1] == ("tool", "1")
 
 
@@ -286,7 +286,7 @@ def test_a_call_in_doubt_that_is_not_made_again_after_all_is_uncertain() -> None
     last = Conversation(story.events).last_round(TaskId("t1"))
 
     assert last is not None
-    assert (last.open_uses(), last.begun, last.unknown) == ((), {}, {"a": "probe"})
+    assert (last.open_uses(), last.begun, last.unresolved) == ((), {}, {"a": "probe"})
     assert story.read()[-1] == ("tool", MAYBE)
 
 

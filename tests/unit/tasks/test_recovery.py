@@ -43,7 +43,7 @@ from ozzie_server_ext.observability.clock import CountingIds, FakeClock
 from ozzie_server_ext.store.memory import InMemoryEventLog
 from ozzie_server_ext.store.recorder import Recorder
 from ozzie_server_ext.tasks.reconciliation import Reconciler, describe, unfinished
-from ozzie_server_ext.tasks.recovery import MAX_ATTEMPTS, recover
+from ozzie_server_ext.tasks.recovery import MAX_DEATHS, recover
 from tests.replay.histories import call_completed, call_started, completed
 from tests.unit.tasks.rig import Gate, TaskRig, always
 
@@ -140,7 +140,7 @@ def run_at_each_of(deaths: int) -> list[object]:
 
 async def test_a_turn_that_waited_for_answers_is_not_given_up_for_its_many_runs(log: InMemoryEventLog) -> None:
     runs: list[object] = [STARTED]
-    for number in range(2, MAX_ATTEMPTS + 3):
+    for number in range(2, MAX_DEATHS + 3):
         again = TaskStarted(attempt=number, epoch="old")
         runs += [TaskWaitingInput(question="More?"), TaskResumed(by="ann"), TaskQueued(reason="answered"), again]
     await left(log, "t", CREATED, QUEUED, *runs)
@@ -148,7 +148,7 @@ async def test_a_turn_that_waited_for_answers_is_not_given_up_for_its_many_runs(
     assert await recover(log, Taken(), ids=CountingIds()) == 1
 
 
-@pytest.mark.parametrize("attempts", range(1, MAX_ATTEMPTS + 2))
+@pytest.mark.parametrize("attempts", range(1, MAX_DEATHS + 2))
 async def test_a_turn_that_ran_at_each_of_three_deaths_is_given_up(log: InMemoryEventLog, attempts: int) -> None:
     await left(log, "t", CREATED, QUEUED, *run_at_each_of(attempts))
     runner = Taken()
@@ -156,7 +156,7 @@ async def test_a_turn_that_ran_at_each_of_three_deaths_is_given_up(log: InMemory
     taken = await recover(log, runner, ids=CountingIds())
 
     last = (await log.read_stream("task:t"))[-1].body
-    if attempts < MAX_ATTEMPTS:
+    if attempts < MAX_DEATHS:
         assert (taken, runner.tasks, last) == (1, ["t"], TaskQueued(reason="recovered"))
     else:
         assert (taken, runner.tasks) == (0, [])
@@ -170,7 +170,7 @@ async def test_a_turn_that_waited_at_each_death_for_what_it_had_handed_over_is_n
     """Recovery ends the call, and it is made again: that is no work of the turn's."""
     handed_over = replace(READ, tool_id=f"{SKILLS}review")
     await left(log, "t", CREATED, QUEUED)
-    for attempt in range(1, 2 * MAX_ATTEMPTS):
+    for attempt in range(1, 2 * MAX_DEATHS):
         call_id = CallId(f"h{attempt}")
         begun = replace(handed_over, call_id=call_id), ToolCallStarted(call_id=call_id)
         await left(log, "t", replace(STARTED, attempt=attempt), *begun)
@@ -183,7 +183,7 @@ async def test_a_gateway_that_dies_again_and_again_ends_the_turn_after_three_tim
     rig = TaskRig()
     rig.turns["deadly"] = Gate()
     sent = await rig.submit("deadly")
-    for _ in range(MAX_ATTEMPTS + 1):
+    for _ in range(MAX_DEATHS + 1):
         if await rig.reach(sent.task_id, "RUNNING", "FAILED") == "FAILED":
             break
         await rig.driver.stop()
@@ -350,7 +350,7 @@ async def test_a_call_is_in_doubt_until_the_one_that_is_made_in_its_place_has_an
 
     found = unfinished(await log.read_stream("task:t"))
 
-    assert [tool.call_id for tool in found.in_doubt] == doubts
+    assert [tool.call_id for tool in found.to_repeat] == doubts
     assert "t2" not in [tool.call_id for tool in found.tools]
 
 
@@ -358,7 +358,7 @@ async def test_a_call_is_in_doubt_until_the_one_that_is_made_in_its_place_has_an
 async def test_a_call_that_has_a_key_is_uncertain_where_its_task_does_not_go_on(
     log: InMemoryEventLog, stopped: bool
 ) -> None:
-    again = [] if stopped else [RECOVERED, replace(STARTED, attempt=2)] * (MAX_ATTEMPTS - 1)
+    again = [] if stopped else [RECOVERED, replace(STARTED, attempt=2)] * (MAX_DEATHS - 1)
     ends = [TaskCancelRequested(by="you", reason="")] if stopped else []
     begun = ToolCallStarted(call_id=CallId("t2"))
     await left(log, "t", CREATED, QUEUED, STARTED, *again, CALLED, ANSWERED, PAY, begun, *ends)
@@ -469,7 +469,7 @@ async def test_a_stop_that_was_asked_for_before_the_death_comes_after_it(
 
 
 async def test_what_is_given_up_leaves_no_call_open(log: InMemoryEventLog) -> None:
-    await left(log, "t", CREATED, QUEUED, *run_at_each_of(MAX_ATTEMPTS), CALLED)
+    await left(log, "t", CREATED, QUEUED, *run_at_each_of(MAX_DEATHS), CALLED)
     await recover(log, Taken(), ids=CountingIds())
     assert [row["status"] for row in await log.rows("model_calls")] == ["failed"]
     assert await status(log, "t") == "FAILED"
