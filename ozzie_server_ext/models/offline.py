@@ -298,9 +298,9 @@ def _seen(tool: str, content: str) -> Seen:
         return Seen(tool, repair_text(content))
     if not isinstance(result, dict) or "ok" not in result:
         return Seen(tool, result)
-    error = result.get("error")
-    if not isinstance(error, dict):
-        return Seen(tool, result.get("data"))
+    data, error = result.get("data"), result.get("error")
+    if data is not None or not isinstance(error, dict):  # a command that failed has its output as data
+        return Seen(tool, data)
     return Seen(tool, error, str(error["message"])) if "message" in error else Seen(tool, error)
 
 

@@ -88,14 +88,16 @@ class Agent:
     async def looks(
         self, name: str, args: JsonObject, *, says_yes: Callable[[], Awaitable[None]] | None = None
     ) -> dict[str, Any]:
-        """What the model read of the call. `says_yes` answers where it asks, and returns at the turn's end."""
+        """The call's data as the model read it, or its `error` in words. `says_yes` answers where it asks, and returns at
+        the turn's end."""
         self._provider.queue(Answer(pieces=[], tool_calls=[ToolCall(name, args)]), Answer(pieces=["Done."]))
         status = await asyncio.to_thread(self._asks)
         assert status == ("SUCCEEDED" if says_yes is None else "WAITING_APPROVAL")
         if says_yes is not None:
             await says_yes()
         body: Any = self._provider.requests[-1].body
-        return json.loads(body["messages"][-1]["content"])
+        result = result_of(body["messages"][-1]["content"])
+        return result.data if result.ok else {"error": result.error["message"]}
 
     def _asks(self) -> str:
         """How the turn came to rest."""
