@@ -26,11 +26,16 @@ def user(text: str) -> ChatMessage:
 
 
 def result(data: Json) -> str:
-    """What a model reads of a call that gave `data`, or of one that failed: `{"error": why}`."""
-    if isinstance(data, dict) and "error" in data:
-        error = data["error"]
-        return result_text(error=error if isinstance(error, dict) else {"code": "tool.failed", "message": error})
-    return result_text(data=data)
+    """What a model reads of a call that gave `data`, or of one that failed: `{"error": why}`. One that says why by its
+    data, such as the output of a command, has that too."""
+    if not isinstance(data, dict) or "error" not in data:
+        return result_text(data=data)
+    why = data["error"]
+    if not isinstance(why, dict):
+        return result_text(error={"code": "tool.failed", "message": why})
+    if "message" in why:
+        return result_text(error=why)
+    return result_text(data=why, error={"code": "tool.failed", "message": "in a few words"})
 
 
 def gave(tool: str, data: Json) -> tuple[ChatMessage, ChatMessage]:
