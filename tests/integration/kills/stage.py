@@ -193,7 +193,8 @@ class Stage:
         handshake = self.home.handshake()
         assert first is not None
         assert handshake is not None
-        body = {"content": story.prompt(death.marker), "session_id": first.session_id}
+        # Of a sender that does not wait for an answer, it would be an update of the running turn.
+        body = {"content": story.prompt(death.marker), "session_id": first.session_id, "wait": True}
         headers = {"Authorization": f"token {handshake.token}", "Content-Type": "application/json"}
         request = Request(f"{handshake.url}ozzie/api/message", json.dumps(body).encode(), headers)
         with suppress(OSError, HTTPException), urlopen(request, timeout=20) as answer:
