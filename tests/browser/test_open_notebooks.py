@@ -25,6 +25,7 @@ from tests.collaboration import with_collaboration
 from tests.fakes.openai_server import FakeOpenAI
 from tests.fakes.replies import Answer, ToolCall
 from tests.integration.jupyter.interleaving import TYPED_IN, Story
+from tests.results import result_of
 
 pytestmark = [pytest.mark.browser, pytest.mark.asyncio(loop_scope="session"), pytest.mark.timeout(240)]
 
