@@ -89,8 +89,8 @@ class Agent:
     async def looks(
         self, name: str, args: JsonObject, *, says_yes: Callable[[], Awaitable[None]] | None = None
     ) -> dict[str, Any]:
-        """The call's data as the model read it, or its `error` in words. `says_yes` answers where it asks, and returns at
-        the turn's end."""
+        """The call's data as the model read it, or its `error` in words. `says_yes` answers where it asks, and returns
+        at the turn's end."""
         self._provider.queue(Answer(pieces=[], tool_calls=[ToolCall(name, args)]), Answer(pieces=["Done."]))
         status = await asyncio.to_thread(self._asks)
         assert status == ("SUCCEEDED" if says_yes is None else "WAITING_APPROVAL")
