@@ -22,7 +22,7 @@ ASSUMED_CONTEXT = 128_000
 READ = 0.5
 """The share of the summarizer's own context that one call of it reads."""
 _TOO_LONG = 3
-"""A text of so many times the tokens that were asked for is of no use: its model knows no limit. Tokens are counted
+"""A text with so many times the tokens that were asked for is rejected: its model keeps to no limit. Tokens are counted
 roughly, and twice too high for some languages."""
 
 
@@ -51,7 +51,7 @@ class Summarizer:
     async def write(
         self, choice: ModelChoice, allowance: Allowance, instructions: str, data: JsonObject, *, number: int
     ) -> Summary | None:
-        """Have `data` summarized as the instructions say, in round `number`; return None if the answer is of no use.
+        """Have `data` summarized as the instructions say, in round `number`; return None if the answer is unusable.
         `Summary.is_whole` tells whether it came to its end. Raises what `ModelCaller.make` raises."""
         request = ModelRequest(
             call_id=CallId(self._turn.parts.ids.new()),

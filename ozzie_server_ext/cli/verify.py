@@ -49,10 +49,10 @@ def _print_deep(deep: DeepVerdict) -> None:
 
 
 def rebuild(options: argparse.Namespace) -> int:
-    """Have the tables and the readable files made anew from the log at the next start. Raises OzzieError."""
+    """Have the tables and the readable files rebuilt from the log at the next start. Raises OzzieError."""
     forget_tables(_files().database)
     renewal_of(find_home(os.environ).root).touch(mode=0o600)
-    line = "The tables and the readable files are made anew from the log at the next start of Ozzie. "
+    line = "The tables and the readable files are rebuilt from the log at the next start of Ozzie. "
     line += "If it is running, restart it."
     return print_result({"at": "next start"}, line, as_json=options.json)
 

@@ -424,7 +424,8 @@ class LiveKernels:
 
     async def _evaluate(self, line: KernelLine, info: KernelInfo, name: str, *, is_own: bool) -> Any:
         """Evaluate one expression of ours by a silent request without code, and return the kernel's answer. Our own
-        kernel has a request for that which it answers while a cell runs, such as that of the turn that asks."""
+        kernel has a request of its own for that, and answers it even while a cell runs: the turn that asks may be of
+        that cell."""
         content: dict[str, Any] = {"user_expressions": {"inspection": expression(name)}}
         if not is_own:
             content |= {

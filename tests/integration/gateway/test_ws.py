@@ -90,7 +90,10 @@ async def test_an_event_answers_a_question(shared_gateway: Gateway) -> None:
         await client.until("prompt.requested")
         response = {"task_id": asking["task_id"], "option": "1"}
         await client.send(json.dumps({"type": "event", "event": "prompt.response", "payload": response}))
-        await client.until("task.succeeded")
+        answered = await client.until("prompt.answered", task_id=asking["task_id"])
+        await client.until("task.succeeded", task_id=asking["task_id"])
+
+    assert answered["payload"]["option"] == "1"
 
 
 async def test_an_event_of_s0_sends_a_message_for_a_kernel(shared_gateway: Gateway) -> None:
