@@ -1,6 +1,7 @@
 """A notebook that is open in a page, edited by an agent while a person types in it (ADR 36)."""
 
 import asyncio
+import itertools
 import json
 import random
 import urllib.request
@@ -81,6 +82,7 @@ class Agent:
     def __init__(self, lab: Lab, provider: FakeOpenAI) -> None:
         self._lab = lab
         self._provider = provider
+        self._turns = itertools.count()
 
     async def calls(self, name: str, **args: Any) -> dict[str, Any]:
         """What the model read of a call about the notebook."""
@@ -101,8 +103,9 @@ class Agent:
         return result.data if result.ok else {"error": result.error["message"]}
 
     def _asks(self) -> str:
-        """How the turn came to rest."""
-        body = {"content": "Go on.", "session_name": "agent", "model": "scripted", "wait": True}
+        """How the turn came to rest. Sessions are kept short: summarizing one would take an answer of the queue."""
+        session = f"agent {next(self._turns) // 20}"
+        body = {"content": "Go on.", "session_name": session, "model": "scripted", "wait": True}
         request = urllib.request.Request(
             f"{self._lab.url}ozzie/api/message",
             data=json.dumps(body).encode(),
