@@ -153,7 +153,9 @@ def desk(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Desk]:
             providers[name] = {"driver": "worker", "model": model, "socket": socket, "timeout_s": timeout_s}
             addresses[name] = socket
         # The page is about what failed for good. What is tried before is of tests/integration/tasks/test_chains.py.
-        home.configure({"models": {"default": "openai", "providers": providers, "retry": {"max_attempts": 1}}})
+        models = {"default": "openai", "providers": providers, "retry": {"max_attempts": 1}}
+        # All rows share a session: a summary of it would take the next answer of a fake.
+        home.configure({"models": models, "sessions": {"max_history": 1000}})
         keys = "".join(f"{driver.upper()}_KEY={KEY}\n" for driver in fakes)
         keys += f"CLIENT_ID=nobody\nCLIENT_SECRET={KEY}\n"
         (home.home / ".env").write_text(keys)
