@@ -14,13 +14,13 @@ from ozzie_server_ext.store.codec import decode, time_text
 from ozzie_server_ext.store.database import error_text, is_damage
 from ozzie_server_ext.store.log import Head, Verification
 from ozzie_server_ext.store.projector import FOLDED_TYPES, TABLES, apply, fingerprint
-from ozzie_server_ext.store.sqlite_rows import SqliteRows
+from ozzie_server_ext.store.sqlite_rows import ManyRows, SqliteRows
 
 _ENVELOPE = ", ".join(f"e.{name}" for name in Envelope._fields)
 _WITH_BODY = f"SELECT {_ENVELOPE}, b.body, b.salt FROM events AS e JOIN bodies AS b USING (position)"
 _WITH_OR_WITHOUT = f"SELECT {_ENVELOPE}, b.body, b.salt FROM events AS e LEFT JOIN bodies AS b USING (position)"
-_INSERT_ENVELOPE = f"INSERT INTO events VALUES ({', '.join('?' * len(Envelope._fields))})"
-_INSERT_BODY = "INSERT INTO bodies (position, body, salt) VALUES (?, ?, ?)"
+_INSERT_ENVELOPE = ManyRows("INSERT INTO events", len(Envelope._fields))
+_INSERT_BODY = ManyRows("INSERT INTO bodies (position, body, salt)", 3)
 _OF_TYPES = "e.type IN (SELECT value FROM json_each(?))"
 
 _WIDTH = len(Envelope._fields)
@@ -30,8 +30,8 @@ _REBUILD_PAGE = 2000
 def insert(connection: sqlite3.Connection, new: Sequence[Found]) -> None:
     """Write new events into the open transaction."""
     if new:
-        connection.executemany(_INSERT_ENVELOPE, [envelope for envelope, _ in new])
-        connection.executemany(_INSERT_BODY, [(envelope.position, *stored) for envelope, stored in new if stored])
+        sqlite_rows.insert_many(connection, _INSERT_ENVELOPE, [envelope for envelope, _ in new])
+        sqlite_rows.insert_many(connection, _INSERT_BODY, [(item.position, *stored) for item, stored in new if stored])
 
 
 def head(connection: sqlite3.Connection) -> Head:

@@ -4,7 +4,8 @@ Names come only from declarations in this package, which check them; values are 
 """
 
 import sqlite3
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import chain
 from operator import itemgetter
 from typing import Any
 
@@ -61,7 +62,7 @@ class SqliteRows:
     def flush(self, tables: Mapping[str, Table]) -> None:
         for name, rows in self._unwritten.items():
             statements = _statements(tables[name])
-            self._connection.executemany(statements.upsert, map(statements.values, rows.values()))
+            insert_many(self._connection, statements.upsert, [statements.values(row) for row in rows.values()])
         self._unwritten.clear()
         if self._size > _MOST_KNOWN:
             self.forget()
@@ -79,12 +80,41 @@ class SqliteRows:
         self._complete = True
 
 
+class ManyRows:
+    """The statements that insert rows of so many columns, each several of them."""
+
+    def __init__(self, insert: str, width: int, then: str = "") -> None:
+        self._insert = insert
+        self._row = f"({', '.join('?' * width)})"
+        self._then = then
+        self._sql: dict[int, str] = {}
+
+    def sql(self, count: int) -> str:
+        """Return the statement for so many rows."""
+        if count not in self._sql:
+            self._sql[count] = f"{self._insert} VALUES {', '.join([self._row] * count)} {self._then}"
+        return self._sql[count]
+
+
+_AT_ONCE = (64, 16, 4, 1)
+"""Rows in one statement. Python's sqlite3 gives up the interpreter's lock in each step of a statement, and waits up to
+5 ms to get it back while another thread computes."""
+
+
+def insert_many(connection: sqlite3.Connection, statements: ManyRows, rows: Sequence[tuple[Any, ...]]) -> None:
+    """Insert rows in as few steps as possible."""
+    at = 0
+    for count in _AT_ONCE:
+        while len(rows) - at >= count:
+            connection.execute(statements.sql(count), list(chain.from_iterable(rows[at : at + count])))
+            at += count
+
+
 class _Statements:
     """The SQL for one table."""
 
     def __init__(self, table: Table) -> None:
         columns = ", ".join(table.names)
-        marks = ", ".join("?" * len(table.names))
         key = ", ".join(table.key)
         others = [name for name in table.names if name not in table.key]
         changes = ", ".join(f"{name} = excluded.{name}" for name in others)
@@ -92,7 +122,8 @@ class _Statements:
         self.select = f"SELECT {columns} FROM {table.name}"
         self.one = f"{self.select} WHERE {' AND '.join(f'{name} = ?' for name in table.key)}"
         self.all = f"{self.select} ORDER BY {key}"
-        self.upsert = f"INSERT INTO {table.name} ({columns}) VALUES ({marks}) ON CONFLICT ({key}) {on_conflict}"
+        upsert = f"INSERT INTO {table.name} ({columns})"
+        self.upsert = ManyRows(upsert, len(table.names), f"ON CONFLICT ({key}) {on_conflict}")
         self.values: Callable[[Row], tuple[Value, ...]] = itemgetter(*table.names)
         kinds = ", ".join(f"{c.name} {c.kind}{'' if c.nullable else ' NOT NULL'}" for c in table.columns)
         self.create = [f"CREATE TABLE {table.name} ({kinds}, PRIMARY KEY ({key})) STRICT"]
