@@ -3,6 +3,7 @@
 import os
 import re
 import threading
+from functools import lru_cache
 from typing import NewType
 
 _BUFFER_SIZE = 4096
@@ -45,7 +46,7 @@ BlobRef = NewType("BlobRef", str)
 _ULID = re.compile(r"[0-7][0-9A-HJKMNP-TV-Z]{25}")
 _ALPHABET = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
 _PAIRS = tuple(first + second for first in _ALPHABET for second in _ALPHABET)
-_SHIFTS = range(120, -1, -10)
+_TIME_SHIFTS, _RANDOM_SHIFTS = range(40, -1, -10), range(70, -1, -10)
 
 
 def is_ulid(text: str) -> bool:
@@ -55,7 +56,12 @@ def is_ulid(text: str) -> bool:
 
 def ulid_text(value: int) -> str:
     """Return the canonical form of a ULID's 128 bits: its time in milliseconds, then 80 random bits."""
-    return "".join([_PAIRS[value >> shift & 1023] for shift in _SHIFTS])
+    return _time_text(value >> 80) + "".join([_PAIRS[value >> shift & 1023] for shift in _RANDOM_SHIFTS])
+
+
+@lru_cache(maxsize=4)  # ids are made several at a time
+def _time_text(milliseconds: int) -> str:
+    return "".join([_PAIRS[milliseconds >> shift & 1023] for shift in _TIME_SHIFTS])
 
 
 def is_session_id(text: str) -> bool:

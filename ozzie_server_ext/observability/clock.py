@@ -12,6 +12,10 @@ class SystemClock:
     def now(self) -> datetime:
         return datetime.now(UTC)
 
+    def milliseconds(self) -> int:
+        """Return the milliseconds since 1970."""
+        return time.time_ns() // 1_000_000
+
     def monotonic(self) -> float:
         return time.monotonic()
 
@@ -25,6 +29,9 @@ class FakeClock:
 
     def now(self) -> datetime:
         return self._now
+
+    def milliseconds(self) -> int:
+        return int(self._now.timestamp() * 1000)
 
     def monotonic(self) -> float:
         return self._monotonic
@@ -42,7 +49,7 @@ class UlidSource:
         self._last = 0
 
     def new(self) -> str:
-        milliseconds = int(self._clock.now().timestamp() * 1000)
+        milliseconds = self._clock.milliseconds()
         # The ULID specification's monotonic factory: at the same millisecond, one more than the last.
         if milliseconds <= self._last >> 80:
             self._last += 1

@@ -23,6 +23,10 @@ def logger(module: str) -> logging.Logger:
     return logging.getLogger(f"{_ROOT}.{module.removeprefix('ozzie_server_ext.')}")
 
 
+# ASCII keeps a hostile text from looking like another line or another field in a terminal.
+_LINES = json.JSONEncoder(ensure_ascii=True, default=str)
+
+
 class _JsonLines(logging.Formatter):
     def __init__(self, known_secrets: Callable[[], Sequence[str]]) -> None:
         super().__init__()
@@ -39,8 +43,7 @@ class _JsonLines(logging.Formatter):
         }
         if record.exc_info:
             line["traceback"] = redact_text(self.formatException(record.exc_info), self._known_secrets())
-        # ASCII keeps a hostile text from looking like another line or another field in a terminal.
-        return json.dumps(line, ensure_ascii=True, default=str)
+        return _LINES.encode(line)
 
 
 class _PrivateFile(logging.handlers.RotatingFileHandler):
