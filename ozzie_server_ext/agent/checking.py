@@ -9,6 +9,8 @@ import hashlib
 from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias, cast
 
+import msgspec
+
 from ozzie_server_ext.agent.model_call import Answer, ModelCaller
 from ozzie_server_ext.agent.plan import TurnContext
 from ozzie_server_ext.agent.requests import injected_tools, toolset_version
@@ -90,7 +92,7 @@ def refused_unattended(wanted: ApprovalRequested, opinion: Opinion) -> tuple[Eve
     rejected = ApprovalRejected(approval_id=wanted.approval_id, comment=comment, by=opinion.by, way=AuthStrength.MODEL)
     message = f"Not done: nobody was there to ask ({wanted.name}). {opinion.sentence}"
     return (
-        replace(wanted, checked=opinion.sentence),
+        msgspec.structs.replace(wanted, checked=opinion.sentence),
         rejected,
         _failed(wanted, "approval.rejected", message),
     )
@@ -152,7 +154,7 @@ class CallChecker:
             request, allowance, number=number, prompt=version, tools=toolset_version(injected_tools(()))
         )
         self._turn.publish("task.progress", {"step": f"a second model looks at {approval.name}"})
-        answer = await self._caller.make(request, replace(started, purpose="check"), allowance)
+        answer = await self._caller.make(request, msgspec.structs.replace(started, purpose="check"), allowance)
         return replace(self._read(answer), by=f"{choice.label} (model)")
 
     def _request(self, choice: ModelChoice, approval: ApprovalRequested) -> ModelRequest:

@@ -6,6 +6,8 @@ from collections.abc import Callable, Iterable, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, replace
 
+import msgspec
+
 from ozzie_server_ext.agent.plan import Allowance, TurnContext
 from ozzie_server_ext.agent.requests import need_of
 from ozzie_server_ext.domain.errors import OzzieError, Unavailable
@@ -163,7 +165,7 @@ class ModelCaller:
         """Record the start of the call with what is reserved for it, and carry it out. Raises like `make`."""
         if reserved.written is not None:
             request = replace(request, choice=replace(request.choice, max_tokens=reserved.written))
-        started = replace(
+        started = msgspec.structs.replace(
             started,
             request_blob=await self._parts.blobs.put(canonical_bytes(request.to_json())),
             reserved_cost=reserved.cost,

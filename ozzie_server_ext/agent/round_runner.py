@@ -1,8 +1,9 @@
 """Gets the answers of a turn, one a round: along the chain of models, with a cheaper one if a budget demands it."""
 
 import asyncio
-from dataclasses import replace
 from typing import NoReturn
+
+from msgspec.structs import replace
 
 from ozzie_server_ext.agent.compaction import MOST_PASSES, Compactor
 from ozzie_server_ext.agent.model_call import IncompleteAnswer, ModelCaller

@@ -7,6 +7,8 @@ import hashlib
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
+import msgspec
+
 from ozzie_server_ext.agent.model_call import ModelCaller
 from ozzie_server_ext.agent.plan import Allowance, TurnContext
 from ozzie_server_ext.agent.requests import injected_tools, toolset_version
@@ -65,7 +67,7 @@ class Summarizer:
         started = self._caller.start_event(
             request, allowance, number=number, prompt=version, tools=toolset_version(injected_tools(()))
         )
-        answer = await self._caller.make(request, replace(started, purpose="summary"), allowance)
+        answer = await self._caller.make(request, msgspec.structs.replace(started, purpose="summary"), allowance)
         text = answer.text.strip()
         finish = answer.finished.finish
         if not text or finish not in ("stop", "length") or answer.finished.tool_uses:

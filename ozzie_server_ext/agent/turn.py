@@ -251,7 +251,7 @@ class Turn:
         tool = self._parts.registry.find(use.name)
         if self._plan.attended:
             needs = weakest_way(tool.meta) if tool else AuthStrength.CLI
-            return Asks(replace(wanted, needs=needs, checked=opinion.sentence), before)
+            return Asks(msgspec.structs.replace(wanted, needs=needs, checked=opinion.sentence), before)
         await self._led_to_by(last).append(*before, *refused_unattended(wanted, opinion))
         return None
 

@@ -141,7 +141,7 @@ def admit(append: Append, log: LogState, rows: Rows) -> Admitted:
         envelope = _envelope(prepared, append.stream, version, position, prev_hash, before)
         last = Tip(version, envelope.event_id, envelope.trace_id)
         prev_hash = envelope.hash
-        event = event_from(envelope, prepared.body)
+        event = event_from(envelope, prepared.body, len(prepared.stored.body))
         apply(event, rows)
         new.append(Found(envelope, prepared.stored))
         events.append(event)

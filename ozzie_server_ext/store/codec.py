@@ -101,11 +101,12 @@ BODIES = BodyCodec()
 
 def decode(envelope: Envelope, stored: StoredBody) -> Event:
     """Return a stored event. Raise NewerStore, DamagedStore."""
-    return event_from(envelope, BODIES.decode(envelope.type, envelope.schema, stored.body, position=envelope.position))
+    body = BODIES.decode(envelope.type, envelope.schema, stored.body, position=envelope.position)
+    return event_from(envelope, body, len(stored.body))
 
 
-def event_from(envelope: Envelope, body: EventBody) -> Event:
-    """Return the event of an envelope and its decoded body."""
+def event_from(envelope: Envelope, body: EventBody, body_bytes: int) -> Event:
+    """Return the event of an envelope and its decoded body, which has so many bytes as stored."""
     return Event(
         position=envelope.position,
         event_id=EventId(envelope.event_id),
@@ -113,6 +114,7 @@ def event_from(envelope: Envelope, body: EventBody) -> Event:
         version=envelope.version,
         ts=datetime.fromisoformat(envelope.ts),
         body=body,
+        body_bytes=body_bytes,
         actor=cast(Actor, envelope.actor),
         source=envelope.source,
         session_id=None if envelope.session_id is None else SessionId(envelope.session_id),

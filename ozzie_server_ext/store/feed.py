@@ -9,8 +9,6 @@ from itertools import islice
 from types import TracebackType
 from typing import Literal, Self, cast
 
-import msgspec
-
 from ozzie_server_ext.domain.errors import Bug, InputError
 from ozzie_server_ext.domain.events import Event, MessageCompleted, TaskCancelled, TaskFailed, TaskSucceeded, Transient
 from ozzie_server_ext.domain.ids import ReplyId, SessionId, TaskId
@@ -149,13 +147,11 @@ items, however fast a model writes."""
 
 Item = Event | Transient
 
-_encode = msgspec.json.Encoder().encode
-
 
 def size_of(item: Item) -> int:
     """Return about how many bytes an item has."""
     if isinstance(item, Event):
-        return _BESIDE_THE_BODY + len(_encode(item.body))
+        return _BESIDE_THE_BODY + item.body_bytes
     return _BESIDE_THE_BODY + len(str(item.payload.get("content", "")))
 
 

@@ -4,6 +4,8 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import cast
 
+import msgspec
+
 from ozzie_server_ext.agent.conversation import Conversation
 from ozzie_server_ext.agent.questions import TOO_LATE, describe, limit_exceeded, time_overrun
 from ozzie_server_ext.domain.budget import Account, Budget
@@ -144,7 +146,9 @@ class Retries:
             )
         retried = TaskRetried(by=by, attempt=_next_attempt(row))
         task_id, last_event = task_of(row), events[-1]
-        after = replace(last_event, body=retried, position=last_event.position + 1, version=last_event.version + 1)
+        after = msgspec.structs.replace(
+            last_event, body=retried, position=last_event.position + 1, version=last_event.version + 1
+        )
         delegated = task_id if row["parent_id"] is not None else None
         last = Conversation((*events, after), of=delegated).last_round(task_id)
         rounds = limits_of(row).max_rounds

@@ -1,8 +1,9 @@
 """Rows of the table `tasks`: finding them, their lineage, and what delegated tasks have used."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import cast
+
+from msgspec.structs import replace
 
 from ozzie_server_ext.domain.budget import Usage
 from ozzie_server_ext.domain.events import (

@@ -503,7 +503,7 @@ class _ToolCall:
         """Record the outcome and its artifacts, with the labels of all that was read; `own` are the result's."""
         content = await self._read(own)
         if content and not isinstance(outcome, ToolCallCancelled):
-            outcome = replace(outcome, brought=content.sources)
+            outcome = msgspec.structs.replace(outcome, brought=content.sources)
         recorder = self._recorder.made_from(self._recorder.content | content)
         if kept:
             await self._broker.artifacts.record_all(recorder, kept, *self._before, outcome)

@@ -8,6 +8,8 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, TypeVar
 
+import msgspec
+
 from ozzie_server_ext.artifacts.store import ArtifactStore, Kept
 from ozzie_server_ext.domain.artifacts import ArtifactKind
 from ozzie_server_ext.domain.errors import InputError, OzzieError
@@ -300,7 +302,7 @@ class OutcomeWriter:
         if isinstance(outcome, ToolCallFailed):
             return outcome, []
         if outcome.cut is None and mentions and isinstance(outcome.data, dict) and "kept" in outcome.data:
-            outcome = replace(outcome, cut=_first_cut(mentions))
+            outcome = msgspec.structs.replace(outcome, cut=_first_cut(mentions))
         return outcome, [*([whole] if whole else []), *made]
 
     async def kept(self, call_id: CallId, meta: ToolMeta, made: Sequence[Made]) -> tuple[list[Kept], list[JsonObject]]:

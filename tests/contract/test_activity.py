@@ -1,9 +1,9 @@
 """The application's log says what tasks do, with the ids to look further, and never what was said."""
 
 import logging
-from dataclasses import replace
 
 import pytest
+from msgspec.structs import replace
 
 from ozzie_server_ext.domain.approvals import AuthStrength
 from ozzie_server_ext.domain.events import (

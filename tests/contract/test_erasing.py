@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Sequence
 from dataclasses import replace
 
+import msgspec
 import pytest
 
 from ozzie_server_ext.artifacts.erasing import Eraser
@@ -118,8 +119,8 @@ def naming(ref: BlobRef) -> list[Sequence[EventBody]]:
     done = ToolCallCompleted(call_id=CallId("c"), ok=True, data=None, summary="", duration_ms=1.0, blob=ref)
     origin = Origin(channel="jupyter")
     return [
-        [replace(started, request_blob=ref)],
-        [started, replace(completed, response_blob=ref)],
+        [msgspec.structs.replace(started, request_blob=ref)],
+        [started, msgspec.structs.replace(completed, response_blob=ref)],
         [started, failed],
         [done],
         [MessageReceived(message_id=MessageId("m"), text="@a.png", origin=origin, pictures=(picture,))],
@@ -222,7 +223,7 @@ async def test_what_a_task_made_that_has_not_ended_stays(desk: Erasing) -> None:
 
 async def test_what_an_approval_shows_that_waits_stays_whatever_its_task_is(desk: Erasing) -> None:
     artifact_id = await desk.make(CONTENT)
-    await desk.record(replace(approval_requested("p", "c"), whole=artifact_id))
+    await desk.record(msgspec.structs.replace(approval_requested("p", "c"), whole=artifact_id))
     await desk.eraser.erase_all([artifact_id], why="size", bound=1)
     assert await desk.erased() == []
 
@@ -230,7 +231,7 @@ async def test_what_an_approval_shows_that_waits_stays_whatever_its_task_is(desk
 async def test_behind_the_end_of_its_task_it_may_go(desk: Erasing) -> None:
     await desk.record(task_created("x"), TaskQueued(reason="created"), TaskStarted(attempt=1, epoch="e"))
     artifact_id = await desk.make(CONTENT)
-    await desk.record(replace(approval_requested("p", "c"), whole=artifact_id), TaskSucceeded(rounds=1))
+    await desk.record(msgspec.structs.replace(approval_requested("p", "c"), whole=artifact_id), TaskSucceeded(rounds=1))
 
     await desk.eraser.erase_all([artifact_id], why="size", bound=1)
 
@@ -238,7 +239,7 @@ async def test_behind_the_end_of_its_task_it_may_go(desk: Erasing) -> None:
 
 
 async def test_what_is_not_there_or_not_kept_here_can_not_be_erased(desk: Erasing) -> None:
-    elsewhere = replace(artifact_created("x"), storage_ref="s3://bucket/table.csv")
+    elsewhere = msgspec.structs.replace(artifact_created("x"), storage_ref="s3://bucket/table.csv")
     await desk.record(elsewhere)
 
     with pytest.raises(NotFound):

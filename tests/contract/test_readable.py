@@ -1,11 +1,11 @@
 """The log as files: what they say, and that they are the same however they came about (docs/readable-files.md)."""
 
 import json
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from ozzie_server_ext.domain.events import Origin, TaskUpdated, ToolCallCompleted, ToolCallRequested
 from ozzie_server_ext.domain.ids import CallId, MessageId, TaskId, task_stream

@@ -1,6 +1,6 @@
 """What the log adds to an event's envelope: its trace, its work, and the event that led to it (docs/adr/0052)."""
 
-from dataclasses import replace
+from msgspec.structs import replace
 
 from ozzie_server_ext.domain.events import Event, TaskQueued, TaskStarted, ToolCallRequested
 from ozzie_server_ext.domain.ids import CallId, TaskId

@@ -1,6 +1,5 @@
 """The tables of docs/events.md, made from the code: `python -m tests.docs.events_table` writes them."""
 
-import dataclasses
 import inspect
 import re
 from pathlib import Path
@@ -20,7 +19,7 @@ def recorded() -> str:
         (
             kind.type,
             first_sentence(kind),
-            ", ".join(f"`{field.name}`" for field in dataclasses.fields(kind)),  # pyright: ignore[reportArgumentType]
+            ", ".join(f"`{name}`" for name in kind.__struct_fields__),
             *others(kind.type),
         )
         for kind in EVENT_CLASSES

@@ -2,12 +2,12 @@
 
 import json
 import re
-from dataclasses import replace
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from ozzie_server_ext.agent.requests import PERSONA, SessionContext, compose
 from ozzie_server_ext.config.settings import ModelsSettings

@@ -5,6 +5,8 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
+import msgspec
+
 from ozzie_server_ext.domain.budget import NANO_USD_PER_USD, Measure
 from ozzie_server_ext.domain.errors import InputError, OzzieError
 from ozzie_server_ext.domain.events import Limits, PlannedStep, SkillStarted, StepKind
@@ -58,7 +60,7 @@ class SkillStarts:
             why = f'It is a keyword of the skill "{skill.name}", which can\'t start, so an agent answers it: {error}'
             return None, why
         why = f'The message is a keyword of the skill "{skill.name}". {mode.reason}'
-        return replace(run, reason=why), why
+        return msgspec.structs.replace(run, reason=why), why
 
     async def of(self, name: str, given: JsonObject, by: By = "name") -> SkillStarted:
         """Return the start of a run with an input; `by`: how it was requested.

@@ -2,8 +2,9 @@
 
 import asyncio
 import json
-from dataclasses import replace
 from typing import Any
+
+from msgspec.structs import replace
 
 from ozzie_server_ext.config.home import Home
 from ozzie_server_ext.domain.approvals import AuthStrength

@@ -274,7 +274,9 @@ async def test_a_turn_that_was_summed_up_is_read_whole_if_it_is_tried_again(proj
     first = TaskId("t0000")
     latest = (await long.rig.log.read(newest_first=True, limit=1))[0]
     for later, body in enumerate((TaskRetried(attempt=2, by="Ana"), TaskStarted(attempt=2, epoch="e")), 1):
-        long.conversation.apply(replace(latest, position=latest.position + later, task_id=first, body=body))
+        long.conversation.apply(
+            msgspec.structs.replace(latest, position=latest.position + later, task_id=first, body=body)
+        )
 
     read = [message.content for message in long.conversation.messages(100, first)]
     assert "Message 0." in "\n".join(read)

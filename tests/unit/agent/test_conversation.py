@@ -2,13 +2,13 @@
 
 import json
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from ozzie_server_ext.agent.conversation import EVENT_TYPES, SUMMARY, Conversation
 from ozzie_server_ext.agent.structured_output import complaint
@@ -65,6 +65,7 @@ class Story:
                 version=position,
                 ts=datetime(2026, 1, 1, tzinfo=UTC),
                 body=body,
+                body_bytes=0,
                 actor="kernel",
                 source="test",
                 session_id=None,

@@ -1,7 +1,6 @@
 """What a session has read, folded from its events (ADR 31)."""
 
-from dataclasses import replace
-
+import msgspec
 import pytest
 
 from ozzie_server_ext.agent.conversation import Conversation
@@ -33,7 +32,7 @@ class Told(Story):
 
     def bears(self, content: Content) -> "Told":
         """The last event does."""
-        self.events[-1] = replace(self.events[-1], labels=content.labels, sources=content.sources)
+        self.events[-1] = msgspec.structs.replace(self.events[-1], labels=content.labels, sources=content.sources)
         return self
 
     def result(self, *links: str) -> "Told":

@@ -1,10 +1,9 @@
 """The fold of a call: each state keeps its event, an outcome is final, and any order of events can be folded."""
 
-from dataclasses import replace
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from ozzie_server_ext.domain.approvals import AuthStrength
 from ozzie_server_ext.domain.calls import CallRecord, Calls, fold_calls

@@ -1,6 +1,6 @@
 """The steps of a task, as REST tells them."""
 
-from dataclasses import replace
+from msgspec.structs import replace
 
 from ozzie_server_ext.domain.events import ModelCallStarted, ToolCallCompleted, ToolCallRequested, ToolCallUncertain
 from ozzie_server_ext.domain.ids import ArtifactId, BlobRef, CallId, ReplyId

@@ -1,7 +1,6 @@
 """Bodies to canonical JSON and back, and from the shapes of older versions."""
 
 import json
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta, timezone
 from typing import Any, ClassVar, cast
 
@@ -15,8 +14,7 @@ from ozzie_server_ext.store.log import DamagedStore, NewerStore
 from tests.replay.histories import Histories
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Moved(Fact):
+class Moved(Fact, frozen=True, kw_only=True):
     """A fact whose shape changed twice: x and y were one text, and there was no unit."""
 
     type: ClassVar[str] = "test.moved"
@@ -128,8 +126,7 @@ def test_upcasts_lead_only_to_known_types() -> None:
     assert all(type_ in known and schema < known[type_].schema for type_, schema in UPCASTS)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Told(Fact):
+class Told(Fact, frozen=True, kw_only=True):
     """A fact with any JSON in it."""
 
     type: ClassVar[str] = "test.told"

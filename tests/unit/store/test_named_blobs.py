@@ -16,9 +16,10 @@ def names_a_blob(kind: Any) -> bool:
     """Whether a value of this type can hold a reference, at any depth."""
     if kind is BlobRef:
         return True
-    if is_dataclass(kind):
+    names = [field.name for field in fields(kind)] if is_dataclass(kind) else getattr(kind, "__struct_fields__", ())
+    if names:
         hints = typing.get_type_hints(kind)
-        return any(field.name in REF_FIELDS or names_a_blob(hints[field.name]) for field in fields(kind))
+        return any(name in REF_FIELDS or names_a_blob(hints[name]) for name in names)
     return any(map(names_a_blob, typing.get_args(kind)))
 
 

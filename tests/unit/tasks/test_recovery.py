@@ -2,9 +2,9 @@
 
 import asyncio
 import contextlib
-from dataclasses import replace
 
 import pytest
+from msgspec.structs import replace
 
 from ozzie_server_ext.domain.events import (
     INTERRUPTED,
