@@ -1,8 +1,8 @@
 """The operations as the WebSocket alone has them. Of some, such as `message.send`, REST has another form (`rest/`)."""
 
-from dataclasses import dataclass
 from typing import Annotated, Literal
 
+import msgspec
 from msgspec import Meta
 
 from ozzie_server_ext.domain import ids
@@ -35,8 +35,7 @@ from ozzie_server_ext.tasks.service import NewTurn, SkillRequest, Submitted
 from ozzie_server_ext.tasks.sessions import SessionInfo
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SessionOpen:
+class SessionOpen(msgspec.Struct, frozen=True, kw_only=True):
     session_id: SessionId | None = None
     session_name: SessionName | None = None
     title: Title | None = None
@@ -59,8 +58,7 @@ async def open_session(call: Call, request: SessionOpen) -> JsonObject:
     return {**encode(info), **encode(Spent.of_row(row)), "position": (await call.ozzie.log.head()).position}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SessionList:
+class SessionList(msgspec.Struct, frozen=True, kw_only=True):
     """With `archived`, only archived sessions."""
 
     limit: Limit = 50
@@ -73,8 +71,7 @@ async def list_sessions(call: Call, request: SessionList) -> JsonObject:
     return {"items": [dict(row) for row in rows]}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SessionFind:
+class SessionFind(msgspec.Struct, frozen=True, kw_only=True):
     text: Words
 
 
@@ -83,8 +80,7 @@ async def find_session(call: Call, request: SessionFind) -> SessionInfo:
     return await call.ozzie.sessions.get(await call.ozzie.sessions.find(request.text))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SessionEarlier:
+class SessionEarlier(msgspec.Struct, frozen=True, kw_only=True):
     session_id: SessionId
     cell_id: Words
 
@@ -96,8 +92,7 @@ async def find_earlier_runs(call: Call, request: SessionEarlier) -> JsonObject:
     return {} if found is None else {"earlier": encode(found)}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SessionCosts:
+class SessionCosts(msgspec.Struct, frozen=True, kw_only=True):
     session_id: SessionId
 
 
@@ -109,16 +104,14 @@ async def sum_session_costs(call: Call, request: SessionCosts) -> JsonObject:
     return encode(await costs_of(call.ozzie.log, call.ozzie.today, row, budgets=budgets, project=project.root))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RequestedSkill:
+class RequestedSkill(msgspec.Struct, frozen=True, kw_only=True):
     """A skill and its input as typed: `key=value` each, or one text."""
 
     name: Words
     words: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MessageSend:
+class MessageSend(msgspec.Struct, frozen=True, kw_only=True):
     """`message_id`: a ULID of the sender's; a message sent again with the same one counts once. Unless `attended`,
     nobody can answer questions. `answer_schema`: a JSON Schema that the answer must fit. `skill`: run this skill in
     place of a turn; `content` is then the command as typed. `made_from`: the sources of a message that no person wrote,
@@ -174,8 +167,7 @@ async def send_message(call: Call, request: MessageSend) -> Submitted:
     return await call.ozzie.submit(turn)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ApprovalAnswer:
+class ApprovalAnswer(msgspec.Struct, frozen=True, kw_only=True):
     """`extent` and `binds` go with "approve", `comment` with "reject": see REST's `approvals/{approval_id}`."""
 
     approval_id: ApprovalId
@@ -197,8 +189,7 @@ async def answer_approval(call: Call, request: ApprovalAnswer) -> None:
             await call.ozzie.approvals.renew(request.approval_id, by)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SkillsQuery:
+class SkillsQuery(msgspec.Struct, frozen=True, kw_only=True):
     """No parameters."""
 
 
@@ -208,8 +199,7 @@ async def list_skills(call: Call, request: SkillsQuery) -> JsonObject:
     return {"skills": [describe(found) for found in shelf.found]}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ModelChoose:
+class ModelChoose(msgspec.Struct, frozen=True, kw_only=True):
     session_id: SessionId
     model: Words
     base_url: Annotated[str, Meta(max_length=2000, title="an address of at most 2,000 characters")] = ""
@@ -222,8 +212,7 @@ async def choose_model(call: Call, request: ModelChoose) -> JsonObject:
     return await models.choose(session_id, request.model, request.base_url, by=call.principal.name)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ConfigQuery:
+class ConfigQuery(msgspec.Struct, frozen=True, kw_only=True):
     """No parameters."""
 
 
@@ -242,8 +231,7 @@ async def show_config(call: Call, request: ConfigQuery) -> JsonObject:
     }
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PromptQuery:
+class PromptQuery(msgspec.Struct, frozen=True, kw_only=True):
     session_id: SessionId
 
 
@@ -274,8 +262,7 @@ _LATEST_CALLS = 20
 """Calls of models to look through for one that answers a person."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Typed:
+class Typed(msgspec.Struct, frozen=True, kw_only=True):
     """`cursor` counts characters (code points) of `text`; negative means behind its end."""
 
     text: Annotated[str, Meta(max_length=MAX_CONTENT, title=f"text of at most {MAX_CONTENT:,} characters")]

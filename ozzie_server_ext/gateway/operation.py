@@ -8,13 +8,14 @@ import asyncio
 import inspect
 import re
 from collections.abc import Awaitable, Callable, Collection, Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from functools import cache, cached_property
 from pathlib import Path
 from types import NoneType, UnionType
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias, Union, get_args, get_origin, get_type_hints
 
 import msgspec
+from msgspec import structs
 
 from ozzie_server_ext.domain import ids
 from ozzie_server_ext.domain.errors import InputError, NotFound, PolicyError
@@ -128,8 +129,8 @@ class Operation:
         return self.rest.partition(" ")[2]
 
     @cached_property
-    def request_type(self) -> type:
-        """The dataclass of the input."""
+    def request_type(self) -> type[msgspec.Struct]:
+        """The class of the input."""
         _, parameter = inspect.signature(self.run).parameters
         return get_type_hints(self.run)[parameter]
 
@@ -147,7 +148,7 @@ class Operation:
     @cached_property
     def beside_path(self) -> tuple[str, ...]:
         """The input fields that are query parameters or body fields."""
-        return tuple(found.name for found in fields(self.request_type) if found.name not in self.in_path)
+        return tuple(found.name for found in structs.fields(self.request_type) if found.name not in self.in_path)
 
     @cached_property
     def description(self) -> str:
@@ -204,7 +205,10 @@ def read_params(operation: Operation, call: Call, params: JsonObject) -> Any:
 
     Raises NotFound for an id that can't name anything, InputError if the session is missing, BadParameter otherwise.
     """
-    optional = {"session_id", *(found.name for found in fields(operation.request_type) if found.default is None)}
+    optional = {
+        "session_id",
+        *(found.name for found in structs.fields(operation.request_type) if found.default is None),
+    }
     given = {name: value for name, value in params.items() if value != "" or name not in optional}
     if call.principal.session_id is not None:
         given.setdefault("session_id", call.principal.session_id)
@@ -296,7 +300,7 @@ def _plain(hint: Any) -> tuple[type, bool]:
     return (str if get_origin(hint) is Literal else hint), False
 
 
-def _sentence(request: type, error: msgspec.ValidationError) -> tuple[str, str]:
+def _sentence(request: type[msgspec.Struct], error: msgspec.ValidationError) -> tuple[str, str]:
     """Return the name of the wrong field and a sentence about it."""
     text = str(error)
     if missing := re.fullmatch(r"Object missing required field `(\w+)`", text):
@@ -310,10 +314,10 @@ def _sentence(request: type, error: msgspec.ValidationError) -> tuple[str, str]:
 
 
 @cache
-def _rules(request: type) -> dict[str, str]:
+def _rules(request: type[msgspec.Struct]) -> dict[str, str]:
     """Describe in words what each field must be, if its type says so."""
     hints = get_type_hints(request, include_extras=True)
-    return {found.name: rule for found in fields(request) if (rule := _rule(hints[found.name]))}
+    return {found.name: rule for found in structs.fields(request) if (rule := _rule(hints[found.name]))}
 
 
 def _rule(hint: Any) -> str:

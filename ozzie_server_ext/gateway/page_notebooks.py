@@ -10,6 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import Annotated, TypeVar
 
+import msgspec
 from msgspec import Meta
 
 from ozzie_server_ext.domain.errors import OzzieError
@@ -27,16 +28,14 @@ ANSWER_S = 15.0
 """Seconds that a page has to answer. Lab may be busy with a large notebook, or show a question of its own."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PageError:
+class PageError(msgspec.Struct, frozen=True, kw_only=True):
     """Why a page refused. "changed": the cell is a different one by now; "busy": not now."""
 
     code: Words
     message: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NotebookAnswer:
+class NotebookAnswer(msgspec.Struct, frozen=True, kw_only=True):
     """A page's answer."""
 
     request_id: Words
@@ -113,8 +112,7 @@ _MOST_PARTS = 500
 _MOST_NOTES = 5
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PageHas:
+class PageHas(msgspec.Struct, frozen=True, kw_only=True):
     """A notebook that a page has open: its path as the page names it, and the root of the page's server."""
 
     path: Annotated[str, Meta(max_length=4096, title="the path of a notebook")]
@@ -131,20 +129,17 @@ class _Open:
     path: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _State:
+class _State(msgspec.Struct, frozen=True, kw_only=True):
     dirty: bool
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Part:
+class _Part(msgspec.Struct, frozen=True, kw_only=True):
     cells: list[Json]
     count: int
     language: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Made:
+class _Made(msgspec.Struct, frozen=True, kw_only=True):
     notes: list[str]
 
 

@@ -1,7 +1,8 @@
 """The table of everything that the gateway answers."""
 
-from dataclasses import dataclass
 from typing import Any
+
+import msgspec
 
 from ozzie_server_ext.domain.json import JsonObject
 from ozzie_server_ext.gateway import methods, ws
@@ -30,8 +31,7 @@ PREFIX = "/ozzie/api"
 WS_PATH = "/ws"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OpenapiQuery:
+class OpenapiQuery(msgspec.Struct, frozen=True, kw_only=True):
     """No parameters."""
 
 

@@ -7,9 +7,9 @@ import asyncio
 import contextlib
 import itertools
 from collections.abc import Coroutine, Mapping
-from dataclasses import dataclass
 from typing import Any, Literal
 
+import msgspec
 from jupyter_server.auth.decorator import ws_authenticated
 from tornado.web import HTTPError
 from tornado.websocket import WebSocketClientConnection, WebSocketClosedError, WebSocketHandler
@@ -302,8 +302,7 @@ async def _is_allowed(handler: AuthenticatedHandler) -> bool:
     return allowed if isinstance(allowed, bool) else await allowed
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FeedSubscribe:
+class FeedSubscribe(msgspec.Struct, frozen=True, kw_only=True):
     """`from_position`: events after it; None: only new ones. `types`: names as in frames, or canonical ones. With a
     `task_id` the feed ends with the task; to follow a retry, subscribe again."""
 
@@ -313,8 +312,7 @@ class FeedSubscribe:
     task_id: shapes.TaskId | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FeedUnsubscribe:
+class FeedUnsubscribe(msgspec.Struct, frozen=True, kw_only=True):
     subscription: shapes.Words
 
 

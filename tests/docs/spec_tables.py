@@ -1,8 +1,9 @@
 """SPEC.md's tables of operations, made from their declarations: `python -m tests.docs.spec_tables` writes them."""
 
 from collections.abc import Iterable
-from dataclasses import fields
 from pathlib import Path
+
+from msgspec import structs
 
 from ozzie_server_ext.gateway.openapi import document
 from ozzie_server_ext.gateway.operation import Operation
@@ -16,7 +17,12 @@ _KERNELS = {"none": "no", "own session": "its session", "own task": "its session
 def websocket() -> str:
     """Each method with its parameters, whether a kernel may use it, and what it does."""
     rows = [
-        (f"`{name}`", _names(field.name for field in fields(each.request_type)), _KERNELS[each.kernels], _summary(each))
+        (
+            f"`{name}`",
+            _names(field.name for field in structs.fields(each.request_type)),
+            _KERNELS[each.kernels],
+            _summary(each),
+        )
         for name, each in METHODS.items()
     ]
     return _table(("Method", "Parameters", "Kernels", "What it does"), rows)

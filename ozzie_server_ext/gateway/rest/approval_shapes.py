@@ -1,8 +1,8 @@
 """Types of the REST interface for approvals."""
 
-from dataclasses import dataclass
 from typing import Annotated, Literal, TypeAlias
 
+import msgspec
 from msgspec import Meta
 
 from ozzie_server_ext.domain.approvals import AuthStrength
@@ -35,8 +35,7 @@ Comment: TypeAlias = Annotated[
 ]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Approval:
+class Approval(msgspec.Struct, frozen=True, kw_only=True):
     """A call that a person must approve, and the answer.
 
     `why` explains the `status`: an approval expired because its time was up, the call would now do something else
@@ -94,8 +93,7 @@ class Approval:
     card: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Card:
+class Card(msgspec.Struct, frozen=True, kw_only=True):
     """Everything that a person must read before answering, complete: the question, what the call would do (`proof`, of
     the kind `shown`), how to undo it, and all arguments as JSON. Invisible characters are escaped."""
 

@@ -1,10 +1,11 @@
 """`approvals`: list, show, approve, reject, renew, revoke."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from pathlib import PurePath
 from typing import cast
+
+import msgspec
 
 from ozzie_server_ext.domain import ids
 from ozzie_server_ext.domain.approvals import ApprovalScope
@@ -21,8 +22,7 @@ from ozzie_server_ext.tasks.rows import above, run_of
 _NOTEBOOK = "notebook:"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ApprovalsQuery:
+class ApprovalsQuery(msgspec.Struct, frozen=True, kw_only=True):
     """`status` may be repeated; without it, approvals of any status."""
 
     status: tuple[Status, ...] = ()
@@ -45,8 +45,7 @@ async def list_approvals(call: Call, request: ApprovalsQuery) -> Page[approval_s
     return shapes.page(found, request.limit, lambda one: _shown(one, notebooks, steps), lambda one: one.approval_id)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ApprovalQuery:
+class ApprovalQuery(msgspec.Struct, frozen=True, kw_only=True):
     approval_id: ApprovalId
 
 
@@ -65,8 +64,7 @@ async def get_approval_card(call: Call, request: ApprovalQuery) -> approval_shap
     )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ApprovalGrant:
+class ApprovalGrant(msgspec.Struct, frozen=True, kw_only=True):
     """`extent`: this call only, or also those that `session_cover` describes."""
 
     approval_id: ApprovalId
@@ -82,8 +80,7 @@ async def grant_approval(call: Call, request: ApprovalGrant) -> Done:
     return Done()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ApprovalReject:
+class ApprovalReject(msgspec.Struct, frozen=True, kw_only=True):
     approval_id: ApprovalId
     comment: Comment = ""
 
@@ -94,8 +91,7 @@ async def reject_approval(call: Call, request: ApprovalReject) -> Done:
     return Done()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ApprovalNamed:
+class ApprovalNamed(msgspec.Struct, frozen=True, kw_only=True):
     approval_id: ApprovalId
 
 

@@ -1,6 +1,6 @@
 """`artifacts`: list, show, download, erase."""
 
-from dataclasses import dataclass
+import msgspec
 
 from ozzie_server_ext.domain import artifacts, ids
 from ozzie_server_ext.domain.artifacts import ArtifactKind
@@ -21,8 +21,7 @@ from ozzie_server_ext.gateway.rest.shapes import (
 from ozzie_server_ext.store.codec import time_text
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ArtifactsQuery:
+class ArtifactsQuery(msgspec.Struct, frozen=True, kw_only=True):
     """`kind` may be repeated."""
 
     session_id: SessionId | None = None
@@ -44,8 +43,7 @@ async def list_artifacts(call: Call, request: ArtifactsQuery) -> Page[Artifact]:
     return shapes.page(found, request.limit, _shown, lambda artifact: artifact.artifact_id)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ArtifactQuery:
+class ArtifactQuery(msgspec.Struct, frozen=True, kw_only=True):
     artifact_id: ArtifactId
 
 

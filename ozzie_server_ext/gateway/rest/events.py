@@ -1,7 +1,8 @@
 """`events`: the log, by position, time, type, session and task."""
 
-from dataclasses import dataclass
 from datetime import UTC, date, datetime
+
+import msgspec
 
 from ozzie_server_ext.domain import ids
 from ozzie_server_ext.domain.events import Event
@@ -23,8 +24,7 @@ from ozzie_server_ext.protocol.frames import canonical_names, wire_name
 from ozzie_server_ext.store.codec import time_text
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class EventsQuery:
+class EventsQuery(msgspec.Struct, frozen=True, kw_only=True):
     """`since` is the first moment included, `until` the first one excluded."""
 
     type: tuple[EventType, ...] = ()

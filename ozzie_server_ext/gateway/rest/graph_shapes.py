@@ -1,7 +1,8 @@
 """Types of the REST interface for runs of skills: each step's state, and where it is drawn."""
 
-from dataclasses import dataclass
 from typing import Literal
+
+import msgspec
 
 from ozzie_server_ext.domain.json import Json, JsonObject
 from ozzie_server_ext.gateway.rest.shapes import Money, Time
@@ -10,8 +11,7 @@ from ozzie_server_ext.render.graph.geometry import Form
 from ozzie_server_ext.render.graph.view import StepState
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GraphStep:
+class GraphStep(msgspec.Struct, frozen=True, kw_only=True):
     """One step, or one state of a state machine. `note` is its own remark, `problem` why it failed; `task_id` is the
     task of its latest `attempt` of `attempts`, empty if it has none. `visits` is how often a state machine has entered
     it."""
@@ -33,8 +33,7 @@ class GraphStep:
     task_id: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GraphDot:
+class GraphDot(msgspec.Struct, frozen=True, kw_only=True):
     """The centre of one step's dot."""
 
     step_id: str
@@ -42,8 +41,7 @@ class GraphDot:
     y: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GraphNode:
+class GraphNode(msgspec.Struct, frozen=True, kw_only=True):
     """A box by its upper left corner: one step, a stack of steps, or a dot for each of its steps. `told` describes all
     of them as one, `after` what they wait for in words."""
 
@@ -59,8 +57,7 @@ class GraphNode:
     after: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GraphEdge:
+class GraphEdge(msgspec.Struct, frozen=True, kw_only=True):
     """A line between nodes, as an SVG path. `label_x` and `label_y` are the middle of its label's base line."""
 
     source: str
@@ -72,8 +69,7 @@ class GraphEdge:
     label_y: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GraphLayout:
+class GraphLayout(msgspec.Struct, frozen=True, kw_only=True):
     """The drawing, `width` × `height` px. It depends only on the structure, so nothing moves during the run."""
 
     form: Form
@@ -83,8 +79,7 @@ class GraphLayout:
     edges: list[GraphEdge]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TaskGraph:
+class TaskGraph(msgspec.Struct, frozen=True, kw_only=True):
     """A run of a skill: the state of its steps, and how they are drawn. `state` is the whole in a word, `current` the
     state of a state machine. `settled` steps have ended, in whatever way. `version` changes with everything but the
     time."""
@@ -104,8 +99,7 @@ class TaskGraph:
     layout: GraphLayout
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StepAttempt:
+class StepAttempt(msgspec.Struct, frozen=True, kw_only=True):
     """One attempt at a step. `message` is why it failed, or why its acceptance holds. If the run is paused, an attempt
     that ended meanwhile is shown as the run will record it; it is "Paused" if its result must be checked first, or its
     own task is paused."""
@@ -119,8 +113,7 @@ class StepAttempt:
     task_id: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StepCall:
+class StepCall(msgspec.Struct, frozen=True, kw_only=True):
     """A tool call that a step made at once, without a task. `argument` is the one of `args` that a row shows, `rule`
     what allowed the call, `summary` the result in a few words."""
 
@@ -132,8 +125,7 @@ class StepCall:
     summary: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StepDetail:
+class StepDetail(msgspec.Struct, frozen=True, kw_only=True):
     """One step in full. `instruction` is filled in as far as known; `input` goes to a call or another skill, else null.
     `acceptance` must hold for the result, `accepted` is why it does. `result` is text, only its beginning if `is_cut`.
     `calls` are those of its latest task, `call` the one made without a task, else null."""

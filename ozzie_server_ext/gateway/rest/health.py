@@ -3,8 +3,9 @@
 import asyncio
 import os
 import time
-from dataclasses import dataclass
 from importlib.metadata import version
+
+import msgspec
 
 from ozzie_server_ext.domain.json import JsonObject
 from ozzie_server_ext.gateway.operation import Call
@@ -15,8 +16,7 @@ from ozzie_server_ext.protocol.attached import attached_servers
 from ozzie_server_ext.store.troubles import space_warning
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class HealthQuery:
+class HealthQuery(msgspec.Struct, frozen=True, kw_only=True):
     """No parameters."""
 
 

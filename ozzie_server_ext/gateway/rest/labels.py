@@ -1,8 +1,8 @@
 """`labels`: what in a session or a file came from outside, and how to clear that."""
 
-from dataclasses import dataclass
 from typing import Annotated
 
+import msgspec
 from msgspec import Meta
 
 from ozzie_server_ext.domain import ids
@@ -16,8 +16,7 @@ FilePath = Annotated[
 ]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Labels:
+class Labels(msgspec.Struct, frozen=True, kw_only=True):
     """`labels` are the kinds of sources (web, file, mcp, channel, remote, output), `sources` the sources themselves,
     such as "web:example.org"; both are empty without outside content."""
 
@@ -25,8 +24,7 @@ class Labels:
     sources: list[str]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LabelledFile:
+class LabelledFile(msgspec.Struct, frozen=True, kw_only=True):
     """A project file that was made from outside content, by its path in the project."""
 
     path: str
@@ -34,15 +32,13 @@ class LabelledFile:
     sources: list[str]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LabelledFiles:
+class LabelledFiles(msgspec.Struct, frozen=True, kw_only=True):
     """All labelled files."""
 
     items: list[LabelledFile]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LabelledSession:
+class LabelledSession(msgspec.Struct, frozen=True, kw_only=True):
     session_id: SessionId
 
 
@@ -57,8 +53,7 @@ async def clear_session_labels(call: Call, request: LabelledSession) -> Labels:
     return _shown(await (await call.project(session_id)).labels.clear_session(session_id, answerer_of(call.principal)))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LabelsQuery:
+class LabelsQuery(msgspec.Struct, frozen=True, kw_only=True):
     """`project`: the folder whose files are listed."""
 
     project: ProjectFolder | None = None
@@ -73,8 +68,7 @@ async def list_labelled_files(call: Call, request: LabelsQuery) -> LabelledFiles
     return LabelledFiles(items=items)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LabelledFileNamed:
+class LabelledFileNamed(msgspec.Struct, frozen=True, kw_only=True):
     """`project`: the folder that the path is relative to."""
 
     path: FilePath

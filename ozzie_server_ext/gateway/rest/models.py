@@ -5,6 +5,7 @@ from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from typing import Annotated, Any, Literal, TypeAlias, cast
 
+import msgspec
 from msgspec import Meta
 
 from ozzie_server_ext.domain.errors import NotFound
@@ -31,8 +32,7 @@ KeyPlace: TypeAlias = Literal["", "vault", "environment", "Claude Code"]
 Tag: TypeAlias = str | int | float | bool
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Model:
+class Model(msgspec.Struct, frozen=True, kw_only=True):
     """A model that can be chosen by name. `key` is where its key lies, empty if it needs none or there is none;
     `missing` is why the model can't be used now. For an alias, `driver` is "alias" and `model` its target. `health`
     says how its last call ended, empty without a recent one."""
@@ -47,8 +47,7 @@ class Model:
     health: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LastCall:
+class LastCall(msgspec.Struct, frozen=True, kw_only=True):
     """How a model's latest call ended: `code` of its failure, empty if it answered; `finish` is how the answer ended.
     Calls stopped by the user are left out."""
 
@@ -57,8 +56,7 @@ class LastCall:
     finish: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ModelDetails:
+class ModelDetails(msgspec.Struct, frozen=True, kw_only=True):
     """One model in full. `provider` is its name in the configuration, empty if it was named directly; a different
     `name` is an alias. `address` is empty for the driver's default, and has neither credentials nor path. `missing` is
     why the model can't be used now, `unasked` why litellm's table of capabilities could not be read. `then` are the
@@ -85,8 +83,7 @@ class ModelDetails:
     total: Usage
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Offer:
+class Offer(msgspec.Struct, frozen=True, kw_only=True):
     """A model found on this machine; not used until chosen."""
 
     found: str
@@ -106,16 +103,14 @@ class Models(Page[Model]):
     ignored_config: list[str]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FailedConstraint:
+class FailedConstraint(msgspec.Struct, frozen=True, kw_only=True):
     """A required constraint that a model does not meet, and why, in words."""
 
     constraint: str
     reason: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WeighedModel:
+class WeighedModel(msgspec.Struct, frozen=True, kw_only=True):
     """A model's result: `fits` if nothing is in `failed`; `preferred` are the preferences it meets, `score` their
     number."""
 
@@ -127,8 +122,7 @@ class WeighedModel:
     preferred: list[str]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ModelResolution:
+class ModelResolution(msgspec.Struct, frozen=True, kw_only=True):
     """The selector's choice, with every model as declared. If none fits, `chosen` is null and `reason` says why.
     `wishes` is the number of preferences, the highest possible score."""
 
@@ -148,8 +142,7 @@ _GROUPS = {"session": ("session_id",), "day": ("day",), "model": ("alias", "prov
 _COUNTERS = ("calls", "failed_calls", "unknown_price_calls", "input_tokens", "output_tokens", "cached_tokens", "cost")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class UsageQuery:
+class UsageQuery(msgspec.Struct, frozen=True, kw_only=True):
     """`by`: what to group by; may be repeated. `since` and `until` are the first and last day."""
 
     by: tuple[Literal["session", "day", "model"], ...] = ()
@@ -169,8 +162,7 @@ async def sum_usage(call: Call, request: UsageQuery) -> UsageSums:
     return await asyncio.to_thread(_sums, rows, request)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TodayQuery:
+class TodayQuery(msgspec.Struct, frozen=True, kw_only=True):
     """No parameters."""
 
 
@@ -218,8 +210,7 @@ def usage_of(group: dict[str, Any], sums: dict[str, int]) -> Usage:
     )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ModelsQuery:
+class ModelsQuery(msgspec.Struct, frozen=True, kw_only=True):
     """`project`: the folder whose settings and keys count."""
 
     project: ProjectFolder | None = None
@@ -242,8 +233,7 @@ def listing_of(models: Models) -> JsonObject:
     }
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ModelQuery:
+class ModelQuery(msgspec.Struct, frozen=True, kw_only=True):
     """`name`: a provider, an alias, `offline`, or driver/model; by default the default model. `project`: the folder
     whose settings and keys count."""
 
@@ -283,8 +273,7 @@ def _inlined(part: Any, shapes: Any) -> Any:
 _SCHEMA = ModelSelector.model_json_schema()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SelectorResolve:
+class SelectorResolve(msgspec.Struct, frozen=True, kw_only=True):
     """`selector`: `required` and `preferred`, each a list of constraints on tags. `project`: the folder whose models
     are weighed."""
 

@@ -2,10 +2,10 @@
 
 import asyncio
 import os
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, TypeAlias
 
+import msgspec
 from msgspec import Meta
 
 from ozzie_server_ext.config.home import shipped
@@ -27,8 +27,7 @@ FilePath: TypeAlias = Annotated[
 ]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NotebookMove:
+class NotebookMove(msgspec.Struct, frozen=True, kw_only=True):
     """`path` is the new path; without one, the notebook was deleted."""
 
     source: FilePath
@@ -48,8 +47,7 @@ async def move_notebook(call: Call, request: NotebookMove) -> Done:
     return Done()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ExamplesQuery:
+class ExamplesQuery(msgspec.Struct, frozen=True, kw_only=True):
     """No parameters."""
 
 
@@ -64,8 +62,7 @@ def _examples() -> list[Example]:
     return [Example(path=file.relative_to(folder).as_posix(), content=file.read_text("utf-8")) for file in files]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TokenRequest:
+class TokenRequest(msgspec.Struct, frozen=True, kw_only=True):
     """`session_name` finds the kernel's session: the notebook's path; `noted` is the session in the notebook's
     metadata. `again`: the kernel's session on an earlier connection. `session_id` chooses another session, `new` a
     fresh one. `server_pid`: the Jupyter Server that runs the kernel."""

@@ -1,13 +1,14 @@
 """Runs of skills and turns as pages show them: the graph, one step in full, and a cell's output."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from functools import lru_cache
 from hashlib import blake2b
 from typing import Annotated, TypeAlias, cast
 
+import msgspec
 from msgspec import Meta
+from msgspec.structs import replace
 
 from ozzie_server_ext.domain import ids
 from ozzie_server_ext.domain.calls import Calls
@@ -53,8 +54,7 @@ from ozzie_server_ext.tasks.workflows.step_ends import held_steps
 Version: TypeAlias = Annotated[str, Meta(pattern="^[0-9a-f]{24}$", title="the version of an answer before")]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TaskOutputQuery:
+class TaskOutputQuery(msgspec.Struct, frozen=True, kw_only=True):
     """`known`: the `version` of an earlier answer. If nothing has changed since, the answer is 204."""
 
     task_id: TaskId
@@ -113,8 +113,7 @@ def _version(status: TaskState, turn: FoldedTurn, said: Sequence[Transient]) -> 
 Width: TypeAlias = Annotated[int, Meta(ge=100, le=4000, description="So many px there are for the picture.")]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TaskGraphQuery:
+class TaskGraphQuery(msgspec.Struct, frozen=True, kw_only=True):
     """`known`: the `version` of an earlier answer. If the run hasn't changed since, the answer is 204."""
 
     task_id: TaskId
@@ -230,8 +229,7 @@ MOST_TEXT = 8_000
 """Characters shown of an instruction or a result."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RunStepQuery:
+class RunStepQuery(msgspec.Struct, frozen=True, kw_only=True):
     task_id: TaskId
     step_id: StepId
 

@@ -1,16 +1,15 @@
 """`secrets`: tell the gateway about changes of the vault. No secret is sent or answered here."""
 
-from dataclasses import dataclass, field
 from typing import Annotated
 
+import msgspec
 from msgspec import Meta
 
 from ozzie_server_ext.gateway.operation import Call
 from ozzie_server_ext.gateway.rest.shapes import Done
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SecretsRefresh:
+class SecretsRefresh(msgspec.Struct, frozen=True, kw_only=True):
     """No parameters."""
 
 
@@ -20,9 +19,11 @@ async def refresh_secrets(call: Call, request: SecretsRefresh) -> Done:
     return Done()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SecretsUnlock:
-    passphrase: Annotated[str, Meta(min_length=1, max_length=4096)] = field(repr=False)
+class SecretsUnlock(msgspec.Struct, frozen=True, kw_only=True):
+    passphrase: Annotated[str, Meta(min_length=1, max_length=4096)]
+
+    def __repr__(self) -> str:
+        return "SecretsUnlock(passphrase=…)"
 
 
 async def unlock_secrets(call: Call, request: SecretsUnlock) -> Done:
@@ -31,8 +32,7 @@ async def unlock_secrets(call: Call, request: SecretsUnlock) -> Done:
     return Done()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SecretsLock:
+class SecretsLock(msgspec.Struct, frozen=True, kw_only=True):
     """No parameters."""
 
 

@@ -1,9 +1,10 @@
 """`sessions`: list, show, create, rename, pin, archive, close, resume; and `message`."""
 
 import asyncio
-from dataclasses import dataclass, fields
 from typing import Any, Literal, cast
 from uuid import uuid4
+
+import msgspec
 
 from ozzie_server_ext.domain import ids
 from ozzie_server_ext.domain.errors import Conflict, Unavailable
@@ -42,8 +43,7 @@ from ozzie_server_ext.tasks.sessions import SessionInfo
 CHANNEL = "rest"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SessionsQuery:
+class SessionsQuery(msgspec.Struct, frozen=True, kw_only=True):
     """Without a `status`, archived sessions are left out. `named`: sessions that a person could mean by this text,
     archived ones too: by id, end of id, or title."""
 
@@ -70,8 +70,7 @@ async def list_sessions(call: Call, request: SessionsQuery) -> Page[Session]:
     return shapes.page(rows, request.limit, session_shape, lambda row: row["last_position"])
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SessionBegin:
+class SessionBegin(msgspec.Struct, frozen=True, kw_only=True):
     """`name`: open the session with this name if there is one. Without a title the session is titled by its name, or
     its first message. `project`: the folder whose files, rules and skills it uses."""
 
@@ -86,8 +85,7 @@ async def create_session(call: Call, request: SessionBegin) -> Session:
     return await _session(call, info)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SessionQuery:
+class SessionQuery(msgspec.Struct, frozen=True, kw_only=True):
     session_id: SessionId
     limit: Limit = 100
     cursor: NumberCursor | None = None
@@ -111,8 +109,7 @@ async def get_session(call: Call, request: SessionQuery) -> SessionWithMessages:
     )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SessionResume:
+class SessionResume(msgspec.Struct, frozen=True, kw_only=True):
     """`name`: the only name that opens the session from now on; by default the name that it has."""
 
     session_id: SessionId
@@ -129,8 +126,7 @@ async def resume_session(call: Call, request: SessionResume) -> Session:
     return await _session(call, info)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SessionRename:
+class SessionRename(msgspec.Struct, frozen=True, kw_only=True):
     session_id: SessionId
     title: Title
 
@@ -142,8 +138,7 @@ async def rename_session(call: Call, request: SessionRename) -> Session:
     return await _session(call, await call.ozzie.sessions.get(session_id))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Pin:
+class Pin(msgspec.Struct, frozen=True, kw_only=True):
     """A pinned fact, which is part of every request of its session."""
 
     pin_id: str
@@ -151,15 +146,13 @@ class Pin:
     by: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Pins:
+class Pins(msgspec.Struct, frozen=True, kw_only=True):
     """The pinned facts in their order."""
 
     items: list[Pin]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PinsQuery:
+class PinsQuery(msgspec.Struct, frozen=True, kw_only=True):
     session_id: SessionId
 
 
@@ -169,8 +162,7 @@ async def list_pins(call: Call, request: PinsQuery) -> Pins:
     return Pins(items=[Pin(pin_id=pin.pin_id, text=pin.text, by=pin.by) for pin in found])
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SessionPin:
+class SessionPin(msgspec.Struct, frozen=True, kw_only=True):
     session_id: SessionId
     text: PinText
 
@@ -181,8 +173,7 @@ async def pin_fact(call: Call, request: SessionPin) -> Pins:
     return await list_pins(call, PinsQuery(session_id=request.session_id))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SessionUnpin:
+class SessionUnpin(msgspec.Struct, frozen=True, kw_only=True):
     session_id: SessionId
     pin_id: PinId
 
@@ -193,8 +184,7 @@ async def unpin_fact(call: Call, request: SessionUnpin) -> Pins:
     return await list_pins(call, PinsQuery(session_id=request.session_id))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SessionNamed:
+class SessionNamed(msgspec.Struct, frozen=True, kw_only=True):
     session_id: SessionId
 
 
@@ -265,7 +255,7 @@ def _fields(row: Row) -> dict[str, Any]:
         "token_usage": TokenUsage(input=values["input_tokens"], output=values["output_tokens"]),
         "cost": values["cost"] if values["cost_known"] else None,
     }
-    return {field.name: values[field.name] for field in fields(Session) if field.name not in made} | made
+    return {name: values[name] for name in Session.__struct_fields__ if name not in made} | made
 
 
 async def _session(call: Call, info: SessionInfo) -> Session:
@@ -292,8 +282,7 @@ MAX_WAIT_S = 600.0
 _RESTS = FINAL_TYPES | {TaskWaitingInput.type, TaskWaitingApproval.type}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MessageSend:
+class MessageSend(msgspec.Struct, frozen=True, kw_only=True):
     """`session_id` or `session_name` chooses the session; without either, a new one is created. `model`: for this turn
     only. `wait`: answer at the end of the turn, or when it asks a question (only if `attended`). `answer_schema`: a
     JSON Schema that the answer must fit; the task's `answer` is then its value.

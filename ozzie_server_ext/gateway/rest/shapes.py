@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Annotated, Generic, Literal, TypeAlias, TypeVar
 from urllib.parse import quote
 
+import msgspec
 from msgspec import Meta
 
 from ozzie_server_ext.domain.artifacts import ArtifactKind, ErasedWhy
@@ -114,8 +115,7 @@ class Page(Generic[T]):
     next: str | None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Error:
+class Error(msgspec.Struct, frozen=True, kw_only=True):
     """A refusal: a stable code, a sentence, and what to do next (may be empty)."""
 
     code: str
@@ -123,8 +123,7 @@ class Error:
     hint: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Attached:
+class Attached(msgspec.Struct, frozen=True, kw_only=True):
     """A server that relays requests to the owner, and takes over when the owner goes."""
 
     pid: int
@@ -132,8 +131,7 @@ class Attached:
     headless: bool
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class VaultHealth:
+class VaultHealth(msgspec.Struct, frozen=True, kw_only=True):
     """The state of the vault, without any names in it. `opens_with`: what can open it; `locked`: the gateway has not
     opened it."""
 
@@ -142,8 +140,7 @@ class VaultHealth:
     secrets: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StoreHealth:
+class StoreHealth(msgspec.Struct, frozen=True, kw_only=True):
     """The state of the event log and the blobs. `warnings`: what can't be written or read now, and what to do; they
     disappear once it works again. `checked_at`: the last daily check of everything stored; `findings`: what it found
     wrong."""
@@ -153,8 +150,7 @@ class StoreHealth:
     findings: list[str]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ModelWorker:
+class ModelWorker(msgspec.Struct, frozen=True, kw_only=True):
     """A process that calls models: `ready` or still starting, with its current `calls` and the `share` of a core that
     it used in the last second."""
 
@@ -164,8 +160,7 @@ class ModelWorker:
     share: float
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Health:
+class Health(msgspec.Struct, frozen=True, kw_only=True):
     """The state of the gateway. `status` is degraded if there is a `log_warning` or a warning or finding in `store`.
     `pid` is the process that owns the folder; `server_pid` the requested one, which differs if the `role` is attached.
     `temporary`: started for a while, it gives way to any server that a person starts. `position` is the end of the log;
@@ -200,8 +195,7 @@ class Health:
     uptime_s: float
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class KernelToken:
+class KernelToken(msgspec.Struct, frozen=True, kw_only=True):
     """A token for one kernel and one session. `copy_of`: the title of the session that this one was just forked from
     because the notebook is a copy; else empty."""
 
@@ -210,16 +204,14 @@ class KernelToken:
     copy_of: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TokenUsage:
+class TokenUsage(msgspec.Struct, frozen=True, kw_only=True):
     """Tokens, as the provider counted them."""
 
     input: int
     output: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Session:
+class Session(msgspec.Struct, frozen=True, kw_only=True):
     """One context of messages. `model` is the last one called, `chosen_model` the session's choice (empty: the
     default). `name` opens it; empty once another session has the name. `project` is the folder that it works in; empty
     for the gateway's own."""
@@ -240,8 +232,7 @@ class Session:
     project: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Message:
+class Message(msgspec.Struct, frozen=True, kw_only=True):
     """One message of a session. `finish` says why a reply ended, or that it was "rejected" and is asked for again;
     empty for the user's messages."""
 
@@ -255,16 +246,14 @@ class Message:
     labels: list[str]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SessionWithMessages(Session):
+class SessionWithMessages(Session, frozen=True, kw_only=True):
     """A session and its newest messages, oldest first. `next` is the `cursor` of those before them."""
 
     messages: list[Message]
     next: str | None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Accepted:
+class Accepted(msgspec.Struct, frozen=True, kw_only=True):
     """An accepted message. A feed from just before `position` shows all of its turn; `ahead` turns of the session come
     first. `became`: a task of its own, the answer to a question of `task_id`, or an update of that."""
 
@@ -276,15 +265,13 @@ class Accepted:
     became: Literal["task", "answer", "update"]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Done:
+class Done(msgspec.Struct, frozen=True, kw_only=True):
     """Done."""
 
     done: Literal[True] = True
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class EventRecord:
+class EventRecord(msgspec.Struct, frozen=True, kw_only=True):
     """An event of the log. `name` is its name on the WebSocket."""
 
     position: int
@@ -311,16 +298,14 @@ class EventRecord:
     hash: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Example:
+class Example(msgspec.Struct, frozen=True, kw_only=True):
     """A text file that comes with Ozzie. `path` is its place in a project folder."""
 
     path: str
     content: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Usage:
+class Usage(msgspec.Struct, frozen=True, kw_only=True):
     """What models used. Fields that the sums are not grouped by are null. `cost` is null if the price of any call is
     unknown; `known_cost` is the cost of the others."""
 
@@ -354,8 +339,7 @@ _AS_IT_IS = frozenset({"application/json", "image/gif", "image/jpeg", "image/png
 """Media types in which nothing can run. Other text is sent as plain text, everything else as bytes."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Erasure:
+class Erasure(msgspec.Struct, frozen=True, kw_only=True):
     """How content was erased: it was older than `bound` days (`age`), all content together exceeded `bound` bytes
     (`size`), or the person `by` erased it. `told` is a sentence about it."""
 
@@ -366,8 +350,7 @@ class Erasure:
     told: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Artifact:
+class Artifact(msgspec.Struct, frozen=True, kw_only=True):
     """One version of a session's content under a name. `size` is in bytes, `hash` the content's SHA-256 in hexadecimal;
     `call_id` is the tool call that made it and `superseded_by` the next version, each null without one. `labels` and
     `sources` say what in it came from outside, and from where. `erased` is null while the content exists."""
@@ -391,8 +374,7 @@ class Artifact:
     erased: Erasure | None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Download:
+class Download(msgspec.Struct, frozen=True, kw_only=True):
     """Bytes instead of JSON. Browsers save them, whatever their type."""
 
     content: bytes

@@ -1,6 +1,6 @@
 """The steps of a task, folded from its events: each call of a model and of a tool."""
 
-from dataclasses import replace
+from msgspec.structs import replace
 
 from ozzie_server_ext.agent.structured_output import UnfitAnswer
 from ozzie_server_ext.domain.calls import CallRecord, Calls

@@ -1,8 +1,8 @@
 """Types of the REST interface for tasks: states, steps, questions."""
 
-from dataclasses import dataclass
 from typing import Annotated, Literal, TypeAlias
 
+import msgspec
 from msgspec import Meta
 
 from ozzie_server_ext.domain.json import Json, JsonObject
@@ -11,8 +11,7 @@ from ozzie_server_ext.gateway.rest.shapes import Money, Time, TokenUsage
 FailureClass: TypeAlias = Literal["", "model", "parse", "tool", "business", "system"]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Failure:
+class Failure(msgspec.Struct, frozen=True, kw_only=True):
     """Why a task or a step failed. `kind` is its class (of the model, its text, a tool, the request, or Ozzie), empty
     for a call. `hint` is the next step."""
 
@@ -35,8 +34,7 @@ TaskState = Literal[
 ]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WaitingStep:
+class WaitingStep(msgspec.Struct, frozen=True, kw_only=True):
     """A delegated task that waits for a person; `title` names the skill and the step: "sums: gate"."""
 
     task_id: str
@@ -44,16 +42,14 @@ class WaitingStep:
     status: TaskState
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Requester:
+class Requester(msgspec.Struct, frozen=True, kw_only=True):
     """Who requested a task: `sender_id` on a `channel`, such as notebook, page or cli."""
 
     channel: str
     sender_id: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TaskBudget:
+class TaskBudget(msgspec.Struct, frozen=True, kw_only=True):
     """A task's own limits; null means none. `deadline_s`: seconds of work, without the time spent waiting for people,
     so it is no moment."""
 
@@ -63,16 +59,14 @@ class TaskBudget:
     deadline_s: float | None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Pointers:
+class Pointers(msgspec.Struct, frozen=True, kw_only=True):
     """A task's latest event of consequence, and the checkpoint that a run goes on from."""
 
     latest_event_id: str
     latest_checkpoint_id: str | None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Task:
+class Task(msgspec.Struct, frozen=True, kw_only=True):
     """One unit of work. `model` is the requested one, empty for the session's own; `reason` explains the state;
     `stopping` and `pausing`: requested, but not yet done. `cell_id` is its notebook cell, empty without one.
     `parent_id` is the task that delegated it, as a run of a skill does with each `step`; `run_id` is the topmost one,
@@ -114,8 +108,7 @@ class Task:
     waiting: list[WaitingStep]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AnswerOption:
+class AnswerOption(msgspec.Struct, frozen=True, kw_only=True):
     """One possible answer. `amount` is the amount offered, if it has a `unit`: 1e-9 USD, tokens, or milliseconds.
     `help` is a line about it; an option that `takes_text` comes with the person's text."""
 
@@ -127,8 +120,7 @@ class AnswerOption:
     takes_text: bool
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Question:
+class Question(msgspec.Struct, frozen=True, kw_only=True):
     """A task's question. `notes` are sentences below it."""
 
     prompt_id: str
@@ -138,8 +130,7 @@ class Question:
     options: list[AnswerOption]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Step:
+class Step(msgspec.Struct, frozen=True, kw_only=True):
     """A call of a model or a tool. Fields of the other kind are null or empty: `provider`, `model`, `ttft_ms`,
     `token_usage` and `cost` belong to models; `tool_id`, `arguments`, `summary` and `artifacts` to tools. `name` is the
     model's alias, or the tool's name for the model; a model's `purpose` is to answer, to check a tool call in place of
@@ -166,8 +157,7 @@ class Step:
     error: Failure | None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FailedStep:
+class FailedStep(msgspec.Struct, frozen=True, kw_only=True):
     """A step that a run failed by. `task_id` carried out its last attempt, if a task did."""
 
     step_id: str
@@ -176,8 +166,7 @@ class FailedStep:
     error: Failure
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TaskWithSteps(Task):
+class TaskWithSteps(Task, frozen=True, kw_only=True):
     """A task with its message, its answer so far, all its calls, and its question. `waits_for` are the signals that
     steps of a run wait for, `updates` the messages added meanwhile, `failed_steps` those that it failed by. `answer` is
     the value of an answer that had to fit a JSON Schema, once complete; else null."""
@@ -192,8 +181,7 @@ class TaskWithSteps(Task):
     failed_steps: list[FailedStep]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TaskRetried:
+class TaskRetried(msgspec.Struct, frozen=True, kw_only=True):
     """The coming attempt, how many turns of its session come first, and what is left: rounds of a turn, steps of a run,
     and its own budget; null without a limit."""
 
@@ -207,8 +195,7 @@ class TaskRetried:
     time_left_s: float | None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TaskTold:
+class TaskTold(msgspec.Struct, frozen=True, kw_only=True):
     """`heard`: a step was waiting for it; else it is kept for one that will."""
 
     task_id: str
@@ -216,8 +203,7 @@ class TaskTold:
     heard: bool
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TaskOutput:
+class TaskOutput(msgspec.Struct, frozen=True, kw_only=True):
     """A turn as a cell shows it. After its end, `data` and `metadata` are the `display_data` that a kernel writes, and
     `html` is empty; `graph` is the `data` of a second one for a run of a skill with steps, else empty. Before, only
     `html` is set: its live, inert form; a running time has its seconds in `data-s`. `version` changes with everything

@@ -5,6 +5,7 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, cast
 
+import msgspec
 from msgspec import Meta
 
 from ozzie_server_ext.agent.structured_output import value_in
@@ -61,8 +62,7 @@ from ozzie_server_ext.tools.questions import MOST_TEXT
 _PAGE = 500
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TasksQuery:
+class TasksQuery(msgspec.Struct, frozen=True, kw_only=True):
     """`notebook`: only tasks of this notebook's current session. `parent`: only tasks delegated by this one, such as
     the steps of a run; `all`: delegated tasks too."""
 
@@ -95,8 +95,7 @@ async def list_tasks(call: Call, request: TasksQuery) -> Page[Task]:
     return shapes.page(rows, request.limit, lambda row: Task(**told.fields(row)), lambda row: row["task_id"])
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TaskQuery:
+class TaskQuery(msgspec.Struct, frozen=True, kw_only=True):
     task_id: TaskId
 
 
@@ -105,8 +104,7 @@ async def get_task(call: Call, request: TaskQuery) -> TaskWithSteps:
     return await task_with_steps(call, ids.TaskId(request.task_id))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TaskCancel:
+class TaskCancel(msgspec.Struct, frozen=True, kw_only=True):
     """`reason` is kept with the task."""
 
     task_id: TaskId
@@ -119,8 +117,7 @@ async def cancel_task(call: Call, request: TaskCancel) -> Done:
     return Done()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TaskAnswer:
+class TaskAnswer(msgspec.Struct, frozen=True, kw_only=True):
     """`option` is one of the question's options, by name or label; `amount` replaces the amount it offers, and `text`
     goes with an option that takes text. If `prompt_id` is not the current question, nothing is answered."""
 
@@ -293,8 +290,7 @@ async def retry_task(call: Call, request: TaskQuery) -> TaskRetried:
     )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TaskPause:
+class TaskPause(msgspec.Struct, frozen=True, kw_only=True):
     """`reason` is kept with the task; empty means "by you"."""
 
     task_id: TaskId
@@ -313,8 +309,7 @@ async def resume_task(call: Call, request: TaskQuery) -> Done:
     return Done()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TaskEvent:
+class TaskEvent(msgspec.Struct, frozen=True, kw_only=True):
     """`event` is the name that a step of the run waits for, `data` becomes the step's output. With a `key` of the
     caller's, a repeated signal counts once."""
 
@@ -337,8 +332,7 @@ def heard(told: TaskTold) -> JsonObject:
     return {"heard": told.heard}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TaskUpdate:
+class TaskUpdate(msgspec.Struct, frozen=True, kw_only=True):
     """`text` is added to the task in the caller's words. With a `key` of the caller's, a repeated text counts once."""
 
     task_id: TaskId

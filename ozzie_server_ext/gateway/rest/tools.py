@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from typing import Annotated, Literal, TypeAlias
 
+import msgspec
 from msgspec import Meta
 
 from ozzie_server_ext.domain.errors import NotFound
@@ -21,8 +22,7 @@ ToolName: TypeAlias = Annotated[
 Said: TypeAlias = Literal["ALLOW", "CHECK", "ASK", "DENY"]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Ruling:
+class Ruling(msgspec.Struct, frozen=True, kw_only=True):
     """What the rules decide before they see a call's arguments: `rule` is the rule's id, `place` its file and line,
     empty for a built-in rule."""
 
@@ -32,8 +32,7 @@ class Ruling:
     place: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Tool:
+class Tool(msgspec.Struct, frozen=True, kw_only=True):
     """A tool's contract in short. `tool_id` is namespace.name, `name` the model's name for it, `names` further names;
     `version` is that of the contract. `id` and `risk` are the former names of `tool_id` and `risk_level`, and go with
     the next version."""
@@ -51,16 +50,14 @@ class Tool:
     ruling: Ruling
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ToolTarget:
+class ToolTarget(msgspec.Struct, frozen=True, kw_only=True):
     """An argument that names what a call acts on."""
 
     argument: str
     kind: TargetKind
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Requirement:
+class Requirement(msgspec.Struct, frozen=True, kw_only=True):
     """A `capability` of this machine or server, or a `permission` that the rules decide about; the other one is empty.
     `problem`: why the capability is not there, and what to do; empty if it is."""
 
@@ -69,16 +66,14 @@ class Requirement:
     problem: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Outputs:
+class Outputs(msgspec.Struct, frozen=True, kw_only=True):
     """How much of a result the model gets at once. A longer one is kept whole as an artifact."""
 
     max_inline_chars: int
     store_full_as_artifact: Literal[True] = True
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ToolDetails:
+class ToolDetails(msgspec.Struct, frozen=True, kw_only=True):
     """A tool's whole contract. `parameters` is a JSON Schema, `timeout_s` the seconds that a call may take. `id`,
     `risk` and `max_inline_chars` are the former names of `tool_id`, `risk_level` and a part of `outputs`, and go with
     the next version."""
@@ -111,8 +106,7 @@ class Tools(Page[Tool]):
     policy_error: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ToolsQuery:
+class ToolsQuery(msgspec.Struct, frozen=True, kw_only=True):
     """`project`: the folder whose rules and skills count."""
 
     project: ProjectFolder | None = None
@@ -125,8 +119,7 @@ async def list_tools(call: Call, request: ToolsQuery) -> Tools:
     return Tools(items=items, next=None, policy_error=project.rules.problem)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ToolQuery:
+class ToolQuery(msgspec.Struct, frozen=True, kw_only=True):
     """`name`: its id, or any of its names. `project`: the folder whose rules and skills count."""
 
     name: ToolName

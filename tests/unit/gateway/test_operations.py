@@ -1,12 +1,13 @@
 """The table of operations holds what its declarations promise, on every way in."""
 
 from collections.abc import Iterator
-from dataclasses import fields, is_dataclass
+from dataclasses import is_dataclass
 from types import NoneType, UnionType
 from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
 
+import msgspec
 import pytest
-from msgspec import Meta
+from msgspec import Meta, structs
 
 from ozzie_server_ext.gateway.operation import Operation
 from ozzie_server_ext.gateway.routes import METHODS, OPERATIONS, REST
@@ -32,11 +33,12 @@ def unbound(hint: Any, name: str) -> Iterator[str]:
             yield from unbound(part, name)
     elif hint is str:
         yield name
-    elif is_dataclass(hint):
+    elif isinstance(hint, type) and issubclass(hint, msgspec.Struct):
         hints = get_type_hints(hint, include_extras=True)
-        for found in fields(hint):
+        for found in structs.fields(hint):
             yield from unbound(hints[found.name], f"{name}.{found.name}".lstrip("."))
     else:
+        assert not is_dataclass(hint), (name, hint)
         known = origin in (Literal, dict) or hint in (bool, int, NoneType, ...) or isinstance(hint, type)
         assert known, (name, hint)
 
@@ -54,5 +56,5 @@ def test_every_operation_can_be_reached_and_has_a_name_of_its_own() -> None:
 
 def test_what_a_kernel_may_use_names_what_that_is_told_by() -> None:
     for operation in METHODS.values():
-        named = {found.name for found in fields(operation.request_type)}
+        named = {found.name for found in structs.fields(operation.request_type)}
         assert {"own session": "session_id", "own task": "task_id"}.get(operation.kernels) in {None, *named}

@@ -1,9 +1,9 @@
 """From a request to what it asks: strict, and in words."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
+import msgspec
 import pytest
 from msgspec import Meta
 
@@ -14,8 +14,7 @@ from ozzie_server_ext.gateway.rest.shapes import Done, Limit, TaskId, Title
 TASK = "01M800000000000000000000ZZ"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Query:
+class Query(msgspec.Struct, frozen=True, kw_only=True):
     task_id: TaskId
     limit: Limit = 50
     status: tuple[Literal["open", "done"], ...] = ()
@@ -23,8 +22,7 @@ class Query:
     title: Title | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Body:
+class Body(msgspec.Struct, frozen=True, kw_only=True):
     task_id: TaskId
     title: Title
     wait: bool = False
