@@ -148,7 +148,7 @@ class Operation:
     @cached_property
     def beside_path(self) -> tuple[str, ...]:
         """The input fields that are query parameters or body fields."""
-        return tuple(found.name for found in structs.fields(self.request_type) if found.name not in self.in_path)
+        return tuple(name for name in self.request_type.__struct_fields__ if name not in self.in_path)
 
     @cached_property
     def description(self) -> str:
@@ -317,7 +317,7 @@ def _sentence(request: type[msgspec.Struct], error: msgspec.ValidationError) -> 
 def _rules(request: type[msgspec.Struct]) -> dict[str, str]:
     """Describe in words what each field must be, if its type says so."""
     hints = get_type_hints(request, include_extras=True)
-    return {found.name: rule for found in structs.fields(request) if (rule := _rule(hints[found.name]))}
+    return {name: rule for name in request.__struct_fields__ if (rule := _rule(hints[name]))}
 
 
 def _rule(hint: Any) -> str:

@@ -18,9 +18,10 @@ from ozzie_server_ext.domain.ids import CallId, SessionId, TaskId, session_strea
 from ozzie_server_ext.observability.clock import CountingIds, FakeClock
 from ozzie_server_ext.store import readable, readable_lines
 from ozzie_server_ext.store.database import forget_tables
+from ozzie_server_ext.store.feed import size_of
 from ozzie_server_ext.store.log import EventLog
 from ozzie_server_ext.store.memory import InMemoryEventLog
-from ozzie_server_ext.store.readable import ReadableFiles, note_of, renewal_of
+from ozzie_server_ext.store.readable import _MOST_FRESH_BYTES, ReadableFiles, note_of, renewal_of
 from ozzie_server_ext.store.sqlite import SqliteEventLog
 from tests.contract.test_readable import DAY, SUM, a_turn, contents, lines, written
 from tests.replay.histories import (
@@ -479,7 +480,7 @@ async def test_what_is_held_is_bounded_in_bytes(log: EventLog, tmp_path: Path) -
     await a_turn(log)
     for number in range(8):
         await log.append(task_stream(TASK), [task_draft(completed(f"r{number}", "x" * 1_000_000))])
-    assert len(files._fresh) < (await log.head()).position
+    assert sum(map(size_of, files._fresh)) < _MOST_FRESH_BYTES + 1_100_000, "one commit more than the limit"
     await files.catch_up()
 
     assert all("most_bytes" in call or call.get("limit") == 1 for call in counted.calls)
