@@ -24,7 +24,7 @@ class Conversations:
         # A running turn may hold its conversation longer than the cache, and needs the new events.
         self._in_use: WeakValueDictionary[Thread, Conversation] = WeakValueDictionary()
         self._arriving: dict[Thread, list[Event]] = {}
-        log.on_commit(self._follow)
+        log.on_commit(self._follow, types=EVENT_TYPES)
 
     async def get(self, session_id: SessionId, delegated: TaskId | None = None) -> Conversation:
         """Return the conversation of a session, or of a task delegated in it. It grows as events are committed."""
@@ -74,7 +74,7 @@ class Conversations:
 
     def _follow(self, events: tuple[Event, ...]) -> None:
         for event in events:
-            if event.session_id is None or event.type not in EVENT_TYPES:
+            if event.session_id is None:
                 continue
             for thread in (event.session_id, event.task_id):
                 if thread is None:

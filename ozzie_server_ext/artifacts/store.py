@@ -23,7 +23,7 @@ from ozzie_server_ext.domain.json import Json, JsonObject
 from ozzie_server_ext.protocol.jsontext import loads, loads_object
 from ozzie_server_ext.store.blobs import BlobStore
 from ozzie_server_ext.store.log import EventLog
-from ozzie_server_ext.store.projections.blobs import named_by
+from ozzie_server_ext.store.projections.blobs import HANDLES, named_by
 from ozzie_server_ext.store.recorder import Recorder
 from ozzie_server_ext.store.tables import Row
 
@@ -51,7 +51,7 @@ class ArtifactStore:
         self._blobs = blobs
         self._ids = ids
         self._numbering = asyncio.Lock()
-        log.on_commit(self._follow)
+        log.on_commit(self._follow, types={fact.type for fact in HANDLES})
 
     async def keep(
         self,

@@ -46,7 +46,7 @@ BlobRef = NewType("BlobRef", str)
 _ULID = re.compile(r"[0-7][0-9A-HJKMNP-TV-Z]{25}")
 _ALPHABET = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
 _PAIRS = tuple(first + second for first in _ALPHABET for second in _ALPHABET)
-_TIME_SHIFTS, _RANDOM_SHIFTS = range(40, -1, -10), range(70, -1, -10)
+_SHIFTS = range(110, -1, -10)
 
 
 def is_ulid(text: str) -> bool:
@@ -56,12 +56,12 @@ def is_ulid(text: str) -> bool:
 
 def ulid_text(value: int) -> str:
     """Return the canonical form of a ULID's 128 bits: its time in milliseconds, then 80 random bits."""
-    return _time_text(value >> 80) + "".join([_PAIRS[value >> shift & 1023] for shift in _RANDOM_SHIFTS])
+    return _all_but_two(value >> 10) + _PAIRS[value & 1023]
 
 
-@lru_cache(maxsize=4)  # ids are made several at a time
-def _time_text(milliseconds: int) -> str:
-    return "".join([_PAIRS[milliseconds >> shift & 1023] for shift in _TIME_SHIFTS])
+@lru_cache(maxsize=4)  # ids are made several at a time, and count up within a millisecond
+def _all_but_two(value: int) -> str:
+    return "".join([_PAIRS[value >> shift & 1023] for shift in _SHIFTS])
 
 
 def is_session_id(text: str) -> bool:

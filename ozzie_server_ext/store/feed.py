@@ -86,6 +86,8 @@ class OpenReplies:
 
     def recorded(self, events: Sequence[Event]) -> None:
         """Drop the replies that these facts end: by their completion, or by the end of their task."""
+        if not self._open:
+            return
         for event in events:
             match event.body:
                 case MessageCompleted(reply_id=reply_id):
@@ -285,9 +287,12 @@ class Feed:
         self._subscriptions.discard(subscription)
 
     def _committed(self, events: tuple[Event, ...]) -> None:
-        sized = [(event, size_of(event)) for event in events]
-        self._ring.extend(sized)
-        self._held_bytes += sum(size for _, size in sized)
+        sized: list[tuple[Item, int]] = []
+        for event in events:
+            size = size_of(event)
+            sized.append((event, size))
+            self._ring.append((event, size))
+            self._held_bytes += size
         while len(self._ring) > self._ring_length or self._held_bytes > self._ring_bytes:
             self._held_bytes -= self._ring.popleft()[1]
         self._position = events[-1].position
@@ -316,8 +321,7 @@ class Feed:
 
     def _push_sized(self, sized: Sequence[tuple[Item, int]]) -> None:
         for subscription in list(self._subscriptions):
-            for item, size in sized:
-                subscription.push(item, size)
+            subscription.push(sized)
 
 
 class Subscription:
@@ -387,22 +391,28 @@ class Subscription:
     ) -> None:
         self.close()
 
-    def push(self, item: Item, size: int) -> None:
-        """Deliver something new; only the feed calls this."""
+    def push(self, sized: Sequence[tuple[Item, int]]) -> None:
+        """Deliver what is new, each with its size; only the feed calls this."""
         if self._behind:
             return
-        if self._is_full and self._wanted(item):
-            # Events can be read later from the log, and replies are replayed then.
-            self._queue = deque(queued for queued in self._queue if isinstance(queued[0], Event))
-            self._held_bytes = sum(queued for _, queued in self._queue)
-            self._behind = True
-            return
-        if isinstance(item, Event):
-            self._seen = item.position
-        if self._wanted(item):
-            self._add(item, size)
+        before = len(self._queue)
+        for item, size in sized:
+            if self._wanted(item):
+                if self._is_full:
+                    self._fall_behind()
+                    return
+                self._add(item, size)
+            if isinstance(item, Event):
+                self._seen = item.position
+        if len(self._queue) > before:
             self._news.set()
             self._on_news()
+
+    def _fall_behind(self) -> None:
+        """Events can be read later from the log, and replies are replayed then."""
+        self._queue = deque(queued for queued in self._queue if isinstance(queued[0], Event))
+        self._held_bytes = sum(queued for _, queued in self._queue)
+        self._behind = True
 
     @property
     def _is_full(self) -> bool:

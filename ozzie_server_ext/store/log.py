@@ -2,7 +2,8 @@
 
 import asyncio
 import itertools
-from collections.abc import Awaitable, Callable, Sequence
+import logging
+from collections.abc import Awaitable, Callable, Sequence, Set
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Protocol, TypedDict, TypeVar, Unpack
@@ -14,6 +15,7 @@ from ozzie_server_ext.domain.tasks import Claim
 from ozzie_server_ext.store.tables import Row, RowFilter
 
 T = TypeVar("T")
+_log = logging.getLogger(__name__)
 
 Listener = Callable[[tuple[Event, ...]], None]
 """Called with facts once they are durable."""
@@ -215,15 +217,40 @@ class EventLog(Protocol):
         """Raise OwnerLost if another gateway has opened the log since: an idle gateway learns of it only here."""
         ...
 
-    def on_commit(self, listener: Listener) -> None:
+    def on_commit(self, listener: Listener, *, types: Set[str] | None = None) -> None:
         """Call `listener` on the event loop with each batch of new events, in order of position, after its commit and
         before `append` returns: whatever a listener folds (the feed, the driver's queue, a conversation) is up to date
-        for the caller of `append`."""
+        for the caller of `append`. With `types`, it gets events of these types, and no batch without any."""
         ...
 
     async def close(self) -> None:
         """Finish pending work, then close the store. Later appends raise LogClosed; closing twice is fine."""
         ...
+
+
+class Listeners:
+    """Those who hear of a log's new events. A run records thousands a second, few of which concern most listeners."""
+
+    def __init__(self) -> None:
+        self._listeners: list[tuple[Listener, Set[str] | None]] = []
+
+    def add(self, listener: Listener, types: Set[str] | None) -> None:
+        """See `EventLog.on_commit`."""
+        self._listeners.append((listener, types))
+
+    def tell(self, events: tuple[Event, ...]) -> None:
+        """Call each listener with the events that it wants. One that fails does not keep the others from hearing."""
+        present = {event.type for event in events}
+        for listener, types in self._listeners:
+            wanted = events
+            if types is not None and not present <= types:
+                if types.isdisjoint(present):
+                    continue
+                wanted = tuple(event for event in events if event.type in types)
+            try:
+                listener(wanted)
+            except Exception:
+                _log.exception("A listener of the event log failed")
 
 
 RETRY_S = (0.2, 0.5, 1.0, 2.0, 5.0)

@@ -1,7 +1,6 @@
 """The event log in memory: the same behaviour as on disk, for tests and demonstrations."""
 
-import logging
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from itertools import islice
 from typing import Unpack
 
@@ -11,11 +10,9 @@ from ozzie_server_ext.domain.tasks import Claim
 from ozzie_server_ext.store.admission import Found, SaltSource, Tip, admit, prepare, random_salt
 from ozzie_server_ext.store.chain import ChainWalk, Envelope, StoredBody
 from ozzie_server_ext.store.codec import decode, time_text
-from ozzie_server_ext.store.log import EventFilter, EventIdTaken, Head, Listener, LogClosed, Verification
+from ozzie_server_ext.store.log import EventFilter, EventIdTaken, Head, Listener, Listeners, LogClosed, Verification
 from ozzie_server_ext.store.projector import TABLES, apply
 from ozzie_server_ext.store.tables import MemoryRows, Row, RowFilter, dump_lines, query, table_named
-
-_log = logging.getLogger(__name__)
 
 
 class InMemoryEventLog:
@@ -30,7 +27,7 @@ class InMemoryEventLog:
         self.bodies: dict[int, StoredBody] = {}
         self._index = _Index(self.envelopes, self.bodies)
         self._rows = MemoryRows()
-        self._listeners: list[Listener] = []
+        self._listeners = Listeners()
         self._closed = False
 
     async def append(
@@ -55,11 +52,7 @@ class InMemoryEventLog:
             raise
         self._rows.commit()
         if admitted.new:
-            for listener in self._listeners:
-                try:
-                    listener(admitted.events)
-                except Exception:
-                    _log.exception("A listener of the event log failed")
+            self._listeners.tell(admitted.events)
         return admitted.events
 
     async def read(self, **which: Unpack[EventFilter]) -> tuple[Event, ...]:
@@ -133,8 +126,8 @@ class InMemoryEventLog:
     async def expect_owned(self) -> None:
         pass  # nobody else can open what is in this process's memory
 
-    def on_commit(self, listener: Listener) -> None:
-        self._listeners.append(listener)
+    def on_commit(self, listener: Listener, *, types: Set[str] | None = None) -> None:
+        self._listeners.add(listener, types)
 
     async def close(self) -> None:
         self._closed = True

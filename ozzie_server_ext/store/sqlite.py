@@ -1,9 +1,8 @@
 """The event log in SQLite: one file, one writing thread, separate readers, and listeners told of each commit."""
 
 import asyncio
-import logging
 import sqlite3
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Sequence, Set
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from queue import SimpleQueue
@@ -15,7 +14,7 @@ from ozzie_server_ext.domain.tasks import Claim
 from ozzie_server_ext.store import sqlite_events, sqlite_rows, writer
 from ozzie_server_ext.store.admission import SaltSource, prepare, random_salt
 from ozzie_server_ext.store.database import FAILURES, open_readable, unusable
-from ozzie_server_ext.store.log import EventFilter, Head, Listener, LogClosed, Verification
+from ozzie_server_ext.store.log import EventFilter, Head, Listener, Listeners, LogClosed, Verification
 from ozzie_server_ext.store.projector import TABLES
 from ozzie_server_ext.store.tables import Row, RowFilter, query, table_named
 from ozzie_server_ext.store.troubles import Troubles
@@ -24,7 +23,6 @@ from ozzie_server_ext.store.writer import Committer, Delivery, Writer
 _READERS = 2
 
 T = TypeVar("T")
-_log = logging.getLogger(__name__)
 
 
 class SqliteEventLog:
@@ -38,7 +36,7 @@ class SqliteEventLog:
         self._troubles = troubles
         self._head = Head()
         self._epoch = 0
-        self._listeners: list[Listener] = []
+        self._listeners = Listeners()
         self._writer = Writer(path, asyncio.get_running_loop(), self._deliver)
         self._readers: _Readers | None = None
 
@@ -113,8 +111,8 @@ class SqliteEventLog:
     async def expect_owned(self) -> None:
         await self._read(lambda connection: writer.expect_owner(connection, self._epoch))
 
-    def on_commit(self, listener: Listener) -> None:
-        self._listeners.append(listener)
+    def on_commit(self, listener: Listener, *, types: Set[str] | None = None) -> None:
+        self._listeners.add(listener, types)
 
     async def close(self) -> None:
         readers, self._readers = self._readers, None
@@ -147,11 +145,7 @@ class SqliteEventLog:
                 self._troubles.failed("the log", result, self._write_something)
         if delivery.new:
             self._troubles.worked("the log")
-            for listener in self._listeners:
-                try:
-                    listener(delivery.new)
-                except Exception:
-                    _log.exception("A listener of the event log failed")
+            self._listeners.tell(delivery.new)
         for future, result in delivery.results:
             if future.done():
                 continue  # the caller was cancelled

@@ -1,6 +1,9 @@
 """What tasks do, as lines of the application's log: turns, calls, approvals and failures, never their texts."""
 
+import logging
 from collections import OrderedDict
+from itertools import groupby
+from operator import itemgetter
 
 from ozzie_server_ext.domain.events import (
     ApprovalExpired,
@@ -33,7 +36,7 @@ from ozzie_server_ext.domain.events import (
     WorkerLost,
 )
 from ozzie_server_ext.domain.ids import CallId, task_stream
-from ozzie_server_ext.observability.logs import logger
+from ozzie_server_ext.observability.logs import Line, log_lines, logger
 from ozzie_server_ext.store.log import EventLog
 from ozzie_server_ext.tasks.rows import open_tasks, task_of
 
@@ -44,7 +47,7 @@ AGENT = "ozzie"
 MOST_KNOWN = 10_000
 """The size of the caches of names."""
 
-Line = tuple[str, str, bool]
+Told = tuple[str, str, bool]
 """The id of the action, a sentence, and whether something went wrong."""
 
 
@@ -67,10 +70,11 @@ class Activity:
                 self._note(event)
 
     def _follow(self, events: tuple[Event, ...]) -> None:
+        lines: list[tuple[int, Line]] = []
         for event in events:
             if type(event.body) in self._silent:
                 continue
-            is_noted, found = self._note(event), self._line(event)
+            is_noted, found = self._note(event), self._line(event.body)
             if found is None:
                 if not is_noted:
                     self._silent.add(type(event.body))
@@ -83,7 +87,9 @@ class Activity:
                 "action_id": action_id or event.event_id,
                 "trace_id": event.trace_id,
             }
-            (log.warning if is_failure else log.info)("%s", sentence, extra=ids)
+            lines.append((logging.WARNING if is_failure else logging.INFO, Line(sentence, ids)))
+        for level, of_level in groupby(lines, key=itemgetter(0)):
+            log_lines(log, level, [line for _, line in of_level])
 
     def _note(self, event: Event) -> bool:
         """Keep the names that later lines need; return whether the fact is of a class that has one."""
@@ -98,37 +104,12 @@ class Activity:
                 return False
         return True
 
-    def _line(self, event: Event) -> Line | None:
-        match event.body:
-            case TaskCreated(mode=mode, channel=channel, parent=parent):
-                kind = "run" if mode == "GRAPH" else "turn"
-                return "", f"{kind} created" + (f" by task {parent}" if parent else f" from {channel}"), False
-            case TaskStarted(attempt=attempt):
-                return "", f"started, attempt {attempt}", False
-            case TaskPaused(by=by):
-                return "", f"paused by {by}", False
-            case TaskResumed(by=by):
-                return "", f"goes on, by {by}", False
-            case TaskRetried(attempt=attempt):
-                return "", f"retried as attempt {attempt}", False
-            case TaskSucceeded(rounds=rounds):
-                return "", f"succeeded after {rounds} rounds", False
-            case TaskFailed(kind=kind, code=code):
-                return "", f"failed: {code} ({kind})", True
-            case TaskCancelled(by=by):
-                return "", f"cancelled by {by}", False
-            case TaskStalled(action=action, quiet_s=quiet_s):
-                return "", f"no progress for {quiet_s:.0f} s: {action}", True
-            case StepFailed(step_id=step_id, code=code):
-                return "", f"step {step_id} failed: {code}", True
-            case BudgetExceeded(scope=scope, measure=measure, action=action):
-                return "", f"budget of the {scope} ({measure}) has no room: {action}", True
-            case WorkerLost(plane=plane, pid=pid):
-                return "", f"process {pid} of the {plane} plane ended", True
-            case body:
-                return self._call_line(body) or _question_line(body)
+    def _line(self, body: object) -> Told | None:
+        if isinstance(body, ToolCallRequested):  # thousands come in a second; the line follows with the end
+            return None
+        return self._call_line(body) or _task_line(body) or _question_line(body)
 
-    def _call_line(self, body: object) -> Line | None:
+    def _call_line(self, body: object) -> Told | None:
         match body:
             case ModelCallCompleted(call_id=call_id, alias=alias, provider=provider, model=model, usage=usage) as done:
                 tokens = usage.input_tokens + usage.output_tokens
@@ -152,7 +133,38 @@ class Activity:
         return self._tools.get(call_id, "of an earlier process")
 
 
-def _question_line(body: object) -> Line | None:
+def _task_line(body: object) -> Told | None:
+    match body:
+        case TaskCreated(mode=mode, channel=channel, parent=parent):
+            kind = "run" if mode == "GRAPH" else "turn"
+            return "", f"{kind} created" + (f" by task {parent}" if parent else f" from {channel}"), False
+        case TaskStarted(attempt=attempt):
+            return "", f"started, attempt {attempt}", False
+        case TaskPaused(by=by):
+            return "", f"paused by {by}", False
+        case TaskResumed(by=by):
+            return "", f"goes on, by {by}", False
+        case TaskRetried(attempt=attempt):
+            return "", f"retried as attempt {attempt}", False
+        case TaskSucceeded(rounds=rounds):
+            return "", f"succeeded after {rounds} rounds", False
+        case TaskFailed(kind=kind, code=code):
+            return "", f"failed: {code} ({kind})", True
+        case TaskCancelled(by=by):
+            return "", f"cancelled by {by}", False
+        case TaskStalled(action=action, quiet_s=quiet_s):
+            return "", f"no progress for {quiet_s:.0f} s: {action}", True
+        case StepFailed(step_id=step_id, code=code):
+            return "", f"step {step_id} failed: {code}", True
+        case BudgetExceeded(scope=scope, measure=measure, action=action):
+            return "", f"budget of the {scope} ({measure}) has no room: {action}", True
+        case WorkerLost(plane=plane, pid=pid):
+            return "", f"process {pid} of the {plane} plane ended", True
+        case _:
+            return None
+
+
+def _question_line(body: object) -> Told | None:
     match body:
         case ApprovalRequested(approval_id=approval_id, name=name, rule=rule):
             return approval_id, f"approval asked for {name} by rule {rule}", False

@@ -66,7 +66,7 @@ class Answers:
         self._clock = clock
         self._tasks = tasks
         self._ledger = ledger
-        log.on_commit(self._follow)
+        log.on_commit(lambda events: ledger.raised(), types={BudgetRaised.type})
 
     async def question(self, task_id: TaskId) -> OpenQuestion | None:
         """Return the question that the task waits for, or None. Raises NotFound."""
@@ -163,10 +163,6 @@ class Answers:
 
     async def _events(self, task_id: TaskId) -> tuple[Event, ...]:
         return await self._log.read_stream(task_stream(task_id))
-
-    def _follow(self, events: tuple[Event, ...]) -> None:
-        if any(isinstance(event.body, BudgetRaised) for event in events):
-            self._ledger.raised()
 
 
 def _open_question(events: Iterable[Event]) -> OpenQuestion | None:

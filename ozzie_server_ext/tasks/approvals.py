@@ -25,7 +25,6 @@ from ozzie_server_ext.domain.events import (
     ApprovalRejected,
     ApprovalRequested,
     Draft,
-    Event,
     EventBody,
     TaskResumed,
     ToolCallFailed,
@@ -383,7 +382,7 @@ class Expiry:
         self._approvals = approvals
         self._again = asyncio.Event()
         self._work: asyncio.Task[None] | None = None
-        log_.on_commit(self._follow)
+        log_.on_commit(lambda events: self._again.set(), types={ApprovalRequested.type})
 
     def start(self) -> None:
         self._work = asyncio.create_task(self._run(), name="approvals expire")
@@ -392,10 +391,6 @@ class Expiry:
         """Cancel without waiting, because turns would go on meanwhile."""
         if self._work is not None:
             self._work.cancel()
-
-    def _follow(self, events: tuple[Event, ...]) -> None:
-        if any(isinstance(event.body, ApprovalRequested) for event in events):
-            self._again.set()
 
     async def _run(self) -> None:
         while True:

@@ -14,6 +14,7 @@ import msgspec
 from ozzie_server_ext.domain.clock import IdSource
 from ozzie_server_ext.domain.errors import Conflict, OzzieError, Unavailable, VersionConflict
 from ozzie_server_ext.domain.events import (
+    FINAL_TYPES,
     Event,
     EventBody,
     TaskCancelled,
@@ -60,6 +61,8 @@ Thread: TypeAlias = SessionId | TaskId
 """Tasks with the same thread run one after another: a session's turns. A delegated task is its own thread."""
 
 _ENDED = "The turn ended in the middle of it."
+_MOVES = FINAL_TYPES | {fact.type for fact in (TaskWaitingInput, TaskWaitingApproval, TaskPaused, TaskResumed)}
+"""What blocks and unblocks threads."""
 
 
 @dataclass(slots=True)
@@ -101,7 +104,7 @@ class TaskDriver:
         self._held: dict[Thread, TaskId] = {}
         self._delegated: set[TaskId] = set()
         self._stopping = False
-        log_.on_commit(self._follow)
+        log_.on_commit(self._follow, types=_MOVES)
 
     @property
     def stopping(self) -> bool:

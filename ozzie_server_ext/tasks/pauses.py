@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from ozzie_server_ext.domain.errors import Conflict, VersionConflict
 from ozzie_server_ext.domain.events import (
+    FINAL_TYPES,
     Event,
     EventBody,
     TaskCancelled,
@@ -77,7 +78,7 @@ class PausePoints:
         self._log = log
         self._requested: set[TaskId] = set()
         self._on_request: dict[TaskId, Callable[[], None]] = {}
-        log.on_commit(self._follow)
+        log.on_commit(self._follow, types={TaskPauseRequested.type, TaskPaused.type, *FINAL_TYPES})
 
     async def load(self) -> None:
         """Load the pauses requested under earlier gateways, before any task runs."""

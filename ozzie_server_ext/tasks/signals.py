@@ -50,7 +50,7 @@ class SignalWaits:
     def __init__(self, log: EventLog) -> None:
         self._log = log
         self._waiting: dict[TaskId, list[asyncio.Event]] = {}
-        log.on_commit(self._follow)
+        log.on_commit(self._follow, types={TaskSignalled.type})
 
     async def next(self, run: TaskId, event: str, taken: set[EventId]) -> Signal:
         """Wait for the run's first pending signal with that name that is not in `taken`, and add it there. `taken` are
@@ -74,7 +74,7 @@ class SignalWaits:
 
     def _follow(self, events: tuple[Event, ...]) -> None:
         for event in events:
-            if event.task_id is not None and isinstance(event.body, TaskSignalled):
+            if event.task_id is not None:
                 for arrived in self._waiting.get(event.task_id, ()):
                     arrived.set()
 

@@ -157,15 +157,21 @@ class Watchdog:
             task_id = self._parents.get(task_id)
 
     def _follow(self, events: tuple[Event, ...]) -> None:
+        moved: set[TaskId] = set()
+        ended: set[TaskId] = set()
         for event in events:
             if event.task_id is None or event.source == NAME:
                 continue
+            moved.add(event.task_id)
             if isinstance(event.body, TaskCreated) and event.body.parent is not None:
                 self._parents[event.task_id] = event.body.parent
-            self._moved(event.task_id)
-            if event.type in FINAL_TYPES:
-                self._quiet.pop(event.task_id, None)
-                self._parents.pop(event.task_id, None)
+            elif event.type in FINAL_TYPES:
+                ended.add(event.task_id)
+        for task_id in moved:
+            self._moved(task_id)
+        for task_id in ended:
+            self._quiet.pop(task_id, None)
+            self._parents.pop(task_id, None)
 
     async def _run(self) -> None:
         while True:

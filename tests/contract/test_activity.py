@@ -1,6 +1,7 @@
 """The application's log says what tasks do, with the ids to look further, and never what was said."""
 
 import logging
+from operator import itemgetter
 
 import pytest
 from msgspec.structs import replace
@@ -20,6 +21,7 @@ from ozzie_server_ext.domain.events import (
     ToolCallRequested,
 )
 from ozzie_server_ext.domain.ids import ApprovalId, BlobRef, CallId, TaskId, task_stream
+from ozzie_server_ext.observability.logs import Line
 from ozzie_server_ext.store.log import EventLog
 from ozzie_server_ext.tasks.activity import Activity
 from tests.replay.histories import (
@@ -39,6 +41,12 @@ STEP = TaskId("01BBBBBBBBBBBBBBBBBBBBBBB2")
 MODEL_CALL = "01EEEEEEEEEEEEEEEEEEEEEEE1"
 APPROVAL = "01EEEEEEEEEEEEEEEEEEEEEEE2"
 SECRET = "the launch is on Monday"
+
+
+def written(caplog: pytest.LogCaptureFixture) -> list[tuple[str, Line]]:
+    """The lines that were logged, each with its level. A record has those of one commit and level."""
+    records = [record for record in caplog.records if record.name == "ozzie.tasks.activity"]
+    return [(record.levelname, line) for record in records for line in record.lines]  # type: ignore[attr-defined]
 
 
 async def test_each_fact_is_a_line_with_its_ids(log: EventLog, caplog: pytest.LogCaptureFixture) -> None:
@@ -64,8 +72,8 @@ async def test_each_fact_is_a_line_with_its_ids(log: EventLog, caplog: pytest.Lo
     with caplog.at_level(logging.INFO, logger="ozzie"):
         await log.append(task_stream(TASK), [task_draft(fact) for fact in facts])
 
-    lines = [record for record in caplog.records if record.name == "ozzie.tasks.activity"]
-    assert [(line.levelname, line.getMessage()) for line in lines] == [
+    lines = written(caplog)
+    assert [(level, line.message) for level, line in lines] == [
         ("INFO", "turn created from page"),
         ("INFO", "started, attempt 1"),
         ("INFO", "model default (local/small) answered: 30 tokens, 12 ms"),
@@ -75,11 +83,9 @@ async def test_each_fact_is_a_line_with_its_ids(log: EventLog, caplog: pytest.Lo
         ("WARNING", "tool read_file failed: file.missing"),
         ("WARNING", "failed: tool.failed (tool)"),
     ]
-    assert {(line.agent_id, line.session_id, line.task_id, line.trace_id) for line in lines} == {  # type: ignore[attr-defined]
-        ("ozzie", SESSION, TASK, TASK)
-    }
-    called = [MODEL_CALL, READ, APPROVAL, APPROVAL, CALL]
-    assert [line.action_id for line in lines[2:7]] == called  # type: ignore[attr-defined]
+    named = itemgetter("agent_id", "session_id", "task_id", "trace_id")
+    assert {named(line.ids) for _, line in lines} == {("ozzie", SESSION, TASK, TASK)}
+    assert [line.ids["action_id"] for _, line in lines[2:7]] == [MODEL_CALL, READ, APPROVAL, APPROVAL, CALL]
     assert SECRET not in caplog.text
 
 
@@ -108,8 +114,8 @@ async def test_a_run_of_a_skill_and_its_steps_are_lines_of_the_skill(
         await log.append(task_stream(STEP), [task_draft(fact, task_id=STEP) for fact in step])
         await log.append(task_stream(TASK), [task_draft(TaskCancelled(by="ana", reason=SECRET))])
 
-    lines = [record for record in caplog.records if record.name == "ozzie.tasks.activity"]
-    assert [(line.levelname, line.task_id, line.getMessage()) for line in lines] == [  # type: ignore[attr-defined]
+    lines = written(caplog)
+    assert [(level, line.ids["task_id"], line.message) for level, line in lines] == [
         ("INFO", TASK, "run created from cli"),
         ("INFO", TASK, "started, attempt 1"),
         ("INFO", STEP, f"turn created by task {TASK}"),
@@ -119,8 +125,8 @@ async def test_a_run_of_a_skill_and_its_steps_are_lines_of_the_skill(
         ("INFO", TASK, "cancelled by ana"),
     ]
     # The first line of a run comes before the skill is known.
-    assert [line.agent_id for line in lines] == ["ozzie"] + ["report"] * 6  # type: ignore[attr-defined]
-    assert {line.trace_id for line in lines} == {TASK}  # type: ignore[attr-defined]
+    assert [line.ids["agent_id"] for _, line in lines] == ["ozzie"] + ["report"] * 6
+    assert {line.ids["trace_id"] for _, line in lines} == {TASK}
     assert SECRET not in caplog.text
 
 
@@ -138,6 +144,6 @@ async def test_behind_a_restart_a_line_has_its_agent_and_its_tool_too(
         failed = ToolCallFailed(call_id=CALL, code="file.missing", message=SECRET, duration_ms=1.0)
         await log.append(task_stream(TASK), [task_draft(failed)])
 
-    (line,) = [record for record in caplog.records if record.name == "ozzie.tasks.activity"]
-    assert line.getMessage() == "tool read_file failed: file.missing"
-    assert line.agent_id == "ozzie"  # type: ignore[attr-defined]
+    ((_, line),) = written(caplog)
+    assert line.message == "tool read_file failed: file.missing"
+    assert line.ids["agent_id"] == "ozzie"

@@ -303,6 +303,15 @@ async def test_nobody_hears_of_what_was_refused(log: EventLog) -> None:
     assert heard == []
 
 
+async def test_a_listener_for_some_types_hears_only_of_those_and_of_no_batch_without_them(log: EventLog) -> None:
+    batches: list[list[str]] = []
+    log.on_commit(lambda events: batches.append([event.type for event in events]), types={SessionRenamed.type})
+    await log.append(TASK_STREAM, [task_draft(received("hi"))])
+    await log.append(STREAM, [renamed("a"), draft(session_created()), renamed("b")])
+    await log.append(STREAM, [renamed("c")])
+    assert batches == [[SessionRenamed.type] * 2, [SessionRenamed.type]]
+
+
 async def test_a_failing_listener_does_not_keep_others_from_hearing(
     log: EventLog, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -1,5 +1,9 @@
 """How many facts need each blob, not counting those whose content was erased."""
 
+from collections.abc import Callable
+from operator import attrgetter
+from typing import Any
+
 from ozzie_server_ext.domain.artifacts import blob_of, is_own
 from ozzie_server_ext.domain.events import (
     ArtifactCreated,
@@ -25,37 +29,34 @@ BLOBS = Table("blobs", (*text("ref"), *integer("needed")), key=("ref",))
 
 TABLES = (BLOBS,)
 
+_FIELDS: dict[type[Fact], Callable[[Any], BlobRef | None]] = {
+    ModelCallStarted: attrgetter("request_blob"),
+    ModelCallCompleted: attrgetter("response_blob"),
+    ModelCallFailed: attrgetter("partial_blob"),
+    ConfigChanged: attrgetter("blob"),
+    SkillStarted: attrgetter("file"),
+    SkillCompleted: attrgetter("blob"),
+    StepCompleted: attrgetter("blob"),
+    ToolCallCompleted: attrgetter("blob"),
+}
+"""The field that names a blob, by the class of the fact."""
+
 HANDLES = (
     ArtifactCreated,
     ArtifactErased,
-    ConfigChanged,
     MessageReceived,
-    ModelCallCompleted,
-    ModelCallFailed,
-    ModelCallStarted,
-    SkillCompleted,
-    SkillStarted,
-    StepCompleted,
-    ToolCallCompleted,
+    *_FIELDS,
 )
 
 
 def named_by(body: Fact) -> tuple[BlobRef, ...]:
     """Return the blobs that a fact names, repeated as often as named. Each was put for it."""
+    if field := _FIELDS.get(type(body)):
+        ref = field(body)
+        return () if ref is None else (ref,)
     match body:
         case ArtifactCreated(storage_ref=ref):
             return (blob_of(ref),) if is_own(ref) else ()
-        case ModelCallStarted(request_blob=blob) | ModelCallCompleted(response_blob=blob) | ConfigChanged(blob=blob):
-            return (blob,)
-        case SkillStarted(file=blob):
-            return (blob,)
-        case (
-            ModelCallFailed(partial_blob=blob)
-            | ToolCallCompleted(blob=blob)
-            | StepCompleted(blob=blob)
-            | SkillCompleted(blob=blob)
-        ):
-            return () if blob is None else (blob,)
         case MessageReceived(pictures=pictures):
             return tuple(picture.ref for picture in pictures)
         case _:

@@ -59,7 +59,7 @@ class FileMarks:
         self._root = f"{project}/".replace("//", "/")
         self._known: dict[str, Content] | None = None
         self._changes = 0
-        log.on_commit(self._follow)
+        log.on_commit(self._follow, types={fact.type for fact in HANDLES})
 
     async def all(self) -> dict[str, Content]:
         """Return what each marked file is made from, by path."""

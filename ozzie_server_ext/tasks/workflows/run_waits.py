@@ -15,6 +15,7 @@ from typing import TypeAlias
 from ozzie_server_ext.domain.clock import Clock
 from ozzie_server_ext.domain.errors import Conflict, VersionConflict
 from ozzie_server_ext.domain.events import (
+    FINAL_TYPES,
     GATEWAY,
     Event,
     StepFailed,
@@ -48,6 +49,10 @@ MOST_NAMED = 3
 """The number of steps that a waiting run names."""
 
 _LATER = timedelta(days=1)
+_CHANGES = FINAL_TYPES | {
+    fact.type for fact in (TaskWaitingApproval, TaskWaitingInput, TaskResumed, TaskSignalled, TaskPauseRequested)
+}
+"""What may let a waiting run go on."""
 
 WaitFact: TypeAlias = TaskWaitingApproval | TaskWaitingInput
 
@@ -76,7 +81,7 @@ class RunWaits:
         self._wakes: dict[TaskId, Callable[[], None]] = {}
         self._waiting: dict[TaskId, _WaitingRun] = {}
         self._resumes: set[asyncio.Task[None]] = set()
-        event_log.on_commit(self._follow)
+        event_log.on_commit(self._follow, types=_CHANGES)
 
     async def load(self) -> None:
         """Load what tasks wait for since earlier gateways. Call it before any task is recovered."""

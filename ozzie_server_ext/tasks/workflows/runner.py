@@ -72,13 +72,17 @@ class Journal:
         self._checkpoint = checkpoint
         self._noted: list[tuple[EventBody, Content]] = []
         self._settled = ""
+        self._room = asyncio.Event()
         self._writing: asyncio.Task[None] | None = None
 
     async def note(self, *facts: tuple[EventBody, Content], settles: str = "") -> None:
         """Queue facts for recording, in order, each with what it is made from. `settles` is the step that they end.
-        Wait only if many are queued. Raises what an earlier append raised."""
+        Wait only while many are queued. Raises what an earlier append raised."""
         self.put(*facts, settles=settles)
-        if len(self._noted) >= MOST_NOTED or self._has_failed:
+        while len(self._noted) >= MOST_NOTED and not self._has_failed:
+            self._room.clear()
+            await self._room.wait()
+        if self._has_failed:
             await self.flushed()
 
     def put(self, *facts: tuple[EventBody, Content], settles: str = "") -> None:
@@ -99,12 +103,16 @@ class Journal:
         return writing is not None and writing.done() and (writing.cancelled() or writing.exception() is not None)
 
     async def _write(self) -> None:
-        while self._noted:
-            batch, self._noted = self._noted, []
-            if self._settled:
-                batch.append((self._checkpoint(self._settled), batch[-1][1]))
-                self._settled = ""
-            await self._recorder.append_each(batch)
+        try:
+            while self._noted:
+                batch, self._noted = self._noted, []
+                self._room.set()
+                if self._settled:
+                    batch.append((self._checkpoint(self._settled), batch[-1][1]))
+                    self._settled = ""
+                await self._recorder.append_each(batch)
+        finally:
+            self._room.set()
 
 
 async def _end_of(writing: "asyncio.Task[None]") -> None:

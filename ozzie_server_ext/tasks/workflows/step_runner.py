@@ -54,7 +54,7 @@ class TaskEnds:
     def __init__(self, log: EventLog) -> None:
         self._log = log
         self._waiting: dict[TaskId, list[asyncio.Event]] = {}
-        log.on_commit(self._follow)
+        log.on_commit(self._follow, types=FINAL_TYPES)
 
     async def wait(self, task_id: TaskId) -> Row:
         """Return the task's row once it has ended."""
@@ -75,9 +75,12 @@ class TaskEnds:
 
     def _follow(self, events: tuple[Event, ...]) -> None:
         for event in events:
-            if event.task_id is not None and event.type in FINAL_TYPES:
+            if event.task_id is not None:
                 for ended in self._waiting.get(event.task_id, ()):
                     ended.set()
+
+
+_STATES = {fact.type for fact in (TaskWaitingApproval, TaskWaitingInput, TaskPaused, TaskResumed)}
 
 
 class StepProgress:
@@ -86,7 +89,7 @@ class StepProgress:
     def __init__(self, log: EventLog, publish: Callable[[Recorder, str], None]) -> None:
         self._publish = publish
         self._watched: dict[TaskId, tuple[Recorder, str]] = {}
-        log.on_commit(self._follow)
+        log.on_commit(self._follow, types=_STATES)
 
     def watch(self, task_id: TaskId, run: Recorder, what: str) -> None:
         """Report the task's state from now on; `what` names it, such as `the step "merge"`."""

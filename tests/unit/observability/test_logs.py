@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from ozzie_server_ext.observability.logs import log_to, logger, stop_logging
+from ozzie_server_ext.observability.logs import Line, log_lines, log_to, logger, stop_logging
 
 
 @pytest.fixture
@@ -32,6 +32,27 @@ def test_a_line_is_json_with_the_ids_of_what_it_is_about(log_file: Path) -> None
         "t1",
     )
     assert "session_id" not in line
+
+
+def test_lines_logged_together_are_lines_each_with_its_own_ids(log_file: Path) -> None:
+    told = [Line("first\nof two", {"task_id": "t1", "session_id": None}), Line("second", {"action_id": "a\n2"})]
+    log_lines(logger("ozzie_server_ext.tasks.activity"), logging.WARNING, told)
+
+    first, second = lines(log_file)
+    assert (first["message"], first["task_id"]) == ("first\nof two", "t1")
+    assert (second["message"], second["action_id"]) == ("second", "a\n2")
+    assert "session_id" not in first
+    assert "task_id" not in second
+    shared = ("ts", "level", "logger", "pid")
+    assert [first[name] for name in shared] == [second[name] for name in shared]
+    assert (first["level"], first["logger"]) == ("warning", "ozzie.tasks.activity")
+
+
+def test_a_secret_in_one_of_several_lines_is_not_written(log_file: Path) -> None:
+    key = "ghp_" + "aB3dE6gH9" * 4
+    log_lines(logger("x"), logging.INFO, [Line("all well", {}), Line(f"failed: {key}", {})])
+
+    assert [line["message"] for line in lines(log_file)] == ["all well", "failed: [redacted: GitHub token]"]
 
 
 def test_a_hostile_text_stays_in_its_line_and_in_ascii(log_file: Path) -> None:

@@ -3,7 +3,7 @@
 import asyncio
 import gc
 import random
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Set
 from pathlib import Path
 from typing import Any
 
@@ -222,7 +222,7 @@ class _Committing(InMemoryEventLog):
 
     published = 0
 
-    def on_commit(self, listener: Listener) -> None:
+    def on_commit(self, listener: Listener, *, types: Set[str] | None = None) -> None:
         self._listener = listener
 
     async def head(self) -> Head:

@@ -108,9 +108,8 @@ async def test_a_log_that_breaks_is_told_to_whoever_notes_or_waits_next_and_noth
     assert log.told == [["a"]]
 
 
-async def test_where_many_wait_the_next_one_waits_too() -> None:
-    log = Held()
-    journal = journal_on(log)
+async def full(journal: Journal) -> "asyncio.Task[None]":
+    """Note so many facts behind an append under way that whoever notes the last one waits; return who does."""
     await journal.note((skipped("first"), CLEAN))
     await asyncio.sleep(0)
     for number in range(MOST_NOTED - 1):
@@ -119,8 +118,26 @@ async def test_where_many_wait_the_next_one_waits_too() -> None:
     for _ in range(10):
         await asyncio.sleep(0)
     assert not noting.done()
+    return noting
+
+
+async def test_where_many_wait_the_next_one_waits_until_they_are_being_written() -> None:
+    log = Held()
+    journal = journal_on(log)
+    noting = await full(journal)
     log.go.set()
+    log.go.clear()  # the first append ends, the second does not
     await noting
+    assert [len(append) for append in log.appends] == [1, MOST_NOTED]
+
+
+async def test_whoever_waits_for_room_learns_that_the_log_broke() -> None:
+    log = Held()
+    noting = await full(journal_on(log))
+    log.breaks = Unavailable("The disk is full.")
+    log.go.set()
+    with pytest.raises(Unavailable):
+        await noting
 
 
 async def test_a_cancellation_leaves_nothing_half_written() -> None:
