@@ -162,7 +162,7 @@ class Ozzie:
         """Build the sessions and their projects, and what is known of their tasks."""
         self.sessions = Sessions(self.log, self.ids, self.project)
         self.notebooks = Notebooks(self.sessions)
-        self.projects = Projects(self.project, self.sessions, lambda root: Project.open(self._shared, root))
+        self.projects = Projects(self.project, self.log, self.sessions, lambda root: Project.open(self._shared, root))
         self._closing.push_async_callback(self.projects.close)
         self._activity = Activity(self.log)
         self._conversations = Conversations(self.log)
@@ -271,8 +271,10 @@ class Ozzie:
 
     async def submit(self, turn: NewTurn) -> Submitted:
         """See `tasks.intake.Intake`."""
-        await self.projects.own.configuration.refresh()  # it has the limits of the whole gateway
-        return await (await self.projects.of(turn.session_id)).intake.submit(turn)
+        project = await self.projects.of(turn.session_id)
+        if project is not self.projects.own:
+            await self.projects.own.configuration.refresh()  # it has the limits of the whole gateway
+        return await project.intake.submit(turn)
 
     async def _run_task(self, row: Row, recorder: Recorder) -> int:
         return await (await self.projects.of(recorder.session_id)).runs.run(row, recorder)

@@ -64,8 +64,10 @@ class Compactor:
         """
         if self._has_failed_recently():
             return False
+        if not lacks_beginning and _characters(request) < self._least_room(request):
+            return False  # most conversations are far from it
         room = self._room(request)
-        is_longer = _is_longer(request, room)
+        is_longer = tokens_in(canonical_bytes([message.to_json() for message in request.messages[1:]])) > room
         if not (lacks_beginning or is_longer):
             return False
         turns = self._turn.conversation.earlier(self._turn.task_id)
@@ -98,11 +100,15 @@ class Compactor:
 
     def _room(self, request: ModelRequest) -> int:
         """Return the tokens that the conversation may have. The prompt and the tools take their part of the context."""
-        context = request.choice.context or ASSUMED_CONTEXT
         system, tools = request.messages[0].content, [tool.parameters for tool in request.tools]
-        by_model = max(int(context * FULL) - tokens_in(canonical_bytes([system, tools])), context // 4)
+        by_model = int(_context(request) * FULL) - tokens_in(canonical_bytes([system, tools]))
+        return max(self._least_room(request), min(by_model, self._turn.plan.compact_tokens or by_model))
+
+    def _least_room(self, request: ModelRequest) -> int:
+        """Return the tokens that the conversation may have however long the prompt and the tools are."""
+        least = _context(request) // 4
         configured = self._turn.plan.compact_tokens
-        return by_model if configured is None else min(configured, by_model)
+        return least if configured is None else min(configured, least)
 
     def _messages_to_keep(self, turns: Sequence[EarlierTurn]) -> int:
         """Return how many messages of earlier turns to keep: with those of the running one, half of what a model gets,
@@ -149,12 +155,13 @@ class Compactor:
         return True
 
 
-def _is_longer(request: ModelRequest, room: int) -> bool:
-    """Whether the conversation has more than `room` tokens. Most are far from it, and are not serialised for that."""
-    messages = request.messages[1:]
-    if sum(len(each.content) + sum(len(use.arguments) for use in each.tool_uses) for each in messages) < room:
-        return False
-    return tokens_in(canonical_bytes([message.to_json() for message in messages])) > room
+def _context(request: ModelRequest) -> int:
+    return request.choice.context or ASSUMED_CONTEXT
+
+
+def _characters(request: ModelRequest) -> int:
+    """Return the number of characters of the conversation. It has about a third as many tokens."""
+    return sum(len(each.content) + sum(len(use.arguments) for use in each.tool_uses) for each in request.messages[1:])
 
 
 def _as_data(turn: EarlierTurn, most: int = _MOST_OF_A_MESSAGE) -> JsonObject:

@@ -134,7 +134,8 @@ class ModelCaller:
         answer is recorded first.
         """
         choice = request.choice
-        need = need_of(request, canonical_bytes(request.to_json()))
+        document = canonical_bytes(request.to_json())
+        need = need_of(request, document)
 
         def on_budget_wait() -> None:
             self._turn.publish("task.progress", {"step": "other turns hold the rest of the budget: waiting for them"})
@@ -150,6 +151,15 @@ class ModelCaller:
                 self._parts.rates.place(choice.provider, rates, need.read, waiting=on_rate_wait) as slot,
             ):
                 if reserved.still_fits:
+                    if reserved.written is not None:
+                        request = replace(request, choice=replace(choice, max_tokens=reserved.written))
+                        document = canonical_bytes(request.to_json())
+                    started = msgspec.structs.replace(
+                        started,
+                        request_blob=await self._parts.blobs.put(document),
+                        reserved_cost=reserved.cost,
+                        reserved_tokens=reserved.tokens,
+                    )
                     return await self._send(request, started, reserved, slot, before, is_asked_again)
                 slot.leave()  # the wait for a place was long, and others have spent the budget meanwhile
 
@@ -162,15 +172,7 @@ class ModelCaller:
         before: Callable[[ModelCallStarted], Iterable[EventBody]],
         is_asked_again: Callable[[OzzieError], bool],
     ) -> Answer:
-        """Record the start of the call with what is reserved for it, and carry it out. Raises like `make`."""
-        if reserved.written is not None:
-            request = replace(request, choice=replace(request.choice, max_tokens=reserved.written))
-        started = msgspec.structs.replace(
-            started,
-            request_blob=await self._parts.blobs.put(canonical_bytes(request.to_json())),
-            reserved_cost=reserved.cost,
-            reserved_tokens=reserved.tokens,
-        )
+        """Record the start of the call and carry it out. Raises like `make`."""
         await self._begin(started, before(started))
         reserved.begun()
         reply = Reply(started.reply_id, self._parts.known_secrets())

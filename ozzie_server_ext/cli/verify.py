@@ -12,7 +12,7 @@ from ozzie_server_ext.render.text import counted, visible_prose
 from ozzie_server_ext.store.anchor import AnchorFiles, accept
 from ozzie_server_ext.store.checks import RESTORE, DeepVerdict, Verdict, check_deeply, verify_home
 from ozzie_server_ext.store.database import forget_tables
-from ozzie_server_ext.store.readable import renewal_of
+from ozzie_server_ext.store.readable_disk import renewal_of
 
 
 def verify(options: argparse.Namespace) -> int:

@@ -17,6 +17,7 @@ from ozzie_server_ext.config.jsonc import ConfigError, KeyPath, SourceLocation, 
 from ozzie_server_ext.config.settings import ModelsSettings, Settings
 from ozzie_server_ext.config.trust import standing, trust, untrust
 from ozzie_server_ext.config.validation import Problem, line_of, near, nearest, validate
+from ozzie_server_ext.config.watching import FileWatch
 from ozzie_server_ext.domain.errors import InputError, NotFound, OzzieError
 from ozzie_server_ext.domain.json import Json, JsonObject
 from ozzie_server_ext.models.registry import ModelRegistry, UnknownModel
@@ -236,20 +237,29 @@ class Library:
         self._shipped = shipped
         self._settings = settings
         self._stamps: Stamps | None = None
+        self._watch = FileWatch()
+        self._looking = asyncio.Lock()
+        self._looked_under: Settings | None = None
         self._read_files: list[Found] = []
         self._models: ModelsSettings | None = None
         self._shelf = Shelf()
 
-    def shelf(self) -> Shelf:
-        """Return the present skills: files are read again if one changed, and checked again if the models changed. Not
-        for the event loop's thread, since it reads files.
+    def shelf(self, watch: FileWatch | None = None) -> Shelf:
+        """Return the present skills: files are read again if one changed, and checked again if the models changed. All
+        that it looks at is added to `watch`. Not for the event loop's thread, since it reads files.
 
         Raises ConfigError if the list of trusted files can't be read.
         """
         settings = self._settings()
         places = list(self._places(settings.skills.dirs))
+        folders = [self._home.trusted_file, *(folder for _, folder in places)]
+        if watch is not None:
+            watch.begin()
+            watch.add(folders)
         files: list[tuple[Origin, Path]] = [(origin, path) for origin, folder in places for path in _files(folder)]
-        stamps = stamps_of([self._home.trusted_file, *(folder for _, folder in places), *(path for _, path in files)])
+        if watch is not None:
+            watch.add(path for _, path in files if path.is_symlink())
+        stamps = stamps_of([*folders, *(path for _, path in files)])
         has_changed = stamps != self._stamps
         if has_changed:
             self._read_files = sorted(self._load(files), key=lambda each: (each.name, str(each.path)))
@@ -261,8 +271,14 @@ class Library:
         return self._shelf
 
     async def look(self) -> Shelf:
-        """As `shelf`, for the loop's thread."""
-        return await asyncio.to_thread(self.shelf)
+        """As `shelf`, for the loop's thread; without a look at the disk if nothing has changed."""
+        async with self._looking:
+            settings = self._settings()
+            if settings is not self._looked_under or not self._watch.is_quiet():
+                await asyncio.to_thread(self.shelf, self._watch)
+                self._looked_under = settings
+                self._watch.settle()
+            return self._shelf
 
     def trust(self, path: Path) -> SkillFile:
         """Trust a skill of the project in its present version. Raises ConfigError, SkillError or JsoncError if it is

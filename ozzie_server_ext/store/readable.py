@@ -10,19 +10,12 @@ written anew. A note of position 0, or none that fits the log, has all files rem
 
 import asyncio
 import contextlib
-import errno
 import itertools
-import os
-import re
-from collections import defaultdict
-from collections.abc import AsyncIterator, Callable, Collection, Generator, Iterable, Mapping, Sequence
-from contextlib import closing
-from dataclasses import dataclass, field
+from collections.abc import AsyncIterator, Callable, Generator, Iterable, Mapping, Sequence
 from datetime import UTC, date, datetime, time, timedelta
 from pathlib import Path
-from typing import ParamSpec, TypeVar, Unpack
+from typing import ParamSpec, TypeAlias, TypeVar, Unpack
 
-from ozzie_server_ext.config.files import replace_file, sync_folder
 from ozzie_server_ext.domain.errors import OzzieError
 from ozzie_server_ext.domain.events import (
     Event,
@@ -31,16 +24,16 @@ from ozzie_server_ext.domain.events import (
     ToolCallFailed,
     ToolCallRequested,
 )
-from ozzie_server_ext.domain.ids import CallId, SessionId, TaskId, is_session_id
+from ozzie_server_ext.domain.ids import CallId, SessionId, TaskId
 from ozzie_server_ext.domain.json import Json
 from ozzie_server_ext.observability.logs import logger
-from ozzie_server_ext.protocol.jsontext import dumps, loads_object
-from ozzie_server_ext.store.database import FAILURES, open_readable, unusable
+from ozzie_server_ext.store import readable_disk as disk
 from ozzie_server_ext.store.feed import size_of
 from ozzie_server_ext.store.log import EventFilter, EventLog
 from ozzie_server_ext.store.readable_lines import (
     ANSWER_TYPES,
     MESSAGE_TYPES,
+    LedToAnswers,
     day_of,
     diary_entry,
     diary_line,
@@ -71,16 +64,10 @@ _MOST_FRESH_BYTES = 4 << 20
 """The most that is kept of what was recorded since the last writing, exceeded by one commit at most. Runs record 3,000
 events in `GATHER_S`, and reading them again took longer than writing them."""
 _MOST_TOOLS = 10_000
-_ONE_PATH = frozenset({errno.EISDIR, errno.ENOTDIR, errno.EACCES, errno.EPERM, errno.ELOOP, errno.EEXIST})
-"""Errors of one file, unlike those of the disk."""
 
 
-@dataclass(slots=True)
-class _Batch:
-    """What to append to each file, and the files to write whole."""
-
-    lines: dict[Path, list[str]] = field(default_factory=lambda: defaultdict(list))
-    whole: dict[Path, str] = field(default_factory=dict[Path, str])
+_Message: TypeAlias = tuple[SessionId, Row, Sequence[Event]]
+"""A session, its message, and the events that led to it."""
 
 
 class ReadableFiles:
@@ -89,7 +76,7 @@ class ReadableFiles:
     def __init__(self, event_log: EventLog, root: Path) -> None:
         self._log = event_log
         self._root = root
-        self._note = note_of(root)
+        self._note = disk.note_of(root)
         self._position = 0
         self._settled = 0
         self._is_taken_up = False
@@ -101,6 +88,7 @@ class ReadableFiles:
         """Left out until they are taken up again. The note stays where it is, so that they are then written anew."""
         self._tools: dict[CallId, str] = {}
         """The names of tools by call, "" for a call of a workflow's step."""
+        self._led = LedToAnswers(_MOST_FRESH_BYTES)
         self._new = asyncio.Event()
         self._fresh: list[Event] = []
         """The next events of the log, as far as they need not be read again."""
@@ -171,24 +159,25 @@ class ReadableFiles:
     async def _take_up(self) -> None:
         """Write anew what may not be whole."""
         self._unsynced, self._failed, self._tools = set(), set(), {}
-        is_due = await asyncio.to_thread(_is_renewal_due, self._root)
+        self._led.clear()
+        is_due = await asyncio.to_thread(disk.is_renewal_due, self._root)
         self._position = self._settled = 0 if is_due else await self._noted()
-        await self._change(_tighten_folders, self._root)
+        await self._change(disk.tighten_folders, self._root)
         if self._position:
             await self._repair()
         else:
-            await self._change(_begin_renewal, self._root, is_due=is_due)
+            await self._change(disk.begin_renewal, self._root, is_due=is_due)
             await self._renew()
         self._is_taken_up = True
 
     async def _noted(self) -> int:
         """Return the position of the note, 0 if the log has another event there, or none: it was restored."""
-        position, noted = await asyncio.to_thread(_read_note, self._note)
+        position, noted = await asyncio.to_thread(disk.read_note, self._note)
         return position if position and await self._log.hash_at(position) == noted else 0
 
     async def _renew(self) -> None:
         """Remove all files and write them anew in one pass. Files whose events were erased are gone then."""
-        self._leave_out(await self._change(_clear, self._root))
+        self._leave_out(await self._change(disk.clear, self._root))
         sessions: set[SessionId] = set()
         last, end = 0, (await self._log.head()).position
         self._is_renewing = True
@@ -196,7 +185,7 @@ class ReadableFiles:
             async for page in self._pages(before=end + 1):
                 known = await self._messages(page)
                 await self._write(await self._of_days(page, known))
-                await self._write_messages(page, known)
+                await self._write_messages(page, known, self._led.take(page))
                 sessions |= _sessions_of(page)
                 last = page[-1].position
             await self._write_sessions(sessions)
@@ -215,7 +204,7 @@ class ReadableFiles:
             sessions |= _sessions_of(page)
             days |= {day_of(event) for event in page}
         files = [file for day in days for file in (self._events_file(day), self._diary_file(day))]
-        self._leave_out(await self._change(_remove, [*files, *map(self._messages_file, sessions)]))
+        self._leave_out(await self._change(disk.remove, [*files, *map(self._messages_file, sessions)]))
         if days:  # `ts` has no index, so the days share one pass
             since, until = (datetime.combine(day, time(), UTC) for day in (min(days), max(days)))
             async for page in self._pages(before=last + 1, since=since, until=until + timedelta(days=1)):
@@ -223,7 +212,7 @@ class ReadableFiles:
                 await self._write(await self._of_days(wanted, await self._messages(wanted)))
         for session_id in sorted(sessions):
             async for page in self._pages(before=last + 1, session_id=session_id, types=MESSAGE_TYPES):
-                await self._write_messages(page, await self._messages(page))
+                await self._write_messages(page, await self._messages(page), {})
         await self._write_sessions(sessions)
         self._position = last
 
@@ -250,7 +239,7 @@ class ReadableFiles:
     async def _write_page(self, page: Sequence[Event]) -> None:
         known = await self._messages(page)
         await self._write(await self._of_days(page, known))
-        await self._write_messages(page, known)
+        await self._write_messages(page, known, self._led.take(page))
         await self._write_sessions(_sessions_of(page))
         self._position = page[-1].position
 
@@ -260,18 +249,18 @@ class ReadableFiles:
         position = self._position
         await self._write(await self._index())
         unsynced, self._unsynced = self._unsynced - self._failed, set()
-        await self._change(_sync, unsynced)
+        await self._change(disk.sync, unsynced)
         if not self._failed:
-            await self._change(_write_note, self._note, position, await self._log.hash_at(position) or "")
+            await self._change(disk.write_note, self._note, position, await self._log.hash_at(position) or "")
         self._settled = position
 
-    async def _write(self, batch: _Batch) -> None:
+    async def _write(self, batch: disk.Batch) -> None:
         paths = {path for path, lines in batch.lines.items() if lines} | batch.whole.keys()
         if not paths:
             return
         anew = paths - self._unsynced if self._is_renewing else set[Path]()
         self._unsynced |= paths
-        self._leave_out(await self._change(_store, batch, anew, self._failed))
+        self._leave_out(await self._change(disk.store, batch, anew, self._failed))
 
     def _leave_out(self, failures: Mapping[Path, OSError] | None) -> None:
         for path, error in (failures or {}).items():
@@ -284,14 +273,14 @@ class ReadableFiles:
 
     # --- what the files say -----------------------------------------------------------------------------------------
 
-    async def _of_days(self, events: Sequence[Event], known: Mapping[str, Row]) -> _Batch:
+    async def _of_days(self, events: Sequence[Event], known: Mapping[str, Row]) -> disk.Batch:
         await self._learn_tools(events)
         titles = await self._titles(events)
         return await asyncio.to_thread(self._day_lines, events, titles, known)
 
-    def _day_lines(self, events: Sequence[Event], titles: Mapping[str, str], known: Mapping[str, Row]) -> _Batch:
+    def _day_lines(self, events: Sequence[Event], titles: Mapping[str, str], known: Mapping[str, Row]) -> disk.Batch:
         """Return the lines of the days. `known` are the sessions' own messages; others are those of delegated tasks."""
-        batch = _Batch()
+        batch = disk.Batch()
         for day, of_day in itertools.groupby(events, day_of):
             all_events, diary = batch.lines[self._events_file(day)], batch.lines[self._diary_file(day)]
             for event in of_day:
@@ -334,19 +323,29 @@ class ReadableFiles:
             if isinstance(event.body, ToolCallRequested):
                 self._tools[event.body.call_id] = "" if event.body.step_id else event.body.name
 
-    async def _write_messages(self, events: Sequence[Event], known: Mapping[str, Row]) -> None:
-        batch, size = _Batch(), 0
+    async def _write_messages(
+        self, events: Sequence[Event], known: Mapping[str, Row], led: Mapping[int, Sequence[Event]]
+    ) -> None:
+        """Write the messages among the events. `led` has the events that led to answers, as far as they are known."""
+        messages: list[_Message] = []
+        size = 0
         for event in events:
             row = row_of(event, known)
             if row is not None and event.session_id is not None:
-                led_to_it = await self._before_answer(event)
-                line = await asyncio.to_thread(message_line, row, led_to_it)
-                batch.lines[self._messages_file(event.session_id)].append(line)
-                size += len(line)
+                led_to_it = led[event.position] if event.position in led else await self._before_answer(event)
+                messages.append((event.session_id, row, led_to_it))
+                size += event.body_bytes + sum(each.body_bytes for each in led_to_it)
                 if size > _PAGE_BYTES:  # an answer's line has the results of its calls, however few bytes it has itself
-                    await self._write(batch)
-                    batch, size = _Batch(), 0
-        await self._write(batch)
+                    await self._write(await asyncio.to_thread(self._message_lines, messages))
+                    messages, size = [], 0
+        if messages:
+            await self._write(await asyncio.to_thread(self._message_lines, messages))
+
+    def _message_lines(self, messages: Sequence[_Message]) -> disk.Batch:
+        batch = disk.Batch()
+        for session_id, row, led_to_it in messages:
+            batch.lines[self._messages_file(session_id)].append(message_line(row, led_to_it))
+        return batch
 
     async def _before_answer(self, answer: Event) -> list[Event]:
         """Return the calls of an answer's task since its previous answer; none for other messages."""
@@ -372,20 +371,20 @@ class ReadableFiles:
             rows = await self._log.rows("sessions", where={"session_id": wanted[begin : begin + _PAGE]})
             await self._write(await asyncio.to_thread(self._metas, await with_providers(self._log, rows)))
 
-    def _metas(self, rows: Sequence[Row]) -> _Batch:
-        batch = _Batch()
+    def _metas(self, rows: Sequence[Row]) -> disk.Batch:
+        batch = disk.Batch()
         for row in rows:
             file = self._messages_file(SessionId(str(row["session_id"]))).with_name("meta.json")
             batch.whole[file] = meta_text(row)
         return batch
 
-    async def _index(self) -> _Batch:
+    async def _index(self) -> disk.Batch:
         texts: list[str] = []
         after = ""
         while rows := await self._log.rows("sessions", order_by="session_id", after=after, limit=_PAGE):
             after = str(rows[-1]["session_id"])
             texts.append(await asyncio.to_thread(index_text, await with_providers(self._log, rows)))
-        return _Batch(whole={self._root / "sessions" / "index.jsonl": "".join(texts)})
+        return disk.Batch(whole={self._root / "sessions" / "index.jsonl": "".join(texts)})
 
     async def _titles(self, events: Sequence[Event]) -> dict[str, str]:
         wanted: list[Json] = [*sorted(_sessions_of(events))]
@@ -411,189 +410,5 @@ def _logged() -> Generator[None, None, None]:
         log.warning("the readable files can't be written now: %s", error)
 
 
-def note_of(root: Path) -> Path:
-    """Return the file that notes up to which event the files are whole, as JSON with its `position` and `hash`."""
-    return root / "data" / "readable.json"
-
-
-def renewal_of(root: Path) -> Path:
-    """Return the file whose presence has all files written anew, once the tables have been made anew."""
-    return root / "data" / "readable.renew"
-
-
 def _sessions_of(events: Iterable[Event]) -> set[SessionId]:
     return {event.session_id for event in events if event.session_id}
-
-
-# --- on the disk ----------------------------------------------------------------------------------------------------
-
-
-def _is_renewal_due(root: Path) -> bool:
-    """Return whether all files are to be written anew. Not before the log is opened again: until then, the tables still
-    have what was erased (`store.database.forget_tables`). Raise like `open_readable`."""
-    database = root / "data" / "ozzie.db"
-    if not renewal_of(root).exists():
-        return False
-    if not database.is_file():  # a log in memory
-        return True
-    try:
-        with closing(open_readable(database)) as connection:
-            return connection.execute("SELECT fingerprint FROM projections").fetchone() is not None
-    except FAILURES as error:
-        raise unusable(error, database) from error
-
-
-def _read_note(note: Path) -> tuple[int, str]:
-    """Return position and hash, 0 and "" without a note that says them."""
-    try:
-        found = loads_object(note.read_bytes())
-    except (OSError, OzzieError, ValueError):
-        return 0, ""
-    position, noted = found.get("position"), found.get("hash")
-    if isinstance(position, int) and 0 < position < 1 << 63 and isinstance(noted, str):
-        return position, noted
-    return 0, ""
-
-
-def _write_note(note: Path, position: int, noted: str) -> None:
-    replace_file(note, dumps({"position": position, "hash": noted}).encode())
-
-
-def _begin_renewal(root: Path, *, is_due: bool) -> None:
-    """Let the note alone say that all files are to be written; remove the mark if it `is_due`. One that comes later is
-    for another renewal."""
-    _write_note(note_of(root), 0, "")
-    if is_due:
-        renewal_of(root).unlink(missing_ok=True)
-
-
-_DAY = r"\d{4}-\d{2}-\d{2}"
-_EVENTS, _DIARY = re.compile(rf"{_DAY}\.jsonl", re.ASCII), re.compile(rf"{_DAY}\.md", re.ASCII)
-_INDEX = re.compile(r"index\.jsonl|\.new-.*")
-_OF_SESSION = re.compile(r"meta\.json|messages\.jsonl|\.new-.*")
-
-
-def _clear(root: Path) -> dict[Path, OSError]:
-    """Remove every file that could be ours, and the sessions' empty folders; return and raise errors like `_remove`.
-    Folders that are links are left alone: others may keep files of such names there."""
-    failed: dict[Path, OSError] = {}
-    for name, pattern in (("events", _EVENTS), ("logs", _DIARY), ("sessions", _INDEX)):
-        _clear_folder(root / name, pattern, failed)
-    for folder in _session_folders(root):
-        _clear_folder(folder, _OF_SESSION, failed)
-        with contextlib.suppress(OSError):  # not empty, a link, or kept for its failure
-            folder.rmdir()
-    if not (root / "sessions").is_symlink():
-        _sync_folder(root / "sessions")
-    return failed
-
-
-def _clear_folder(folder: Path, pattern: re.Pattern[str], failed: dict[Path, OSError]) -> None:
-    try:
-        failed |= _remove([each for each in _entries(folder) if pattern.fullmatch(each.name)])  # of a link, the link
-        if not folder.is_symlink():
-            _sync_folder(folder)
-    except PermissionError as error:
-        failed[folder] = error
-
-
-def _session_folders(root: Path) -> list[Path]:
-    try:
-        return [each for each in _entries(root / "sessions") if is_session_id(each.name)]
-    except PermissionError:
-        return []
-
-
-def _entries(folder: Path) -> list[Path]:
-    """Return what is in a folder; nothing if it is a link. Raise PermissionError."""
-    return list(folder.iterdir()) if folder.is_dir() and not folder.is_symlink() else []
-
-
-def _store(batch: _Batch, anew: Collection[Path] = (), skipped: Collection[Path] = ()) -> dict[Path, OSError]:
-    """Write the batch: append the lines, but not to what was in the files `anew`. Return the errors that concern one
-    path only; raise OSError for others."""
-    failed: dict[Path, OSError] = {}
-    for path in (batch.lines.keys() | batch.whole.keys()) - set(skipped):
-        try:
-            if path in batch.whole:
-                _replace(path, batch.whole[path])
-            elif batch.lines[path]:
-                _append(path, batch.lines[path], is_anew=path in anew)
-        except OSError as error:
-            if error.errno not in _ONE_PATH:
-                raise
-            failed[path] = error
-    return failed
-
-
-def _append(path: Path, lines: Iterable[str], *, is_anew: bool) -> None:
-    _private_folder(path.parent)
-    if is_anew:
-        path.unlink(missing_ok=True)
-    text = "".join(f"{line}\n" for line in lines)
-    with os.fdopen(_open_private(path, os.O_APPEND), "wb") as file:
-        if path.suffix == ".md" and not os.fstat(file.fileno()).st_size:
-            text = f"# {path.stem}\n\nTimes are UTC.\n\n{text}"
-        file.write(text.encode("utf-8", "replace"))
-
-
-def _replace(path: Path, text: str) -> None:
-    """Replace a file atomically. It is synced with all others when the position is noted, unlike by `replace_file`: an
-    earlier crash has it written anew."""
-    _private_folder(path.parent)
-    new = path.with_name(f".new-{path.name}")
-    with os.fdopen(_open_private(new, os.O_TRUNC), "wb") as file:
-        file.write(text.encode("utf-8", "replace"))
-    new.replace(path)
-
-
-def _open_private(path: Path, how: int) -> int:
-    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC | how, 0o600)
-    if os.fstat(descriptor).st_mode & 0o077:
-        with contextlib.suppress(PermissionError):  # another user's file, which we may write
-            os.fchmod(descriptor, 0o600)
-    return descriptor
-
-
-def _private_folder(folder: Path) -> None:
-    for each in (folder.parent, folder):  # `parents` would not make them private
-        each.mkdir(mode=0o700, exist_ok=True)
-
-
-def _tighten_folders(root: Path) -> None:
-    """Make existing folders private, apart from links: their targets are a person's own."""
-    for folder in (root / "events", root / "logs", root / "sessions", *_session_folders(root)):
-        if not folder.is_symlink() and folder.is_dir() and folder.stat().st_mode & 0o077:
-            with contextlib.suppress(PermissionError):
-                folder.chmod(0o700)
-
-
-def _remove(paths: Iterable[Path]) -> dict[Path, OSError]:
-    """Remove the files; return the errors that concern one path only, raise OSError for others."""
-    failed: dict[Path, OSError] = {}
-    for path in paths:
-        try:
-            path.unlink(missing_ok=True)
-        except OSError as error:
-            if error.errno not in _ONE_PATH:
-                raise
-            failed[path] = error
-    return failed
-
-
-def _sync(paths: Collection[Path]) -> None:
-    """Make files durable, and their names."""
-    for path in paths:
-        with contextlib.suppress(FileNotFoundError):
-            descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-            try:
-                os.fsync(descriptor)
-            finally:
-                os.close(descriptor)
-    for folder in {folder for path in paths for folder in (path.parent, path.parent.parent)}:
-        _sync_folder(folder)
-
-
-def _sync_folder(folder: Path) -> None:
-    with contextlib.suppress(FileNotFoundError, NotADirectoryError):
-        sync_folder(folder)

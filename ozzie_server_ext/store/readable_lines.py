@@ -8,6 +8,7 @@ from typing import cast
 import msgspec
 
 from ozzie_server_ext.domain.events import (
+    FINAL_TYPES,
     ApprovalGranted,
     ApprovalRejected,
     ApprovalRequested,
@@ -27,13 +28,14 @@ from ozzie_server_ext.domain.events import (
     ToolCallFailed,
     ToolCallRequested,
 )
-from ozzie_server_ext.domain.ids import CallId
+from ozzie_server_ext.domain.ids import CallId, TaskId, task_stream
 from ozzie_server_ext.domain.json import Json, JsonObject
 from ozzie_server_ext.protocol.frames import wire_name
 from ozzie_server_ext.protocol.jsontext import dumps
 from ozzie_server_ext.render.markdown_source import line_source
 from ozzie_server_ext.render.text import cut_end, visible_label
 from ozzie_server_ext.store.codec import time_text
+from ozzie_server_ext.store.feed import size_of
 from ozzie_server_ext.store.tables import Row
 
 MESSAGE_TYPES = frozenset(kind.type for kind in (MessageReceived, MessageCompleted, PromptAnswered, TaskUpdated))
@@ -178,6 +180,44 @@ def answer_fields(events: Sequence[Event]) -> JsonObject:
         ]
         found["tool_calls"] = made
     return found
+
+
+class LedToAnswers:
+    """Finds what led to answers (see `answer_fields`) in successive events of the log, so that it need not be read
+    again: for tasks whose beginning it has seen, unless they had more than `most_bytes` meanwhile."""
+
+    def __init__(self, most_bytes: int) -> None:
+        self._most_bytes = most_bytes
+        self._since: dict[TaskId, list[Event]] = {}
+        self._bytes = 0
+
+    def take(self, events: Sequence[Event]) -> dict[int, Sequence[Event]]:
+        """Take the next events; return what led to their answers, by the position of the answer."""
+        led: dict[int, Sequence[Event]] = {}
+        for event in events:
+            task_id = event.task_id
+            if task_id is None:
+                continue
+            if event.version == 1 and event.stream == task_stream(task_id):
+                self._since[task_id] = []
+            if (before := self._since.get(task_id)) is None:
+                continue
+            if isinstance(event.body, MessageCompleted):
+                led[event.position], self._since[task_id] = before, []
+                self._bytes -= sum(map(size_of, before))
+            elif event.type in FINAL_TYPES:
+                self._bytes -= sum(map(size_of, self._since.pop(task_id)))
+            elif event.type in ANSWER_TYPES:
+                before.append(event)
+                self._bytes += size_of(event)
+        if self._bytes > self._most_bytes:
+            self.clear()
+        return led
+
+    def clear(self) -> None:
+        """Forget all tasks, before events that do not follow the last ones."""
+        self._since.clear()
+        self._bytes = 0
 
 
 def message_id(event: Event) -> str:

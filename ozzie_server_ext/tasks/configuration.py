@@ -10,6 +10,7 @@ from pathlib import Path
 from ozzie_server_ext.config.files import Stamps, stamps_of
 from ozzie_server_ext.config.home import Home
 from ozzie_server_ext.config.loader import PROJECT_FILE, SYSTEM_FILE, Config, load
+from ozzie_server_ext.config.watching import FileWatch
 from ozzie_server_ext.domain.errors import InputError, OzzieError
 from ozzie_server_ext.domain.events import ConfigChanged, Draft, SecretChanged
 from ozzie_server_ext.observability.logs import logger
@@ -41,6 +42,7 @@ class Configuration:
             project / PROJECT_FILE,
         )
         self._stamps: Stamps | None = None
+        self._watch = FileWatch()
         self._refreshing = asyncio.Lock()
         self.current = load(Home(Path("/nonexistent")), env={}, system_file=Path("/nonexistent"))
         self.version = ""
@@ -50,11 +52,18 @@ class Configuration:
     async def refresh(self) -> Config:
         """Read the files again if any changed, and record the change. An invalid file leaves the settings unchanged."""
         async with self._refreshing:
-            stamps = await asyncio.to_thread(stamps_of, self._files)
-            if stamps != self._stamps:
-                await self._read()
-                self._stamps = stamps
+            if not self._watch.is_quiet():
+                stamps = await asyncio.to_thread(self._look)
+                if stamps != self._stamps:
+                    await self._read()
+                    self._stamps = stamps
+                self._watch.settle()
         return self.current
+
+    def _look(self) -> Stamps:
+        self._watch.begin()
+        self._watch.add(self._files)
+        return stamps_of(self._files)
 
     async def _read(self) -> None:
         try:

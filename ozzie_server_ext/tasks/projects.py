@@ -4,6 +4,7 @@ in one of them (docs/adr/0056-projects.md)."""
 import asyncio
 import os
 import stat
+from collections import OrderedDict
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -15,6 +16,7 @@ from ozzie_server_ext.config.home import Home, shipped
 from ozzie_server_ext.config.loader import Config
 from ozzie_server_ext.domain.clock import Clock, IdSource
 from ozzie_server_ext.domain.errors import InputError, PolicyError, Unavailable
+from ozzie_server_ext.domain.events import Event, SessionMoved
 from ozzie_server_ext.domain.ids import SessionId
 from ozzie_server_ext.execution.host_commands import Children
 from ozzie_server_ext.execution.runner import JobRunner
@@ -324,14 +326,24 @@ class Project:
         return access
 
 
+_MOST_SESSIONS = 10_000
+"""The size of the cache of `Projects`."""
+
+
 class Projects:
     """The projects in use. One is opened when it is first needed, and stays open. `own` is the gateway's."""
 
-    def __init__(self, own: Path, sessions: Sessions, opener: Callable[[Path], Awaitable[Project]]) -> None:
+    def __init__(
+        self, own: Path, log: EventLog, sessions: Sessions, opener: Callable[[Path], Awaitable[Project]]
+    ) -> None:
         self._own = own
         self._sessions = sessions
         self._opener = opener
         self._projects: dict[Path, Project] = {}
+        self._of: OrderedDict[SessionId, Project] = OrderedDict()
+        """The projects of the sessions looked up last; those of a session that moves are forgotten."""
+        self._moves = 0
+        log.on_commit(self._forget, types={SessionMoved.type})
         # Two clients that need the same project at once must get the same one, and a slow disk holds up its own only.
         self._opening: dict[Path, asyncio.Lock] = {}
 
@@ -358,10 +370,25 @@ class Projects:
     async def of(self, session_id: SessionId) -> Project:
         """Return the project of a session. Its folder may be gone, so that the tools find no files. Raises NotFound for
         an unknown session, Unavailable if tools could reach Ozzie's own files in the folder."""
+        if (known := self._of.get(session_id)) is not None:
+            return known
+        before = self._moves
         recorded = str((await self._sessions.row(session_id))["project"])
-        if not recorded:
-            return self.own
-        return self._projects.get(Path(recorded)) or await self._open(await asyncio.to_thread(_real, Path(recorded)))
+        project = self.own
+        if recorded:
+            opened = self._projects.get(Path(recorded))
+            project = opened or await self._open(await asyncio.to_thread(_real, Path(recorded)))
+        if before == self._moves:  # else it may have moved meanwhile
+            self._of[session_id] = project
+            if len(self._of) > _MOST_SESSIONS:
+                self._of.popitem(last=False)
+        return project
+
+    def _forget(self, events: tuple[Event, ...]) -> None:
+        self._moves += 1
+        for event in events:
+            if event.session_id is not None:
+                self._of.pop(event.session_id, None)
 
     async def close(self) -> None:
         await asyncio.gather(*(project.close() for project in self.opened))

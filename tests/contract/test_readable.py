@@ -7,11 +7,21 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from ozzie_server_ext.domain.events import Origin, TaskUpdated, ToolCallCompleted, ToolCallRequested
+from ozzie_server_ext.domain.events import (
+    Origin,
+    TaskFailed,
+    TaskQueued,
+    TaskRetried,
+    TaskStarted,
+    TaskUpdated,
+    ToolCallCompleted,
+    ToolCallRequested,
+)
 from ozzie_server_ext.domain.ids import CallId, MessageId, TaskId, task_stream
-from ozzie_server_ext.store import readable
+from ozzie_server_ext.store import readable, readable_disk
 from ozzie_server_ext.store.log import EventLog
-from ozzie_server_ext.store.readable import ReadableFiles, note_of, renewal_of
+from ozzie_server_ext.store.readable import ReadableFiles
+from ozzie_server_ext.store.readable_disk import note_of, renewal_of
 from tests.replay.histories import (
     SESSION,
     TASK,
@@ -185,6 +195,32 @@ async def test_a_follower_writes_the_same_files_however_many_events_come_at_once
     assert contents(one) == await written(log, other)
 
 
+@pytest.mark.parametrize("most_bytes", [0, 3000, 1 << 20], ids=["nothing", "a part", "all"])
+@pytest.mark.parametrize("at_once", [1, 4, 1000])
+async def test_an_answer_has_its_calls_however_much_is_remembered_of_its_task(
+    log: EventLog, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, most_bytes: int, at_once: int
+) -> None:
+    monkeypatch.setattr(readable, "_MOST_FRESH_BYTES", most_bytes)
+    monkeypatch.setattr(readable, "_PAGE", at_once)
+    one, other = tmp_path / "one", tmp_path / "other"
+    (one / "data").mkdir(parents=True)
+    follower = ReadableFiles(log, one)
+    await a_turn(log)
+    ends = (TaskFailed(kind="tool", code="c", message="m", hint=""), TaskRetried(by="ana", attempt=2))
+    again = (call_started("01EEEEEEEEEEEEEEEEEEEEEEE3"), call_completed("01EEEEEEEEEEEEEEEEEEEEEEE3"))
+    answers = [completed(f"01FFFFFFFFFFFFFFFFFFFFFFF{number}", "More.") for number in (3, 4)]
+    for fact in (TaskQueued(reason="created"), TaskStarted(attempt=1, epoch="e"), *ends, *again, *answers):
+        await follower.catch_up()
+        await log.append(task_stream(TASK), [task_draft(fact)])
+    await follower.catch_up()
+
+    assert contents(one) == await written(log, other)
+    _, first, second, third = lines(contents(one)[f"sessions/{SESSION}/messages.jsonl"])
+    assert "tool_calls" in first
+    assert "tokens_in" in second
+    assert "tokens_in" not in third
+
+
 async def test_what_a_step_only_read_is_in_the_events_and_not_in_the_diary(log: EventLog, tmp_path: Path) -> None:
     await a_turn(log)
     read = CallId("01DDDDDDDDDDDDDDDDDDDDDDD2")
@@ -227,10 +263,10 @@ async def test_on_demand_they_are_written_anew(log: EventLog, tmp_path: Path) ->
 
 
 def test_the_files_are_for_their_owner_alone(tmp_path: Path) -> None:
-    batch = readable._Batch()
+    batch = readable_disk.Batch()
     batch.lines[tmp_path / "events" / "a.jsonl"].append("{}")
     batch.whole[tmp_path / "sessions" / "s" / "meta.json"] = "{}"
-    readable._store(batch)
+    readable_disk.store(batch)
 
     modes = [path.stat().st_mode & 0o777 for path in sorted(tmp_path.rglob("*"))]
     assert set(modes) == {0o700, 0o600}

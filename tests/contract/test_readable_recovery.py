@@ -16,12 +16,13 @@ from msgspec.structs import replace
 from ozzie_server_ext.domain.events import Event, ToolCallCompleted, ToolCallRequested
 from ozzie_server_ext.domain.ids import CallId, SessionId, TaskId, session_stream, task_stream
 from ozzie_server_ext.observability.clock import CountingIds, FakeClock
-from ozzie_server_ext.store import readable, readable_lines
+from ozzie_server_ext.store import readable, readable_disk, readable_lines
 from ozzie_server_ext.store.database import forget_tables
 from ozzie_server_ext.store.feed import size_of
 from ozzie_server_ext.store.log import EventLog
 from ozzie_server_ext.store.memory import InMemoryEventLog
-from ozzie_server_ext.store.readable import _MOST_FRESH_BYTES, ReadableFiles, note_of, renewal_of
+from ozzie_server_ext.store.readable import _MOST_FRESH_BYTES, ReadableFiles
+from ozzie_server_ext.store.readable_disk import note_of, renewal_of
 from ozzie_server_ext.store.sqlite import SqliteEventLog
 from tests.contract.test_readable import DAY, SUM, a_turn, contents, lines, written
 from tests.replay.histories import (
@@ -256,7 +257,7 @@ async def test_a_renewal_that_a_crash_ends_is_begun_again(
     whole = await written(log, root)
     renewal_of(root).touch()
     with monkeypatch.context() as patch:
-        patch.setattr(readable, "_store", failing(FULL))
+        patch.setattr(readable_disk, "store", failing(FULL))
         with pytest.raises(OSError, match="No space"):
             await written(log, root)
 
@@ -271,7 +272,7 @@ async def test_a_mark_set_during_a_renewal_is_for_the_next_one(
     await a_turn(log)
     await written(log, root)
     renewal_of(root).touch()
-    real = readable._store
+    real = readable_disk.store
 
     first = iter([True])
 
@@ -281,7 +282,7 @@ async def test_a_mark_set_during_a_renewal_is_for_the_next_one(
         return real(*args)
 
     with monkeypatch.context() as patch:
-        patch.setattr(readable, "_store", marking)
+        patch.setattr(readable_disk, "store", marking)
         await written(log, root)
     assert renewal_of(root).exists()
     await written(log, root)
@@ -339,7 +340,7 @@ async def test_they_end_though_a_write_fails_meanwhile(
     files, stuck = ReadableFiles(log, tmp_path / "home"), Stuck()
     await files.catch_up()
     await a_turn(log)
-    monkeypatch.setattr(readable, "_store", stuck)
+    monkeypatch.setattr(readable_disk, "store", stuck)
     files.start()
     await asyncio.to_thread(stuck.begun.wait)
     if how == "abandon":
@@ -362,14 +363,14 @@ async def test_a_gateway_that_lost_its_home_writes_nothing_more(
     files, begun, release = ReadableFiles(log, root), threading.Event(), threading.Event()
     await files.catch_up()
     await a_turn(log)
-    real = readable._store
+    real = readable_disk.store
 
     def slowly(*args: Any) -> Any:
         begun.set()
         release.wait(20)
         return real(*args)
 
-    monkeypatch.setattr(readable, "_store", slowly)
+    monkeypatch.setattr(readable_disk, "store", slowly)
     files.start()
     await asyncio.to_thread(begun.wait)
     files.abandon()
@@ -386,7 +387,12 @@ async def test_a_full_disk_is_made_up_for_when_there_is_room(
     root = tmp_path / "home"
     (root / "data").mkdir(parents=True)
     await another_turn(log)
-    files, failures, real, note = ReadableFiles(log, root), iter(range(3)), readable._store, readable._write_note
+    files, failures, real, note = (
+        ReadableFiles(log, root),
+        iter(range(3)),
+        readable_disk.store,
+        readable_disk.write_note,
+    )
     loop, is_whole = asyncio.get_running_loop(), asyncio.Event()
     await files.catch_up()
     await a_turn(log)
@@ -403,8 +409,8 @@ async def test_a_full_disk_is_made_up_for_when_there_is_room(
         if position == end:
             loop.call_soon_threadsafe(is_whole.set)
 
-    monkeypatch.setattr(readable, "_store", full_at_first)
-    monkeypatch.setattr(readable, "_write_note", noted)
+    monkeypatch.setattr(readable_disk, "store", full_at_first)
+    monkeypatch.setattr(readable_disk, "write_note", noted)
     monkeypatch.setattr(readable, "SETTLE_S", 0.01)
     files.start()
     async with asyncio.timeout(20):
