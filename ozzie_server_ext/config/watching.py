@@ -174,3 +174,6 @@ def _notices() -> _Notices | None:
         return _Notices()
     except (OSError, AttributeError, TypeError):  # another system, or too many are in use
         return None
+
+
+os.register_at_fork(after_in_child=_notices.cache_clear)  # else a child would take its parent's notices

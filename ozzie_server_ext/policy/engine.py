@@ -1,4 +1,4 @@
-"""The decision on a call: the strictest rule that applies, above a floor that only a rule naming the tool can lower.
+"""The decision on a call: the strictest rule that applies, above a floor that most often a rule naming the tool lowers.
 
 Pure: the same call, caller and rules give the same verdict.
 """

@@ -1,4 +1,4 @@
-"""Sends subscribers all events after a position, then live ones, without gaps or duplicates."""
+"""Sends subscribers all events after a position, then live ones and live text, without gaps or duplicates."""
 
 import asyncio
 import weakref
