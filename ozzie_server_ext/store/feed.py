@@ -395,16 +395,17 @@ class Subscription:
         """Deliver what is new, each with its size; only the feed calls this."""
         if self._behind:
             return
-        before = len(self._queue)
+        is_news = False
         for item, size in sized:
             if self._wanted(item):
                 if self._is_full:
                     self._fall_behind()
-                    return
+                    break
                 self._add(item, size)
+                is_news = True
             if isinstance(item, Event):
                 self._seen = item.position
-        if len(self._queue) > before:
+        if is_news:
             self._news.set()
             self._on_news()
 

@@ -341,7 +341,7 @@ class Projects:
         self._opener = opener
         self._projects: dict[Path, Project] = {}
         self._of: OrderedDict[SessionId, Project] = OrderedDict()
-        """The projects of the sessions looked up last; those of a session that moves are forgotten."""
+        """The projects of sessions that were looked up. That of a session that moves is forgotten."""
         self._moves = 0
         log.on_commit(self._forget, types={SessionMoved.type})
         # Two clients that need the same project at once must get the same one, and a slow disk holds up its own only.

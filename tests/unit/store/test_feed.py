@@ -119,6 +119,20 @@ async def test_a_subscriber_may_start_anywhere(log: EventLog) -> None:
     assert await positions(feed.subscribe(4), 2) == [5, 6]
 
 
+async def test_a_commit_that_is_more_than_a_subscriber_may_have_waiting_wakes_it(log: EventLog) -> None:
+    feed = Feed(log, buffer=2)
+    news: list[None] = []
+    asleep = feed.subscribe(0)
+    told = feed.subscribe(0, on_news=lambda: news.append(None))
+    assert await told.take(1) == []
+    reading = asyncio.create_task(positions(asleep, 5))
+    for _ in range(10):
+        await asyncio.sleep(0)
+    await log.append("s", [renamed("a")] * 5)
+    assert await asyncio.wait_for(reading, SOON) == [1, 2, 3, 4, 5]
+    assert news
+
+
 @pytest.mark.parametrize("ring", [1, 7, 2048])
 async def test_no_gap_and_no_duplicate_while_others_append(log: EventLog, ring: int) -> None:
     feed = Feed(log, ring=ring, buffer=16)
