@@ -1,8 +1,9 @@
 """Tells whether files may have changed, without looking at them each time.
 
-On Linux the kernel queues a notice (inotify(7)) before a change of a file returns to whoever made it, so asking for one
-misses nothing that was changed on this machine. Changes that it does not see, as on other machines' disks, are found
-within `POLL_S`. Elsewhere the files are looked at each time.
+On Linux the kernel queues a notice (inotify(7)) before a change in a watched folder returns to whoever made it, so what
+a person saves is known at once. Changes without such a notice are found within `POLL_S`: on another machine's disk, by
+way of another name of the file, of a folder further up, or of a link on the way. Elsewhere the files are looked at each
+time.
 """
 
 import ctypes
@@ -45,8 +46,8 @@ class FileWatch:
         self._began = 0.0
 
     def is_quiet(self) -> bool:
-        """Return whether nothing that was added has changed since `begin`, as far as can be known. False until
-        `settle`."""
+        """Return whether there is no notice since `begin` of what was added. False until `settle`, and after
+        `POLL_S`."""
         notices = _notices()
         if notices is None or not self._is_settled:
             return False
@@ -63,6 +64,8 @@ class FileWatch:
 
     def add(self, paths: Iterable[Path]) -> None:
         """Watch files, whether they exist or not, and what is in folders. Of a link, its target is watched too."""
+        if _notices() is None:
+            return
         for path in paths:
             self._add(path)
             real = Path(os.path.realpath(path))
@@ -84,12 +87,15 @@ class FileWatch:
         self._may_have_changed = True
 
     def _add(self, path: Path) -> None:
-        if path.is_dir():
-            self._watch(path, None)
-        name, folder = path.name, path.parent
-        while not folder.is_dir() and folder != folder.parent:  # it may be made later
-            name, folder = folder.name, folder.parent
-        self._watch(folder, name)
+        folder, names = path.parent, [path.name]
+        while not os.path.isdir(folder) and folder != folder.parent:  # it may be made later
+            folder, names = folder.parent, [folder.name, *names]
+        for name in names:  # from the top: what is made meanwhile is noticed in the folder above it
+            self._watch(folder, name)
+            folder /= name
+            if not os.path.isdir(folder):
+                return
+        self._watch(path, None)
 
     def _watch(self, folder: Path, name: str | None) -> None:
         notices = _notices()

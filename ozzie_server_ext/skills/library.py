@@ -26,6 +26,7 @@ from ozzie_server_ext.skills.checks import Complaint, complaints, works_of
 from ozzie_server_ext.skills.parameters import called, input_problems
 from ozzie_server_ext.skills.spec import FsmSkill, SimpleSkill, Skill, WorkflowSkill
 from ozzie_server_ext.skills.templates import references
+from ozzie_server_ext.store.shielded import shielded
 from ozzie_server_ext.tools.base import InvalidArguments
 from ozzie_server_ext.tools.registry import ToolRegistry
 
@@ -274,8 +275,8 @@ class Library:
         """As `shelf`, for the loop's thread; without a look at the disk if nothing has changed."""
         async with self._looking:
             settings = self._settings()
-            if settings is not self._looked_under or not self._watch.is_quiet():
-                await asyncio.to_thread(self.shelf, self._watch)
+            if not self._watch.is_quiet() or settings is not self._looked_under:
+                await shielded(asyncio.to_thread(self.shelf, self._watch))
                 self._looked_under = settings
                 self._watch.settle()
             return self._shelf

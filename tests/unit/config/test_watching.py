@@ -98,6 +98,33 @@ def test_a_file_and_its_folders_that_are_made_later_are_seen(tmp_path: Path) -> 
     assert reader.looks == 4
 
 
+def test_a_path_that_no_file_can_have_is_no_failure(tmp_path: Path) -> None:
+    reader = Reader(tmp_path / ("x" * 300) / "a.jsonc", tmp_path / "a" / ("y" * 5000))
+    reader.refresh()
+    (tmp_path / "a").mkdir()
+    reader.refresh()
+    assert reader.looks == 2
+
+
+def test_a_folder_that_is_made_while_it_is_added_is_watched(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = tmp_path / "later" / "a.jsonc"
+    real = os.path.isdir
+
+    def made_meanwhile(path: Path) -> bool:
+        found = real(path)
+        if path == file.parent and not found:
+            file.parent.mkdir()
+        return found
+
+    monkeypatch.setattr(os.path, "isdir", made_meanwhile)
+    reader = Reader(file)
+    reader.refresh()
+    monkeypatch.undo()
+    file.write_text("{}")
+    reader.refresh()
+    assert reader.looks == 2
+
+
 def test_other_files_beside_it_do_not_count(file: Path) -> None:
     reader = Reader(file)
     reader.refresh()
