@@ -5,6 +5,8 @@ import os
 import subprocess
 import sys
 import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from tempfile import TemporaryFile
 from typing import BinaryIO
 
@@ -43,6 +45,34 @@ async def run_errand(module: str, task: bytes, *, wall_s: float | None = None) -
     if status:
         raise ErrandFailed(last or f"It ended with status {status}.")
     return answer
+
+
+@contextmanager
+def errand_beside(module: str, task: bytes) -> Iterator[Callable[[], bytes]]:
+    """Run `python -m module` beside other work, for callers without an event loop: yield a function that waits for its
+    end and returns its standard output. It is killed at the end of the `with`. Raises ErrandFailed, also from the
+    function."""
+    with ExitStack() as stack:
+        try:
+            stdin, stdout, stderr = (stack.enter_context(TemporaryFile()) for _ in range(3))
+            stdin.write(task)
+            stdin.seek(0)
+            child = _spawn(module, stdin, stdout, stderr)
+        except OSError as error:
+            raise ErrandFailed(str(error)) from None
+        stack.callback(child.wait)
+        stack.callback(child.kill)
+
+        def answer() -> bytes:
+            status = child.wait()
+            stdout.seek(0)
+            stderr.seek(0)
+            if status:
+                last = stderr.read().decode(errors="replace").strip().rpartition("\n")[2]
+                raise ErrandFailed(last or f"It ended with status {status}.")
+            return stdout.read()
+
+        yield answer
 
 
 async def _status(module: str, stdin: BinaryIO, stdout: BinaryIO, stderr: BinaryIO, wall_s: float) -> int | None:

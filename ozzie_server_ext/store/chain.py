@@ -15,7 +15,7 @@ from typing import NamedTuple
 import msgspec
 
 from ozzie_server_ext.domain.errors import InputError
-from ozzie_server_ext.store.log import Head, Verification
+from ozzie_server_ext.store.log import BEGINNING, Head, Verification
 
 SALT_BYTES = 16
 
@@ -87,10 +87,10 @@ _JSON = msgspec.json.Encoder()
 
 
 class ChainWalk:
-    """Checks envelopes in order, from the first one, until one is bad."""
+    """Checks envelopes in order, from the one behind `after`, until one is bad."""
 
-    def __init__(self) -> None:
-        self._head = Head()
+    def __init__(self, after: Head = BEGINNING) -> None:
+        self._head = after
         self._erased = 0
 
     def step(self, envelope: Envelope, stored: StoredBody | None) -> Verification | None:

@@ -20,13 +20,13 @@ from ozzie_server_ext.domain.clock import Clock
 from ozzie_server_ext.domain.errors import NotFound
 from ozzie_server_ext.domain.ids import BlobRef
 from ozzie_server_ext.observability.logs import logger
-from ozzie_server_ext.planes.one_shot import ErrandFailed, run_errand
+from ozzie_server_ext.planes.one_shot import ErrandFailed, errand_beside, run_errand
 from ozzie_server_ext.protocol.jsontext import canonical_bytes
 from ozzie_server_ext.store import sqlite_events, sqlite_rows
 from ozzie_server_ext.store.anchor import AnchorFiles, Evidence, Finding, gather, judge
 from ozzie_server_ext.store.blobs import path_of
 from ozzie_server_ext.store.database import FAILURES, error_text, open_readable, unusable
-from ozzie_server_ext.store.log import Head, Verification
+from ozzie_server_ext.store.log import BEGINNING, Head, Verification
 from ozzie_server_ext.store.projector import TABLES
 from ozzie_server_ext.store.tables import Table, dump_lines
 
@@ -85,11 +85,43 @@ def verify_open(connection: sqlite3.Connection, files: AnchorFiles) -> Verdict:
     # Read the evidence first: a running gateway writes it after the log.
     evidence = gather(files, sqlite_events.hash_at(connection, 1) or "")
     connection.execute("BEGIN")  # everything from here on is one snapshot
-    chain = sqlite_events.verify(connection)
+    chain = _walk(connection, files.database)
     first = sqlite_events.hash_at(connection, 1) or ""
     hashes = {position: sqlite_events.hash_at(connection, position) for position in evidence.positions}
     finding = judge(files, evidence, head=chain.head, first=first, hashes=hashes) if chain.ok else None
     return Verdict(chain, first, evidence, finding)
+
+
+_WORTH_TWO = 50_000
+"""From so many events on a second process verifies half of them. It begins after what 20,000 take."""
+_REST = "ozzie_server_ext.programs.verify_rest"
+
+
+def _walk(connection: sqlite3.Connection, database: Path) -> Verification:
+    """Walk the whole chain. Of a long one, another process walks the second half, from the hash that is stored where
+    the first half ends."""
+    after, end = _halves(connection)
+    if after == BEGINNING:
+        return sqlite_events.verify(connection)
+    task = {"database": str(database.absolute()), "position": after.position, "hash": after.hash, "until": end}
+    try:
+        with errand_beside(_REST, canonical_bytes({**task, "parent": os.getpid()})) as answer:
+            first = sqlite_events.verify(connection, until=after.position)
+            rest = msgspec.json.decode(answer(), type=Verification) if first.ok else first
+    except (ErrandFailed, msgspec.MsgspecError):  # as where a machine has no room for a second process
+        return sqlite_events.verify(connection)
+    return replace(rest, erased=first.erased + rest.erased) if first.ok else first
+
+
+def _halves(connection: sqlite3.Connection) -> tuple[Head, int]:
+    """Return where the first half of a long chain ends, as it is stored, and the position of its end. A chain that is
+    short or can't be read there has no halves: walking it tells why."""
+    try:
+        end = sqlite_events.head(connection).position
+        hash_ = sqlite_events.hash_at(connection, end // 2) if end >= _WORTH_TWO else None
+    except sqlite3.DatabaseError:
+        return BEGINNING, 0
+    return (BEGINNING if hash_ is None else Head(end // 2, hash_)), end
 
 
 _MOST_FINDINGS = 20

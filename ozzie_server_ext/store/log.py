@@ -32,6 +32,10 @@ class Head:
     hash: str = GENESIS
 
 
+BEGINNING = Head()
+"""Where an empty log ends."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verification:
     """The result of walking the whole chain.

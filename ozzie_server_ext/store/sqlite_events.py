@@ -12,7 +12,7 @@ from ozzie_server_ext.store.admission import Found, Tip
 from ozzie_server_ext.store.chain import ChainWalk, Envelope, StoredBody
 from ozzie_server_ext.store.codec import decode, time_text
 from ozzie_server_ext.store.database import error_text, is_damage
-from ozzie_server_ext.store.log import Head, Verification
+from ozzie_server_ext.store.log import BEGINNING, Head, Verification
 from ozzie_server_ext.store.projector import FOLDED_TYPES, TABLES, apply, fingerprint
 from ozzie_server_ext.store.sqlite_rows import ManyRows, SqliteRows
 
@@ -25,6 +25,7 @@ _OF_TYPES = "e.type IN (SELECT value FROM json_each(?))"
 
 _WIDTH = len(Envelope._fields)
 _REBUILD_PAGE = 2000
+_LAST = (1 << 63) - 1
 
 
 def insert(connection: sqlite3.Connection, new: Sequence[Found]) -> None:
@@ -99,11 +100,14 @@ def read_stream(connection: sqlite3.Connection, stream: str, after_version: int)
     return tuple(_events(connection.execute(sql, (stream, after_version))))
 
 
-def verify(connection: sqlite3.Connection) -> Verification:
-    """Like `EventLog.verify`, over what the connection sees now."""
-    walk = ChainWalk()
+def verify(connection: sqlite3.Connection, *, after: Head = BEGINNING, until: int | None = None) -> Verification:
+    """Like `EventLog.verify`, over what the connection sees now. `after`: the beginning up to this event is taken as
+    verified, and its erased events are not counted; `until`: the last event to verify."""
+    walk = ChainWalk(after)
+    part = "WHERE e.position > ? AND e.position <= ?"
+    bounds = (after.position, _LAST if until is None else until)
     try:
-        for row in connection.execute(f"{_WITH_OR_WITHOUT} ORDER BY e.position"):
+        for row in connection.execute(f"{_WITH_OR_WITHOUT} {part} ORDER BY e.position", bounds):
             found = _found(row)
             bad = walk.step(found.envelope, found.stored)
             if bad is not None:

@@ -328,7 +328,7 @@ async def test_nothing_of_its_group_outlives_its_end_also_what_does_not_listen(b
     command.end(JobState.TIMED_OUT, "It took too long.")
     await running
 
-    assert all(is_gone(int(pid)) for pid in bench.printing.data.split())
+    assert all(ends(int(pid)) for pid in bench.printing.data.split())
 
 
 async def test_what_it_leaves_behind_in_its_group_ends_with_it(bench: Bench) -> None:
