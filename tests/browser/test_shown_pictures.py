@@ -27,6 +27,7 @@ async def test_a_picture_is_found_by_tab_explained_by_shift_tab_and_shown_to_the
     await expect(page.locator(".jp-Completer:visible")).to_contain_text("@skyline.png")
     await page.keyboard.press("Enter")
     await expect(it.cell(1).locator(".cm-content")).to_have_text("What is in @skyline.png")
+    await expect(page.locator(".jp-mod-completer-active")).to_have_count(0)  # until then the keys are the completer's
     await page.keyboard.press("Shift+Tab")
     await expect(page.locator(".jp-Tooltip")).to_contain_text("PNG picture; a message that names it shows it")
     await page.keyboard.press("Escape")
