@@ -116,7 +116,8 @@ class Activity:
                 sentence = f"model {alias} ({provider}/{model}) answered: {tokens} tokens, {done.latency_ms:.0f} ms"
                 return call_id, sentence, False
             case ModelCallFailed(call_id=call_id, code=code, latency_ms=latency_ms):
-                return call_id, f"model call failed: {code}, {latency_ms:.0f} ms", True
+                after = "" if latency_ms is None else f", {latency_ms:.0f} ms"  # unknown if it was cut off
+                return call_id, f"model call failed: {code}{after}", True
             case ToolCallCompleted(call_id=call_id, ok=ok, duration_ms=duration_ms):
                 ended = "completed" if ok else "completed with an error"
                 return call_id, f"tool {self._tool(call_id)} {ended}: {duration_ms:.0f} ms", not ok

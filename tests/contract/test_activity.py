@@ -10,6 +10,7 @@ from ozzie_server_ext.domain.approvals import AuthStrength
 from ozzie_server_ext.domain.events import (
     ApprovalGranted,
     Brief,
+    ModelCallFailed,
     SkillStarted,
     TaskCancelled,
     TaskFailed,
@@ -147,3 +148,20 @@ async def test_behind_a_restart_a_line_has_its_agent_and_its_tool_too(
     ((_, line),) = written(caplog)
     assert line.message == "tool read_file failed: file.missing"
     assert line.ids["agent_id"] == "ozzie"
+
+
+async def test_a_call_that_was_cut_off_has_its_line_and_so_has_what_is_recorded_with_it(
+    log: EventLog, caplog: pytest.LogCaptureFixture
+) -> None:
+    Activity(log)
+    cut = ModelCallFailed(call_id=CallId(MODEL_CALL), code="interrupted", message=SECRET, latency_ms=None)
+    created = replace(task_created(SECRET), channel="page")
+    facts = (received(SECRET), created, call_started(MODEL_CALL), cut, TaskQueued(reason="recovered"))
+    with caplog.at_level(logging.INFO, logger="ozzie"):
+        await log.append(task_stream(TASK), [task_draft(fact) for fact in facts])
+
+    assert [line.message for _, line in written(caplog)] == [
+        "turn created from page",
+        "model call failed: interrupted",
+    ]
+    assert "A listener of the event log failed" not in caplog.text
