@@ -277,10 +277,14 @@ def start_kernel(home: GatewayHome, name: str = "ozzie") -> Kernel:
     """A kernel of the installed kernelspec, ready to run cells."""
     manager = KernelManager(kernel_name=name)
     manager.start_kernel(env=dict(home.env), cwd=str(home.project))
-    client = manager.client()
-    client.start_channels()
-    client.wait_for_ready(timeout=START_S)
-    return Kernel(manager, client)
+    kernel = Kernel(manager, manager.client())
+    kernel.client.start_channels()
+    try:
+        kernel.client.wait_for_ready(timeout=START_S)
+    except BaseException:  # or a later test answers for the sockets and the process that were left
+        kernel.stop()
+        raise
+    return kernel
 
 
 def _place(found: Output, places: dict[str, int], content: Mapping[str, Any]) -> None:

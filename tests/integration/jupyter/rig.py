@@ -12,6 +12,7 @@ from jupyter_client.asynchronous.client import AsyncKernelClient
 from jupyter_server.services.contents.largefilemanager import AsyncLargeFileManager
 from jupyter_server.services.kernels.kernelmanager import AsyncMappingKernelManager
 from jupyter_server.services.sessions.sessionmanager import SessionManager
+from traitlets.config import Config
 
 from ozzie_server_ext.gateway.kernels import KernelLine, LiveKernels, Message
 from ozzie_server_ext.jupyter.kernels import KernelInfo, Ran
@@ -99,10 +100,15 @@ class _Delayed(LiveKernels):
 
 
 class KernelBench:
-    """One server's kernels, sessions, and our view of both."""
+    """One server's kernels, sessions, and our view of both.
+
+    A kernel that dies stays dead until a test restarts it. The server would do so by itself as well, within three
+    seconds: two restarts at once start two kernels on the same ports, and one of them ends with "Address in use".
+    """
 
     def __init__(self, folder: Path) -> None:
-        self.manager: Any = AsyncMappingKernelManager(root_dir=str(folder), connection_dir=str(folder))
+        by_hand = Config({"AsyncIOLoopKernelManager": {"autorestart": False}})
+        self.manager: Any = AsyncMappingKernelManager(root_dir=str(folder), connection_dir=str(folder), config=by_hand)
         self.sessions: Any = SessionManager(
             kernel_manager=self.manager, contents_manager=AsyncLargeFileManager(root_dir=str(folder))
         )
@@ -124,7 +130,11 @@ class KernelBench:
     async def page(self, kernel_id: str) -> Page:
         client: AsyncKernelClient = self.manager.get_kernel(kernel_id).client()
         client.start_channels(hb=False, control=False, stdin=False)
-        await client.wait_for_ready(timeout=WAIT_S)
+        try:
+            await client.wait_for_ready(timeout=WAIT_S)
+        except BaseException:  # or a later test answers for the sockets that were left open
+            client.stop_channels()
+            raise
         return Page(client)
 
     async def run(self, kernel_id: str, code: str, **how: Any) -> Ran:
