@@ -54,15 +54,17 @@ T = TypeVar("T")
 log = logger(__name__)
 
 GATHER_S = 1.0
-"""How long the files may be behind the log."""
+"""How long the files may be behind the log. Under load they are written sooner: see `_FRESH_BYTES`."""
 SETTLE_S = 30.0
 """How often the written files are synced and the position is noted up to which they are whole."""
 _PAGE = 1000
 _PAGE_BYTES = 2 << 20
 """The most that is read at a time, exceeded by one event at most."""
+_FRESH_BYTES = 1 << 20
+"""Write as soon as so much was recorded since the last writing. Runs record up to 15,000 events in `GATHER_S`, and
+reading them from the log again takes longer than writing them."""
 _MOST_FRESH_BYTES = 4 << 20
-"""The most that is kept of what was recorded since the last writing, exceeded by one commit at most. Runs record 3,000
-events in `GATHER_S`, and reading them again took longer than writing them."""
+"""The most that is kept of what was recorded since the last writing, exceeded by one commit at most."""
 _MOST_TOOLS = 10_000
 
 
@@ -91,8 +93,9 @@ class ReadableFiles:
         self._led = LedToAnswers(_MOST_FRESH_BYTES)
         self._new = asyncio.Event()
         self._fresh: list[Event] = []
-        """The next events of the log, as far as they need not be read again."""
+        """Successive events of the log that need not be read again."""
         self._fresh_bytes = 0
+        self._is_much = asyncio.Event()
         self._work: asyncio.Task[None] | None = None
         event_log.on_commit(self._committed)
 
@@ -102,6 +105,8 @@ class ReadableFiles:
         if self._fresh_bytes < _MOST_FRESH_BYTES:  # of more, the rest is read
             self._fresh += events
             self._fresh_bytes += sum(map(size_of, events))
+        if self._fresh_bytes >= _FRESH_BYTES:
+            self._is_much.set()
         self._new.set()
 
     def start(self) -> None:
@@ -152,7 +157,8 @@ class ReadableFiles:
                     await self._new.wait()
                     self._new.clear()
                     await self._write_new()
-                    await asyncio.sleep(GATHER_S)
+                    with contextlib.suppress(TimeoutError):
+                        await asyncio.wait_for(self._is_much.wait(), GATHER_S)
 
     # --- from the note to the end of the log ------------------------------------------------------------------------
 
@@ -224,10 +230,14 @@ class ReadableFiles:
             await shielded(self._write_page(page))
 
     async def _next_page(self) -> Sequence[Event]:
+        """Return the events after the last written one: the fresh ones, else those before them, read from the log."""
+        if self._fresh and self._fresh[0].position > self._position + 1:
+            before = self._fresh[0].position
+            return await self._log.read(after=self._position, before=before, limit=_PAGE, most_bytes=_PAGE_BYTES)
         fresh, self._fresh, self._fresh_bytes = self._fresh, [], 0
-        if fresh and fresh[0].position == self._position + 1:
-            return fresh
-        return await self._log.read(after=self._position, limit=_PAGE, most_bytes=_PAGE_BYTES)
+        self._is_much.clear()
+        page = [event for event in fresh if event.position > self._position]  # the others were caught up with
+        return page or await self._log.read(after=self._position, limit=_PAGE, most_bytes=_PAGE_BYTES)
 
     async def _pages(self, **which: Unpack[EventFilter]) -> AsyncIterator[Sequence[Event]]:
         """Yield the events in pages, in order of position."""
