@@ -1,5 +1,5 @@
 """How soon an interrupt stops a stream: from the kernel's signal to the cell that says so, and to the provider that
-sees the connection end (issue 2: within 100 ms)."""
+sees the connection end. A person should feel no delay: 100 ms at most."""
 
 import argparse
 import os

@@ -466,7 +466,7 @@ async def test_a_claim_of_a_task_that_is_not_there_is_refused(log: EventLog) -> 
 
 
 async def test_a_step_ends_once_whatever_is_appended(log: EventLog) -> None:
-    """DESIGN §2.10: a second end of a step is refused by the records, and nothing of its append is kept."""
+    """A second end of a step is refused by the records, and nothing of its append is kept."""
     done = StepCompleted(step_id="a", output=1)
     await log.append(TASK_STREAM, [task_draft(task_created()), task_draft(StepStarted(step_id="a"))])
     await log.append(TASK_STREAM, [task_draft(done)])

@@ -13,7 +13,7 @@ def commands() -> str:
     """One table for each group of commands, and one for those that stand alone."""
     groups = [command for command in COMMANDS if isinstance(command, Group)]
     alone = [command for command in COMMANDS if isinstance(command, Verb)]
-    parts = [_table("One word", "", [("ozzie", verb) for verb in alone])]
+    parts = [_table("Commands of one word", "", [("ozzie", verb) for verb in alone])]
     for group in groups:
         before = f"ozzie {group.name}"
         parts.append(_table(before, f"{_sentence(group.about)}\n\n", [(before, verb) for verb in group.verbs]))

@@ -1,5 +1,5 @@
 """kill -9 around a call, in each of its phases, for each kind of tool: an effect is had once, is never silently
-repeated, and the log says what is so (DESIGN §2.5 and §7). The effects are counted in a process that is not killed."""
+repeated, and the log says what is so. The effects are counted in a process that is not killed."""
 
 import os
 import random

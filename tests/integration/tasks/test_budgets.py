@@ -727,7 +727,7 @@ def steps(monkeypatch: pytest.MonkeyPatch) -> list[Step]:
 async def test_two_hundred_turns_against_a_budget_for_fifty_overspend_by_no_more_than_was_in_flight(
     bench: Bench, steps: list[Step], say: Callable[[str], None]
 ) -> None:
-    """Issue 5, Must show. The provider uses up to twice what was reserved, so all that is in flight at the breach may
+    """The provider uses up to twice what was reserved, so all that is in flight at the breach may
     overspend; nothing else does, and every turn that is not let through is told so."""
     probe = await bench.ask()
     (one,) = await bench.of(probe, ModelCallStarted)
