@@ -1,23 +1,25 @@
 """Tells whether files may have changed, without looking at them each time.
 
-On Linux the kernel queues a notice (inotify(7)) before a change in a watched folder returns to whoever made it, so what
-a person saves is known at once. Changes without such a notice are found within `POLL_S`: on another machine's disk, by
-way of another name of the file, of a folder further up, or of a link on the way. Elsewhere the files are looked at each
-time.
+Linux queues a notice (inotify(7)) before a change in a watched folder returns to whoever made it, so what a person
+saves is known at once. Changes without such a notice are found within `POLL_S`: on another machine's disk, by way of
+another name of the file, of a folder further up, or of a link on the way. Elsewhere the files are looked at each time.
 """
 
+import asyncio
 import ctypes
 import os
 import struct
 import threading
 import time
-from collections.abc import Iterable
-from functools import cache
+from collections.abc import Callable, Iterable
 from pathlib import Path
+from typing import Any, TypeVar
 from weakref import WeakSet
 
+T = TypeVar("T")
+
 POLL_S = 2.0
-"""How long no notice is believed."""
+"""Look anyway after so many seconds without a notice."""
 
 _MODIFY, _ATTRIB, _CLOSE_WRITE, _MOVED_FROM, _MOVED_TO = 0x2, 0x4, 0x8, 0x40, 0x80
 _CREATE, _DELETE, _DELETE_SELF, _MOVE_SELF = 0x100, 0x200, 0x400, 0x800
@@ -25,11 +27,13 @@ _OVERFLOW, _IGNORED, _ONLYDIR = 0x4000, 0x8000, 0x1000000
 _CONTENT = _MODIFY | _ATTRIB | _CLOSE_WRITE | _MOVED_FROM | _MOVED_TO | _CREATE | _DELETE | _DELETE_SELF | _MOVE_SELF
 _HEADER = struct.Struct("iIII")
 _READ = 1 << 16
+_READS = 16
+"""Of the queue, at a time: whoever changes files all the time must not hold up the event loop."""
 
 
 class FileWatch:
     """Watches some files and folders of one reader, who calls `begin`, `add` and `settle` around each look at them, one
-    look at a time. `begin` and `add` are not for the event loop's thread, as a disk may be slow.
+    look at a time. `begin` and `add` are not for the event loop's thread, as a disk may be slow: see `in_thread`.
 
         if not watch.is_quiet():
             watch.begin()
@@ -44,6 +48,7 @@ class FileWatch:
         self._may_have_changed = True
         self._is_settled = False
         self._began = 0.0
+        self._look: asyncio.Future[Any] | None = None
 
     def is_quiet(self) -> bool:
         """Return whether there is no notice since `begin` of what was added. False until `settle`, and after
@@ -73,8 +78,18 @@ class FileWatch:
                 self._add(real)
 
     def settle(self) -> None:
-        """All that was added has been looked at with success."""
+        """Call this after a look that succeeded."""
         self._is_settled = True
+
+    async def in_thread(self, look: Callable[[], T]) -> T:
+        """Look in a thread. A caller who is cancelled need not wait for the disk; the next one waits for that look
+        before its own. Raise what `look` raises."""
+        if self._look is not None and not self._look.done():
+            await asyncio.wait([self._look])
+        running = asyncio.ensure_future(asyncio.to_thread(look))
+        running.add_done_callback(_ignore_failure)
+        self._look = running
+        return await asyncio.shield(running)
 
     def hear(self, folder: int, name: str) -> None:
         """Take a notice of a folder; of the folder itself, `name` is empty."""
@@ -90,6 +105,8 @@ class FileWatch:
         folder, names = path.parent, [path.name]
         while not os.path.isdir(folder) and folder != folder.parent:  # it may be made later
             folder, names = folder.parent, [folder.name, *names]
+        if folder != folder.parent:  # a folder that somebody holds open is not reported when it is removed
+            self._watch(folder.parent, folder.name)
         for name in names:  # from the top: what is made meanwhile is noticed in the folder above it
             self._watch(folder, name)
             folder /= name
@@ -108,6 +125,12 @@ class FileWatch:
             names.add(name)
 
 
+def _ignore_failure(look: asyncio.Future[T]) -> None:
+    """Of a look that nobody waits for any more; it is made again."""
+    if not look.cancelled():
+        look.exception()
+
+
 class _Notices:
     """The notices of this process, which all watches share: a user may have few sources of them. Raises OSError."""
 
@@ -119,40 +142,35 @@ class _Notices:
             raise OSError(ctypes.get_errno(), "inotify")
         self._followers: dict[int, WeakSet[FileWatch]] = {}
         self._lock = threading.Lock()
-        self._changing = threading.Lock()
-        """Held while folders are added and removed, which may take as long as a disk. `take` never waits for that."""
 
     def follow(self, folder: Path, watch: FileWatch) -> int | None:
-        """Let a watch hear of what changes in a folder; return the folder's number, None if it can't be watched."""
-        with self._changing:
-            number = int(self._add_watch(self._descriptor, os.fsencode(folder), _CONTENT | _ONLYDIR))
-            if number < 0:
-                return None
+        """Let a watch hear of what changes in a folder; return the folder's number, None if it can't be watched. It may
+        take as long as the folder's disk, and holds up nobody else."""
+        number, before = self._add_folder(folder), None
+        while number >= 0 and number != before:  # else another watch has removed it before we followed it
             with self._lock:
                 self._followers.setdefault(number, WeakSet()).add(watch)
-            return number
+            number, before = self._add_folder(folder), number
+        return None if number < 0 else number
+
+    def _add_folder(self, folder: Path) -> int:
+        return int(self._add_watch(self._descriptor, os.fsencode(folder), _CONTENT | _ONLYDIR))
 
     def forget(self, watch: FileWatch, numbers: Iterable[int]) -> None:
-        with self._changing:
-            for number in numbers:
-                if self._leave(watch, number):
-                    self._rm_watch(self._descriptor, number)
-
-    def _leave(self, watch: FileWatch, number: int) -> bool:
-        """Remove a watch from a folder's; return whether it was the last one."""
         with self._lock:
-            followers = self._followers.get(number)
-            if followers is None:  # the folder is gone
-                return False
-            followers.discard(watch)
-            if not followers:
-                del self._followers[number]
-            return not followers
+            for number in numbers:
+                followers = self._followers.get(number)
+                if followers is None:  # the folder is gone
+                    continue
+                followers.discard(watch)
+                if not followers:
+                    del self._followers[number]
+                    self._rm_watch(self._descriptor, number)
 
     def take(self) -> None:
         """Pass on the notices that have come."""
         with self._lock:
-            while True:
+            for _ in range(_READS):
                 try:
                     found = os.read(self._descriptor, _READ)
                 except BlockingIOError:
@@ -162,24 +180,52 @@ class _Notices:
                     number, mask, _, length = _HEADER.unpack_from(found, at)
                     at += _HEADER.size + length
                     self._pass_on(number, mask, os.fsdecode(found[at - length : at].rstrip(b"\0")))
+            self._pass_on(-1, _OVERFLOW, "")  # more come than are read: anything may have changed
 
     def _pass_on(self, number: int, mask: int, name: str) -> None:
         if mask & _OVERFLOW:
             for watch in {watch for followers in self._followers.values() for watch in followers}:
                 watch.hear_all()
-        for watch in self._followers.get(number, ()):
+        followers = self._followers.get(number)
+        for watch in followers or ():
             watch.hear(number, name)
         if mask & _IGNORED:  # the folder is gone
             self._followers.pop(number, None)
+        elif followers is not None and not followers:  # its readers are gone
+            del self._followers[number]
+            self._rm_watch(self._descriptor, number)
+
+    def close(self) -> None:
+        os.close(self._descriptor)
 
 
-@cache
+_of_process: list[_Notices | None] = []
+"""The notices of this process once they were asked for, None where there are none."""
+_opening = threading.Lock()
+
+
 def _notices() -> _Notices | None:
-    """Return the process's notices; None where there are none."""
+    if not _of_process:
+        with _opening:
+            if not _of_process:
+                _of_process.append(_opened())
+    return _of_process[0]
+
+
+def _opened() -> _Notices | None:
     try:
         return _Notices()
     except (OSError, AttributeError, TypeError):  # another system, or too many are in use
         return None
 
 
-os.register_at_fork(after_in_child=_notices.cache_clear)  # else a child would take its parent's notices
+def _leave_to_parent() -> None:
+    """Forget the parent's notices in a forked child, which would take them from it."""
+    global _opening
+    _opening = threading.Lock()
+    for notices in filter(None, _of_process):
+        notices.close()
+    _of_process.clear()
+
+
+os.register_at_fork(after_in_child=_leave_to_parent)

@@ -26,7 +26,6 @@ from ozzie_server_ext.skills.checks import Complaint, complaints, works_of
 from ozzie_server_ext.skills.parameters import called, input_problems
 from ozzie_server_ext.skills.spec import FsmSkill, SimpleSkill, Skill, WorkflowSkill
 from ozzie_server_ext.skills.templates import references
-from ozzie_server_ext.store.shielded import shielded
 from ozzie_server_ext.tools.base import InvalidArguments
 from ozzie_server_ext.tools.registry import ToolRegistry
 
@@ -276,7 +275,7 @@ class Library:
         async with self._looking:
             settings = self._settings()
             if not self._watch.is_quiet() or settings is not self._looked_under:
-                await shielded(asyncio.to_thread(self.shelf, self._watch))
+                await self._watch.in_thread(lambda: self.shelf(self._watch))
                 self._looked_under = settings
                 self._watch.settle()
             return self._shelf

@@ -17,7 +17,6 @@ from ozzie_server_ext.observability.logs import logger
 from ozzie_server_ext.protocol.jsontext import canonical_bytes
 from ozzie_server_ext.store.blobs import BlobStore
 from ozzie_server_ext.store.log import EventLog
-from ozzie_server_ext.store.shielded import shielded
 from ozzie_server_ext.vault.document import Change
 from ozzie_server_ext.vault.vault import Vault, VaultState
 
@@ -54,7 +53,7 @@ class Configuration:
         """Read the files again if any changed, and record the change. An invalid file leaves the settings unchanged."""
         async with self._refreshing:
             if not self._watch.is_quiet():
-                stamps = await shielded(asyncio.to_thread(self._look))
+                stamps = await self._watch.in_thread(self._look)
                 if stamps != self._stamps:
                     await self._read()
                     self._stamps = stamps

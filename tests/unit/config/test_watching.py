@@ -1,8 +1,11 @@
 """Quiet means unchanged: whatever happens to files and folders, a watch that says nothing changed is right."""
 
+import asyncio
+import gc
 import os
 import random
 import sys
+import threading
 from collections.abc import Callable
 from pathlib import Path
 
@@ -13,6 +16,11 @@ from ozzie_server_ext.config.files import Stamps, replace_file, stamps_of
 from ozzie_server_ext.config.watching import FileWatch
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="elsewhere files are looked at each time")
+
+
+@pytest.fixture(autouse=True)
+def only_notices_count(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(watching, "POLL_S", float("inf"))
 
 
 class Reader:
@@ -184,8 +192,7 @@ def test_a_change_between_adding_and_settling_is_seen(file: Path) -> None:
 def test_no_notice_is_not_believed_for_long(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     reader = Reader(file)
     reader.refresh()
-    now = watching.time.monotonic()
-    monkeypatch.setattr(watching.time, "monotonic", lambda: now + watching.POLL_S)
+    monkeypatch.setattr(watching, "POLL_S", 0.0)
     reader.refresh()
     assert reader.looks == 2
 
@@ -201,7 +208,8 @@ def test_where_there_are_no_notices_files_are_looked_at_each_time(file: Path, mo
 def test_where_notices_were_lost_files_are_looked_at(file: Path) -> None:
     reader = Reader(file.with_name("missing"))
     reader.refresh()
-    Reader(file.parent).refresh()  # has the kernel queue notices of all names
+    all_names = Reader(file.parent)
+    all_names.refresh()  # has Linux queue notices of all names
     most = int(Path("/proc/sys/fs/inotify/max_queued_events").read_text())
     other = file.with_name("other")
     for _ in range(most // 2 + 1):  # two notices each, unlike the last, so that they are not joined
@@ -211,8 +219,114 @@ def test_where_notices_were_lost_files_are_looked_at(file: Path) -> None:
     assert reader.looks == 2
 
 
+def watched() -> watching._Notices:
+    found = watching._notices()
+    assert found is not None
+    return found
+
+
+def test_notices_that_never_end_are_not_waited_for(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    reader = Reader(file)
+    reader.refresh()
+    with open("/dev/zero", "rb") as endless:
+        monkeypatch.setattr(watched(), "_descriptor", endless.fileno())
+        reader.refresh()
+        monkeypatch.undo()
+    assert reader.looks == 2
+
+
+def test_a_folder_that_hangs_holds_up_no_other_reader(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    hung, go_on = threading.Event(), threading.Event()
+    real = watched()._add_watch
+
+    def add_watch(descriptor: int, folder: bytes, mask: int) -> int:
+        if folder.endswith(b"hangs"):
+            hung.set()
+            go_on.wait(30)
+        return real(descriptor, folder, mask)
+
+    for name in ("hangs", "answers"):
+        (tmp_path / name).mkdir()
+    monkeypatch.setattr(watched(), "_add_watch", add_watch)
+    waiting = threading.Thread(target=Reader(tmp_path / "hangs" / "a").refresh)
+    waiting.start()
+    assert hung.wait(30)
+    reader = Reader(tmp_path / "answers" / "a")
+    beside = threading.Thread(target=lambda: (reader.refresh(), reader.refresh()))
+    beside.start()
+    beside.join(10)
+    assert reader.looks == 1
+    go_on.set()
+    waiting.join()
+    beside.join()
+
+
+async def test_who_is_cancelled_need_not_wait_for_the_disk_and_looks_never_overlap() -> None:
+    watch, go_on, begun = FileWatch(), threading.Event(), threading.Event()
+    order: list[str] = []
+
+    def look(name: str) -> str:
+        order.append(f"{name} begins")
+        begun.set()
+        go_on.wait(30)
+        order.append(f"{name} ends")
+        return name
+
+    first = asyncio.create_task(watch.in_thread(lambda: look("first")))
+    assert await asyncio.to_thread(begun.wait, 30)
+    first.cancel()
+    await asyncio.wait([first], timeout=10)
+    assert first.cancelled()
+    second = asyncio.create_task(watch.in_thread(lambda: look("second")))
+    await asyncio.sleep(0)
+    go_on.set()
+    assert await second == "second"
+    assert order == ["first begins", "first ends", "second begins", "second ends"]
+
+
+async def test_a_look_that_failed_is_reported_to_who_waits_for_it() -> None:
+    def look() -> None:
+        raise OSError("no disk")
+
+    watch = FileWatch()
+    for _ in range(2):
+        with pytest.raises(OSError, match="no disk"):
+            await watch.in_thread(look)
+
+
+def test_folders_whose_readers_are_gone_are_left(file: Path) -> None:
+    reader = Reader(file.parent)
+    reader.refresh()
+    number = watched()._add_folder(file.parent)
+    assert number in watched()._followers
+    del reader
+    gc.collect()
+    file.write_text("[]")
+    watched().take()
+    assert number not in watched()._followers
+
+
+def test_a_forked_child_leaves_the_notices_to_its_parent(file: Path) -> None:
+    reader = Reader(file)
+    reader.refresh()
+    child = os.fork()
+    if not child:
+        own = Reader(file)
+        own.refresh()
+        own.refresh()
+        file.write_text("[]")
+        own.refresh()
+        os._exit(own.looks)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 2
+    reader.refresh()
+    assert reader.looks == 2
+
+
+@pytest.mark.parametrize("are_held_open", [False, True], ids=["", "held open"])
 @pytest.mark.parametrize("seed", range(8))
-def test_quiet_means_unchanged_whatever_happens(tmp_path: Path, seed: int) -> None:
+def test_quiet_means_unchanged_whatever_happens(
+    tmp_path: Path, seed: int, are_held_open: bool, request: pytest.FixtureRequest
+) -> None:
     chance = random.Random(seed)
     names = [tmp_path / name for name in ("a", "a/b", "a/b/c", "d", "a/e")]
     reader = Reader(*names)
@@ -222,6 +336,9 @@ def test_quiet_means_unchanged_whatever_happens(tmp_path: Path, seed: int) -> No
             match chance.randrange(7):
                 case 0:
                     path.mkdir()
+                    if are_held_open:  # as by a shell in it
+                        descriptor = os.open(path, os.O_RDONLY)
+                        request.addfinalizer(lambda held=descriptor: os.close(held))
                 case 1:
                     path.write_text(str(chance.random()))
                 case 2:

@@ -1,5 +1,6 @@
 """Which skills are used, of those that lie in the folders."""
 
+import asyncio
 from pathlib import Path
 
 import pytest
@@ -7,7 +8,7 @@ import pytest
 from ozzie_server_ext.config.home import Home
 from ozzie_server_ext.config.settings import Settings
 from ozzie_server_ext.domain.errors import InputError, NotFound
-from ozzie_server_ext.skills.library import PROJECT_FOLDER, Found, Library, SkillError
+from ozzie_server_ext.skills.library import PROJECT_FOLDER, Found, Library, Shelf, SkillError
 
 
 class Folders:
@@ -35,12 +36,18 @@ class Folders:
         path.write_text(f'{{"name": "{name}", "description": "{description}"}}')
         return path
 
+    def shelf(self) -> Shelf:
+        """What `look` returns, which must not miss what a look at every file finds."""
+        looked = asyncio.run(self.library.look())
+        assert looked == self.library.shelf()
+        return looked
+
     def found(self) -> dict[str, Found]:
-        return {each.path.parent.name + "/" + each.path.name: each for each in self.library.shelf().found}
+        return {each.path.parent.name + "/" + each.path.name: each for each in self.shelf().found}
 
     def used(self) -> dict[str, str]:
         """The skills that are used, each with its description."""
-        return {file.skill.name: file.skill.description for file in self.library.shelf().skills}
+        return {file.skill.name: file.skill.description for file in self.shelf().skills}
 
 
 @pytest.fixture
@@ -130,6 +137,21 @@ def test_what_is_added_changed_and_removed_counts_at_the_next_look(folders: Fold
     assert set(folders.used()) == {"a", "b"}
     path.unlink()
     assert set(folders.used()) == {"b"}
+
+
+def test_a_change_in_the_target_of_a_link_counts_at_the_next_look(folders: Folders, tmp_path: Path) -> None:
+    target = folders.put(tmp_path, "a", "one")
+    (folders.own / "a.jsonc").symlink_to(target)
+    assert folders.used() == {"a": "one"}
+    folders.put(tmp_path, "a", "another")
+    assert folders.used() == {"a": "another"}
+
+
+def test_a_folder_that_is_added_to_the_settings_counts_at_the_next_look(folders: Folders, tmp_path: Path) -> None:
+    assert folders.used() == {}
+    folders.put(tmp_path, "a")
+    folders.settings = Settings.model_validate({"skills": {"dirs": [str(tmp_path)]}})
+    assert set(folders.used()) == {"a"}
 
 
 def test_an_unknown_name_is_told_with_the_nearest_one(folders: Folders) -> None:
