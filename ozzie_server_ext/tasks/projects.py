@@ -4,7 +4,6 @@ in one of them (docs/adr/0056-projects.md)."""
 import asyncio
 import os
 import stat
-from collections import OrderedDict
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -340,7 +339,7 @@ class Projects:
         self._sessions = sessions
         self._opener = opener
         self._projects: dict[Path, Project] = {}
-        self._of: OrderedDict[SessionId, Project] = OrderedDict()
+        self._of: dict[SessionId, Project] = {}
         """The projects of sessions that were looked up. That of a session that moves is forgotten."""
         self._moves = 0
         log.on_commit(self._forget, types={SessionMoved.type})
@@ -374,14 +373,13 @@ class Projects:
             return known
         before = self._moves
         recorded = str((await self._sessions.row(session_id))["project"])
-        project = self.own
-        if recorded:
-            opened = self._projects.get(Path(recorded))
-            project = opened or await self._open(await asyncio.to_thread(_real, Path(recorded)))
+        project = self._projects.get(Path(recorded)) if recorded else self.own
+        if project is None:  # not remembered: a link on the way may lead elsewhere the next time
+            return await self._open(await asyncio.to_thread(_real, Path(recorded)))
         if before == self._moves:  # else it may have moved meanwhile
             self._of[session_id] = project
             if len(self._of) > _MOST_SESSIONS:
-                self._of.popitem(last=False)
+                del self._of[next(iter(self._of))]
         return project
 
     def _forget(self, events: tuple[Event, ...]) -> None:
