@@ -1,4 +1,4 @@
-"""Running one of our programs for one answer, with a hard limit, for work that might never end by itself."""
+"""Running one of our programs for one answer."""
 
 import asyncio
 import os
@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from tempfile import TemporaryFile
-from typing import BinaryIO
+from typing import Self
 
 from ozzie_server_ext.planes.child import child_environment
 
@@ -27,76 +27,86 @@ class ErrandEnded(ErrandFailed):
 
 
 async def run_errand(module: str, task: bytes, *, wall_s: float | None = None) -> bytes:
-    """Run `python -m module` with `task` as its input, and return its standard output. It is killed if the caller is
-    cancelled, or after `wall_s`, by default MAX_WALL_S. Raises ErrandFailed."""
+    """Run `python -m module` with `task` as its input, and return its standard output. As it might never end by itself,
+    it is killed after `wall_s`, by default MAX_WALL_S, and if the caller is cancelled. Raises ErrandFailed."""
     try:
-        # Unnamed files instead of pipes: nobody has to read while it writes.
-        with TemporaryFile() as stdin, TemporaryFile() as stdout, TemporaryFile() as stderr:
-            stdin.write(task)
-            stdin.seek(0)
-            status = await _status(module, stdin, stdout, stderr, wall_s or MAX_WALL_S)
-            stdout.seek(0)
-            stderr.seek(0)
-            answer, last = stdout.read(), stderr.read().decode(errors="replace").strip().rpartition("\n")[2]
+        with _Files(task) as files:
+            child = _spawn(module, files)
+            try:
+                status = await _status(child, wall_s or MAX_WALL_S)
+            finally:
+                child.kill()
+                child.wait()
+            last = files.last_line()
+            if status is None or status < 0 or last == _OUT_OF_MEMORY:
+                raise ErrandEnded(last)
+            return files.answer(status)
     except OSError as error:
         raise ErrandFailed(str(error)) from None
-    if status is None or status < 0 or last == _OUT_OF_MEMORY:
-        raise ErrandEnded(last)
-    if status:
-        raise ErrandFailed(last or f"It ended with status {status}.")
-    return answer
 
 
 @contextmanager
 def errand_beside(module: str, task: bytes) -> Iterator[Callable[[], bytes]]:
     """Run `python -m module` beside other work, for callers without an event loop: yield a function that waits for its
-    end and returns its standard output. It is killed at the end of the `with`. Raises ErrandFailed, also from the
-    function."""
+    end, however long that takes, and returns its standard output. It is killed at the end of the `with`. Raises
+    ErrandFailed, also from the function."""
     with ExitStack() as stack:
         try:
-            stdin, stdout, stderr = (stack.enter_context(TemporaryFile()) for _ in range(3))
-            stdin.write(task)
-            stdin.seek(0)
-            child = _spawn(module, stdin, stdout, stderr)
+            files = stack.enter_context(_Files(task))
+            child = _spawn(module, files)
         except OSError as error:
             raise ErrandFailed(str(error)) from None
         stack.callback(child.wait)
         stack.callback(child.kill)
-
-        def answer() -> bytes:
-            status = child.wait()
-            stdout.seek(0)
-            stderr.seek(0)
-            if status:
-                last = stderr.read().decode(errors="replace").strip().rpartition("\n")[2]
-                raise ErrandFailed(last or f"It ended with status {status}.")
-            return stdout.read()
-
-        yield answer
+        yield lambda: files.answer(child.wait())
 
 
-async def _status(module: str, stdin: BinaryIO, stdout: BinaryIO, stderr: BinaryIO, wall_s: float) -> int | None:
-    """Run the program; return its exit status, or None after a timeout."""
-    child = _spawn(module, stdin, stdout, stderr)
-    try:
-        # Polled, because child watchers differ between Python versions; less often the longer it takes.
-        began = time.monotonic()
-        while (took := time.monotonic() - began) < wall_s:
-            if (status := child.poll()) is not None:
-                return status
-            await asyncio.sleep(_POLL_S + took / 50)
-        return child.poll()
-    finally:
-        child.kill()
-        child.wait()
+class _Files:
+    """The program's input and outputs: unnamed files instead of pipes, as nobody has to read while it writes."""
+
+    def __init__(self, task: bytes) -> None:
+        with ExitStack() as stack:
+            self.stdin, self.stdout, self.stderr = (stack.enter_context(TemporaryFile()) for _ in range(3))
+            self.stdin.write(task)
+            self.stdin.seek(0)
+            self._all = stack.pop_all()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._all.close()
+
+    def last_line(self) -> str:
+        """Return the last line of the errors, which of a Python program is the error."""
+        self.stderr.seek(0)
+        return self.stderr.read().decode(errors="replace").strip().rpartition("\n")[2]
+
+    def answer(self, status: int) -> bytes:
+        """Return the output of a program that has ended. Raises ErrandFailed."""
+        if status:
+            raise ErrandFailed(self.last_line() or f"It ended with status {status}.")
+        self.stdout.seek(0)
+        return self.stdout.read()
 
 
-def _spawn(module: str, stdin: BinaryIO, stdout: BinaryIO, stderr: BinaryIO) -> subprocess.Popen[bytes]:
+async def _status(child: subprocess.Popen[bytes], wall_s: float) -> int | None:
+    """Return the program's exit status once it has ended, or None after a timeout."""
+    # Polled, because child watchers differ between Python versions; less often the longer it takes.
+    began = time.monotonic()
+    while (took := time.monotonic() - began) < wall_s:
+        if (status := child.poll()) is not None:
+            return status
+        await asyncio.sleep(_POLL_S + took / 50)
+    return child.poll()
+
+
+def _spawn(module: str, files: _Files) -> subprocess.Popen[bytes]:
     return subprocess.Popen(
         [sys.executable, "-P", "-m", module],
-        stdin=stdin,
-        stdout=stdout,
-        stderr=stderr,
+        stdin=files.stdin,
+        stdout=files.stdout,
+        stderr=files.stderr,
         env=child_environment(os.environ),
         # A relative path must not refer to a file of the user's project.
         cwd="/",

@@ -17,7 +17,7 @@ import msgspec
 from ozzie_server_ext.config.files import replace_file
 from ozzie_server_ext.config.home import Home
 from ozzie_server_ext.domain.clock import Clock
-from ozzie_server_ext.domain.errors import NotFound
+from ozzie_server_ext.domain.errors import InputError, NotFound
 from ozzie_server_ext.domain.ids import BlobRef
 from ozzie_server_ext.observability.logs import logger
 from ozzie_server_ext.planes.one_shot import ErrandFailed, errand_beside, run_errand
@@ -93,7 +93,7 @@ def verify_open(connection: sqlite3.Connection, files: AnchorFiles) -> Verdict:
 
 
 _WORTH_TWO = 50_000
-"""From so many events on a second process verifies half of them. It begins after what 20,000 take."""
+"""From so many events on a second process verifies half of them. Starting it takes as long as verifying 20,000."""
 _REST = "ozzie_server_ext.programs.verify_rest"
 
 
@@ -108,14 +108,14 @@ def _walk(connection: sqlite3.Connection, database: Path) -> Verification:
         with errand_beside(_REST, canonical_bytes({**task, "parent": os.getpid()})) as answer:
             first = sqlite_events.verify(connection, until=after.position)
             rest = msgspec.json.decode(answer(), type=Verification) if first.ok else first
-    except (ErrandFailed, msgspec.MsgspecError):  # as where a machine has no room for a second process
+    except (ErrandFailed, InputError, msgspec.MsgspecError):  # no room for a second process, no UTF-8 in the path
         return sqlite_events.verify(connection)
     return replace(rest, erased=first.erased + rest.erased) if first.ok else first
 
 
 def _halves(connection: sqlite3.Connection) -> tuple[Head, int]:
-    """Return where the first half of a long chain ends, as it is stored, and the position of its end. A chain that is
-    short or can't be read there has no halves: walking it tells why."""
+    """Return where the first half of a long chain ends, as it is stored, and the position of its end. Return
+    BEGINNING for a chain that is short or can't be read there: the ordinary walk reports why."""
     try:
         end = sqlite_events.head(connection).position
         hash_ = sqlite_events.hash_at(connection, end // 2) if end >= _WORTH_TWO else None

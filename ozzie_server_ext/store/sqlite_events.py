@@ -25,7 +25,7 @@ _OF_TYPES = "e.type IN (SELECT value FROM json_each(?))"
 
 _WIDTH = len(Envelope._fields)
 _REBUILD_PAGE = 2000
-_LAST = (1 << 63) - 1
+_FIRST, _LAST = -(1 << 63), (1 << 63) - 1
 
 
 def insert(connection: sqlite3.Connection, new: Sequence[Found]) -> None:
@@ -104,8 +104,9 @@ def verify(connection: sqlite3.Connection, *, after: Head = BEGINNING, until: in
     """Like `EventLog.verify`, over what the connection sees now. `after`: the beginning up to this event is taken as
     verified, and its erased events are not counted; `until`: the last event to verify."""
     walk = ChainWalk(after)
-    part = "WHERE e.position > ? AND e.position <= ?"
-    bounds = (after.position, _LAST if until is None else until)
+    part = "WHERE e.position BETWEEN ? AND ?"
+    # From the beginning: whatever is there, so that an event which was put in at a position below 1 is found too.
+    bounds = (_FIRST if after == BEGINNING else after.position + 1, _LAST if until is None else until)
     try:
         for row in connection.execute(f"{_WITH_OR_WITHOUT} {part} ORDER BY e.position", bounds):
             found = _found(row)
