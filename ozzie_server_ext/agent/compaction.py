@@ -4,7 +4,7 @@ The log keeps all of it. A summary keeps all labels, and no address in it counts
 """
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from ozzie_server_ext.agent.conversation import EarlierTurn
 from ozzie_server_ext.agent.plan import TurnContext
@@ -64,7 +64,7 @@ class Compactor:
         """
         if self._has_failed_recently():
             return False
-        if not lacks_beginning and _characters(request) < self._least_room(request):
+        if not lacks_beginning and most_tokens(request.messages[1:]) < self._least_room(request):
             return False  # most conversations are far from it
         room = self._room(request)
         is_longer = tokens_in(canonical_bytes([message.to_json() for message in request.messages[1:]])) > room
@@ -159,9 +159,16 @@ def _context(request: ModelRequest) -> int:
     return request.choice.context or ASSUMED_CONTEXT
 
 
-def _characters(request: ModelRequest) -> int:
-    """Return the number of characters of the conversation. It has about a third as many tokens."""
-    return sum(len(each.content) + sum(len(use.arguments) for use in each.tool_uses) for each in request.messages[1:])
+def most_tokens(messages: Iterable[ChatMessage]) -> int:
+    """Return a bound on the tokens of a conversation, much faster than they are counted. JSON writes a character in at
+    most 6 bytes, which `tokens_in` takes for 2 tokens, and names, ids and braces of an entry in fewer than 300."""
+    characters = entries = 0
+    for message in messages:
+        entries += 1 + len(message.tool_uses) + len(message.pictures)
+        characters += len(message.content) + len(message.name)
+        characters += sum(len(use.name) + len(use.arguments) for use in message.tool_uses)
+        characters += sum(len(picture.path) for picture in message.pictures)
+    return 2 * characters + 100 * entries
 
 
 def _as_data(turn: EarlierTurn, most: int = _MOST_OF_A_MESSAGE) -> JsonObject:

@@ -154,9 +154,11 @@ class ModelCaller:
                     if reserved.written is not None:
                         request = replace(request, choice=replace(choice, max_tokens=reserved.written))
                         document = canonical_bytes(request.to_json())
+                    request_blob = await self._parts.blobs.put(document)
+                    del document  # it may have megabytes, and the call takes minutes
                     started = msgspec.structs.replace(
                         started,
-                        request_blob=await self._parts.blobs.put(document),
+                        request_blob=request_blob,
                         reserved_cost=reserved.cost,
                         reserved_tokens=reserved.tokens,
                     )

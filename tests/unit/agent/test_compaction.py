@@ -10,10 +10,13 @@ from typing import Any
 
 import msgspec
 import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
 
-from ozzie_server_ext.agent.compaction import INSTRUCTIONS, REST_S
+from ozzie_server_ext.agent.compaction import INSTRUCTIONS, REST_S, most_tokens
 from ozzie_server_ext.agent.conversation import SUMMARY, Conversation
 from ozzie_server_ext.agent.turn import Turn
+from ozzie_server_ext.domain.budget import tokens_in
 from ozzie_server_ext.domain.content import Content, Label
 from ozzie_server_ext.domain.events import (
     ConversationCompacted,
@@ -27,11 +30,14 @@ from ozzie_server_ext.domain.events import (
     TaskRetried,
     TaskStarted,
     TaskUpdated,
+    ToolUse,
 )
-from ozzie_server_ext.domain.ids import MessageId, TaskId, session_stream
+from ozzie_server_ext.domain.ids import BlobRef, CallId, MessageId, TaskId, session_stream
+from ozzie_server_ext.domain.messages import Picture
 from ozzie_server_ext.models.chain import Chain
-from ozzie_server_ext.models.driver import ModelRequest
+from ozzie_server_ext.models.driver import ChatMessage, ModelRequest
 from ozzie_server_ext.models.scripted import End, Fail, Say, ScriptedDriver, Step, Use, Wait
+from ozzie_server_ext.protocol.jsontext import canonical_bytes
 from ozzie_server_ext.store.recorder import Recorder
 from tests.tiers import SOAK
 from tests.unit.agent.rig import PLAN, SESSION, SMALL, TurnRig
@@ -40,6 +46,29 @@ TURNS = 400 if SOAK else 60
 FACTS = 20
 FACT = re.compile(r"fact \d+ is \w+-\d+")
 PADDING = "and so on " * 40
+
+
+TEXTS = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
+PICTURES = st.builds(
+    Picture, ref=st.just(BlobRef("0" * 64)), media_type=st.just("image/jpeg"), size=st.just(1), path=TEXTS
+)
+USES = st.builds(ToolUse, call_id=st.just(CallId("call_" + "x" * 24)), name=TEXTS, arguments=TEXTS)
+MESSAGES = st.builds(
+    ChatMessage,
+    role=st.sampled_from(["assistant", "user", "tool"]),
+    content=TEXTS,
+    tool_uses=st.lists(USES, max_size=3).map(tuple),
+    tool_call_id=st.sampled_from(["", "call_" + "x" * 24]),
+    name=TEXTS,
+    pictures=st.lists(PICTURES, max_size=2).map(tuple),
+)
+
+
+@given(st.lists(MESSAGES, min_size=1, max_size=6))
+@example([ChatMessage(role="user", content="\0" * 1000)])
+@example([ChatMessage(role="assistant", content="y")] * 1000)
+def test_no_conversation_has_more_tokens_than_its_bound(messages: list[ChatMessage]) -> None:
+    assert tokens_in(canonical_bytes([message.to_json() for message in messages])) <= most_tokens(messages)
 
 
 def last(request: ModelRequest) -> str:
