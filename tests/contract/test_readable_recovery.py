@@ -493,6 +493,58 @@ async def test_what_is_held_is_bounded_in_bytes(log: EventLog, tmp_path: Path) -
     assert contents(tmp_path / "home") == await written(log, tmp_path / "fresh")
 
 
+async def test_much_that_is_new_is_written_at_once_and_not_read_again(
+    log: EventLog, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(readable, "GATHER_S", 3600.0)
+    monkeypatch.setattr(readable, "SETTLE_S", 7200.0)
+    monkeypatch.setattr(readable, "_FRESH_BYTES", 10_000)
+    root, counted, is_written = tmp_path / "home", counting(log), asyncio.Event()
+    (root / "data").mkdir(parents=True)
+    files, loop, real = ReadableFiles(counted, root), asyncio.get_running_loop(), readable_disk.store
+
+    def store(batch: readable_disk.Batch, *others: Any) -> Any:
+        found = real(batch, *others)
+        if any("number 5" in line for file in batch.lines.values() for line in file):
+            loop.call_soon_threadsafe(is_written.set)
+        return found
+
+    monkeypatch.setattr(readable_disk, "store", store)
+    await a_turn(log)
+    await files.catch_up()
+    files.start()
+    for number in range(6):
+        answer = completed(f"r{number}", f"number {number} " + "x" * 10_000)
+        await log.append(task_stream(TASK), [task_draft(answer)])
+    async with asyncio.timeout(20):
+        await is_written.wait()
+    await files.stop()
+
+    assert contents(root) == await written(log, tmp_path / "fresh")
+
+
+@pytest.mark.parametrize("fresh", [1, 3, 30], ids=["little", "some", "all"])
+async def test_of_what_is_new_only_what_was_not_kept_is_read_again(
+    log: EventLog, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fresh: int
+) -> None:
+    root, counted = tmp_path / "home", counting(log)
+    (root / "data").mkdir(parents=True)
+    files = ReadableFiles(counted, root)
+    await a_turn(log)
+    await files.catch_up()
+    counted.events = 0
+    monkeypatch.setattr(readable, "_MOST_FRESH_BYTES", fresh * 1000)
+    for first in (0, 20):
+        for number in range(first, first + 20):
+            await log.append(session_stream(SESSION), [renamed(f"{number} " + "x" * 900)])
+        await files.catch_up()
+    again = 2 * (20 - min(fresh, 20))
+
+    assert again <= counted.events <= again + 6, "besides, the model of the session is looked up"
+    file = f"events/{DAY}.jsonl"
+    assert contents(root)[file] == (await written(log, tmp_path / "fresh"))[file]
+
+
 async def test_lines_are_made_beside_the_loop_and_long_texts_cut_before(
     log: EventLog, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
