@@ -15,6 +15,7 @@ BENCHMARKS = (
     "overhead",
     "interrupt",
     "append",
+    "storage",
     "broker",
     "steps",
     "many_tasks",

@@ -34,6 +34,7 @@ from ozzie_server_ext.planes.supervisor import Supervisor
 from ozzie_server_ext.store.anchor import AnchorFiles, Anchoring
 from ozzie_server_ext.store.blobs import FileBlobs
 from ozzie_server_ext.store.checks import DailyCheck
+from ozzie_server_ext.store.contents import DatabaseBlobs
 from ozzie_server_ext.store.feed import Feed
 from ozzie_server_ext.store.log import EventLog
 from ozzie_server_ext.store.readable import ReadableFiles
@@ -122,14 +123,13 @@ class Ozzie:
     async def _build_store(self) -> None:
         """Build the log and its feed, blobs and artifacts."""
         self._closing.callback(stop_logging, self._log_handler)
-        self.log: EventLog = await SqliteEventLog.open(
-            self.home.database, clock=self.clock, ids=self.ids, troubles=self.troubles
-        )
+        log = await SqliteEventLog.open(self.home.database, clock=self.clock, ids=self.ids, troubles=self.troubles)
+        self.log: EventLog = log
         self.feed = Feed(self.log)
         self.anchoring = Anchoring(self.log, AnchorFiles.of(self.home, anchor_key_file()))
         self._closing.push_async_callback(self._close_log)
         await self.anchoring.start()  # without an anchor, Ozzie runs and reports it
-        self.blobs = FileBlobs(self.home.blobs, self.troubles)
+        self.blobs = DatabaseBlobs(log, FileBlobs(self.home.blobs, self.troubles))
         self.artifacts = ArtifactStore(self.log, self.blobs, self.ids)  # before any blob is put
         self.eraser = Eraser(self.log, self.blobs, self.artifacts)
         self._sweep = Sweep(self.artifacts, self.eraser, self.clock, self._kept)

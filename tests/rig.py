@@ -7,7 +7,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -16,8 +16,12 @@ import psutil
 from jupyter_client.blocking.client import BlockingKernelClient
 from jupyter_client.manager import KernelManager
 
+from ozzie_server_ext.domain.ids import BlobRef
 from ozzie_server_ext.protocol.attached import AttachedServer, attached_servers
 from ozzie_server_ext.protocol.handshake import Handshake, find_handshakes
+from ozzie_server_ext.store import contents
+from ozzie_server_ext.store.blobs import digest_of
+from ozzie_server_ext.store.database import open_readable
 from tests.warm import WarmPopen, run_warm
 
 JUPYTER_TOKEN = "a-token-of-jupyters-own"
@@ -271,6 +275,12 @@ class Kernel:
                 found.ename, found.evalue = content.get("ename", ""), content.get("evalue", "")
                 found.execution_count = content.get("execution_count")
                 return found
+
+
+def recorded_request(home: Path, ref: str) -> Any:
+    """What a model was sent, as it is recorded in a gateway's home."""
+    with closing(open_readable(home / "data" / "ozzie.db")) as connection:
+        return json.loads(contents.read(connection, digest_of(BlobRef(ref))) or b"null")
 
 
 def start_kernel(home: GatewayHome, name: str = "ozzie") -> Kernel:

@@ -134,8 +134,8 @@ class ModelCaller:
         answer is recorded first.
         """
         choice = request.choice
-        document = canonical_bytes(request.to_json())
-        need = need_of(request, document)
+        parts = request.to_parts()
+        need = need_of(request, parts)
 
         def on_budget_wait() -> None:
             self._turn.publish("task.progress", {"step": "other turns hold the rest of the budget: waiting for them"})
@@ -153,9 +153,9 @@ class ModelCaller:
                 if reserved.still_fits:
                     if reserved.written is not None:
                         request = replace(request, choice=replace(choice, max_tokens=reserved.written))
-                        document = canonical_bytes(request.to_json())
-                    request_blob = await self._parts.blobs.put(document)
-                    del document  # it may have megabytes, and the call takes minutes
+                        parts = request.to_parts()
+                    request_blob = await self._parts.blobs.put_parts(parts, self._recorder.session_id, started.purpose)
+                    del parts  # they may have megabytes, and the call takes minutes
                     started = msgspec.structs.replace(
                         started,
                         request_blob=request_blob,
@@ -235,7 +235,7 @@ class ModelCaller:
         repeated. What was billed counts as all that was reserved."""
         reply, reserved = call.reply, call.reserved
         reply.close()
-        partial = await self._parts.blobs.put(canonical_bytes({"text": reply.text})) if reply.text else None
+        partial = await self._kept(canonical_bytes({"text": reply.text})) if reply.text else None
         failed = ModelCallFailed(
             call_id=call.request.call_id,
             code=code,
@@ -248,11 +248,14 @@ class ModelCaller:
         await self._recorder.append(failed, *(call.message(finish) if finish else ()))
         reserved.settle(failed.settled)
 
+    async def _kept(self, answer: bytes) -> BlobRef:
+        return await self._parts.blobs.put_parts([answer], self._recorder.session_id)
+
     async def _complete(self, call: "_CallInProgress", answer: Finished) -> None:
         choice = call.request.choice
         completed = ModelCallCompleted(
             call_id=call.request.call_id,
-            response_blob=await self._parts.blobs.put(self._without_keys(answer.response)),
+            response_blob=await self._kept(self._without_keys(answer.response)),
             finish=answer.finish,
             tool_uses=answer.tool_uses,
             usage=answer.usage,

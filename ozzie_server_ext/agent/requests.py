@@ -8,7 +8,7 @@ from functools import cached_property
 from ozzie_server_ext.agent.conversation import Conversation, with_latest_pictures
 from ozzie_server_ext.agent.plan import TurnContext
 from ozzie_server_ext.agent.structured_output import Enforcement, enforcement, without_metadata
-from ozzie_server_ext.domain.budget import UNKNOWN_OUTPUT, Need, tokens_in
+from ozzie_server_ext.domain.budget import UNKNOWN_OUTPUT, Need, tokens_of
 from ozzie_server_ext.domain.content import Content
 from ozzie_server_ext.domain.events import InjectedTool, ToolsetInjected
 from ozzie_server_ext.domain.ids import CallId, TaskId
@@ -271,12 +271,13 @@ class RequestBuilder:
         )
 
 
-def need_of(request: ModelRequest, document: bytes) -> Need:
+def need_of(request: ModelRequest, parts: Sequence[bytes]) -> Need:
+    """Return what a request needs of budgets and limits; `parts` are its own (`to_parts`)."""
     choice = request.choice
     longest = choice.longest_answer
     shown = sum(len(message.pictures) for message in request.messages)
     return Need(
-        read=tokens_in(document) + shown * PICTURE_TOKENS,
+        read=tokens_of(sum(map(len, parts))) + shown * PICTURE_TOKENS,
         written=longest or UNKNOWN_OUTPUT,
         prices=choice.prices,
         is_guess=longest is None,

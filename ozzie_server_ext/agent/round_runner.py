@@ -24,7 +24,6 @@ from ozzie_server_ext.models.chain import EMPTY, Attempt, Attempts, Chain
 from ozzie_server_ext.models.driver import ModelChoice, ModelError
 from ozzie_server_ext.models.failures import model_error
 from ozzie_server_ext.models.ledger import BudgetBreach, BudgetOverrun
-from ozzie_server_ext.protocol.jsontext import canonical_bytes
 
 
 def check_whole(answer: Round, alias: str) -> None:
@@ -157,7 +156,7 @@ class RoundRunner:
         except ModelError:
             return None
         request = self._requests.request(first, self._requests.prompt(first))
-        need = need_of(request, canonical_bytes(request.to_json()))
+        need = need_of(request, request.to_parts())
         return cheaper if await self._turn.parts.ledger.fits(allowance.budgets, need) else None
 
     @property

@@ -263,6 +263,17 @@ EVENTS = group(
     verb("rebuild", "rebuild the tables from the log at the next start", "verify:rebuild"),
 )
 
+STORE = group(
+    "store",
+    "the files of Ozzie's folder",
+    verb(
+        "compact",
+        "move requests and answers of models that are files into the database",
+        "verify:compact_store",
+        more="An earlier version kept them as files. In the database they need a fraction of the space.",
+    ),
+)
+
 TRASH = group(
     "trash",
     "files in a project's trash",
@@ -286,6 +297,7 @@ COMMANDS: tuple[Verb | Group, ...] = (
     LABELS,
     TRASH,
     EVENTS,
+    STORE,
     MODELS,
     TOOLS,
     SKILLS,

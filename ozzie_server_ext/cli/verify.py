@@ -1,4 +1,5 @@
-"""`ozzie events verify`, `accept` and `rebuild`: they work on the files, with or without a gateway."""
+"""`ozzie events verify`, `accept` and `rebuild`, and `ozzie store compact`: they work on the files, with or without a
+gateway."""
 
 import argparse
 import dataclasses
@@ -8,9 +9,10 @@ from ozzie_server_ext.cli.terminal import agreed, local_time, print_json, print_
 from ozzie_server_ext.config.home import anchor_key_file, find_home
 from ozzie_server_ext.domain.errors import Conflict
 from ozzie_server_ext.observability.clock import SystemClock
-from ozzie_server_ext.render.text import counted, visible_prose
+from ozzie_server_ext.render.text import byte_count, counted, visible_prose
 from ozzie_server_ext.store.anchor import AnchorFiles, accept
 from ozzie_server_ext.store.checks import RESTORE, DeepVerdict, Verdict, check_deeply, verify_home
+from ozzie_server_ext.store.compacting import compact
 from ozzie_server_ext.store.database import forget_tables
 from ozzie_server_ext.store.readable_disk import renewal_of
 
@@ -55,6 +57,23 @@ def rebuild(options: argparse.Namespace) -> int:
     line = "The tables and the readable files are rebuilt from the log at the next start of Ozzie. "
     line += "If it is running, restart it."
     return print_result({"at": "next start"}, line, as_json=options.json)
+
+
+def compact_store(options: argparse.Namespace) -> int:
+    """Move blobs that an earlier Ozzie kept as files into the database; return 1 if some are damaged. Raises
+    OzzieError."""
+    done = compact(_files().database, find_home(os.environ).blobs)
+    became = (
+        f"{counted(done.files, 'file')} of {byte_count(done.before)} became {byte_count(done.after)} in the database."
+    )
+    hint = "It is not what was put there, and stays: see ozzie events verify --deep."
+    print_result(
+        {"files": done.files, "before": done.before, "after": done.after, "damaged": done.damaged},
+        became if done.files else "There is nothing to compact.",
+        *(f"{ref}: {hint}" for ref in done.damaged),
+        as_json=options.json,
+    )
+    return 1 if done.damaged else 0
 
 
 def accept_log(options: argparse.Namespace) -> int:

@@ -135,4 +135,9 @@ class Need:
 
 def tokens_in(document: bytes) -> int:
     """Estimate the number of tokens of a request."""
-    return -(-len(document) // BYTES_A_TOKEN)
+    return tokens_of(len(document))
+
+
+def tokens_of(size: int) -> int:
+    """Estimate the number of tokens of so many bytes."""
+    return -(-size // BYTES_A_TOKEN)

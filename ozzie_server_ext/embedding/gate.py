@@ -55,6 +55,7 @@ from ozzie_server_ext.policy.engine import FixedRulings, Ruling
 from ozzie_server_ext.policy.files import Policy, read
 from ozzie_server_ext.protocol.jsontext import canonical_bytes, loads_object
 from ozzie_server_ext.store.blobs import BlobStore, FileBlobs, InMemoryBlobs
+from ozzie_server_ext.store.contents import DatabaseBlobs
 from ozzie_server_ext.store.log import EventLog
 from ozzie_server_ext.store.memory import InMemoryEventLog
 from ozzie_server_ext.store.projections.marks import FileMarks
@@ -191,7 +192,7 @@ async def open_gate(
         else:
             await asyncio.to_thread(folder.mkdir, mode=0o700, parents=True, exist_ok=True)
             log = await SqliteEventLog.open(folder / "gate.db", clock=clock, ids=ids)
-            blobs = FileBlobs(folder / "blobs")
+            blobs = DatabaseBlobs(log, FileBlobs(folder / "blobs"))
         closing.push_async_callback(log.close)
         jobs = BubblewrapRunner(ids)
         closing.push_async_callback(jobs.close)

@@ -12,6 +12,7 @@ from ozzie_server_ext.domain.json import JsonObject
 from ozzie_server_ext.domain.messages import Picture
 from ozzie_server_ext.domain.toolmeta import ToolSpec
 from ozzie_server_ext.protocol.codec import encode
+from ozzie_server_ext.protocol.jsontext import canonical_parts
 from ozzie_server_ext.protocol.worker import ClientCredentials
 
 Role: TypeAlias = Literal["system", "user", "assistant", "tool"]
@@ -111,6 +112,11 @@ class ModelRequest:
             ],
             **({} if self.schema is None else {"schema": self.schema}),
         }
+
+    def to_parts(self) -> list[bytes]:
+        """Return the canonical JSON of the exact request in parts: what comes before the messages, each message, and
+        what comes after them. Raise InvalidJson."""
+        return canonical_parts(self.to_json(), "messages")
 
 
 @dataclass(frozen=True, slots=True)

@@ -83,6 +83,18 @@ def canonical_bytes(value: Any, *, sort: bool = True) -> bytes:
         raise InvalidJson(f"Can't be written as JSON: {error}.") from None
 
 
+def canonical_parts(value: JsonObject, name: str) -> list[bytes]:
+    """Return the canonical JSON of an object in parts: up to the items of its list `name`, each item, and the rest.
+    Raise InvalidJson."""
+    before = canonical_bytes({key: field for key, field in value.items() if key < name})
+    after = canonical_bytes({key: field for key, field in value.items() if key > name})
+    begin = before[:-1] + (b"," if len(before) > 2 else b"") + canonical_bytes(name) + b":["
+    end = b"]" + (b"," + after[1:] if len(after) > 2 else b"}")
+    found = value[name]
+    items = [canonical_bytes(item) for item in found] if isinstance(found, list) else []
+    return [begin, *items[:1], *(b"," + item for item in items[1:]), end]
+
+
 def repair_text(text: str) -> str:
     """Return `text` with each lone surrogate replaced by U+FFFD."""
     try:

@@ -4,8 +4,8 @@ An append is prepared on the caller's side (ids, time, encoding, commitment), th
 one at a time: repeat? version? place in the chain, projections.
 """
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol
 
 from ozzie_server_ext.domain.clock import Clock, IdSource
@@ -15,6 +15,7 @@ from ozzie_server_ext.domain.ids import RANDOM_BYTES, task_stream
 from ozzie_server_ext.domain.tasks import Claim
 from ozzie_server_ext.store.chain import SALT_BYTES, Envelope, StoredBody, commit_to, hash_of
 from ozzie_server_ext.store.codec import BODIES, decode, event_from, strings_text, time_text
+from ozzie_server_ext.store.contents import Parts
 from ozzie_server_ext.store.log import ClaimLost, Head, IdempotencyConflict
 from ozzie_server_ext.store.projections.tasks import TASKS, task_from
 from ozzie_server_ext.store.projector import apply
@@ -41,12 +42,14 @@ class Prepared(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Append:
-    """One call of `append`, recorded as a whole or not at all."""
+    """One call of `append`, recorded as a whole or not at all. `contents` has what it names and what is not stored yet,
+    by hash."""
 
     stream: str
     prepared: tuple[Prepared, ...]
     expected_version: int | None
     claim: Claim | None = None
+    contents: Mapping[bytes, Parts] = field(default_factory=dict[bytes, Parts])
 
 
 class Found(NamedTuple):
@@ -99,6 +102,7 @@ def prepare(
     clock: Clock,
     ids: IdSource,
     salts: SaltSource,
+    contents: Mapping[bytes, Parts] | None = None,
 ) -> Append:
     """Encode an append. Raise InputError for what can't be stored."""
     if not stream:
@@ -114,7 +118,7 @@ def prepare(
         raw, body = BODIES.encode(draft.body)
         stored = StoredBody(raw, salts())
         prepared.append(Prepared(draft, draft.event_id or ids.new(), ts, body, stored, commit_to(stored)))
-    return Append(stream, tuple(prepared), expected_version, claim)
+    return Append(stream, tuple(prepared), expected_version, claim, contents or {})
 
 
 def admit(append: Append, log: LogState, rows: Rows) -> Admitted:

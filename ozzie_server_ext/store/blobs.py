@@ -1,6 +1,7 @@
 """Content-addressed storage for what is too large for an event, verified on every read.
 
-A blob is removed only if no fact needs it, after the fact that says so.
+Most blobs are files. What models were sent and answered is in the log's database (`store.contents`). A blob is removed
+only if no fact needs it, after the fact that says so.
 """
 
 import asyncio
@@ -17,7 +18,7 @@ from typing import Protocol
 from ozzie_server_ext.config.files import replace_file, sync_folder
 from ozzie_server_ext.domain.disk import hint_for
 from ozzie_server_ext.domain.errors import InputError, NotFound, Unavailable
-from ozzie_server_ext.domain.ids import BlobRef
+from ozzie_server_ext.domain.ids import BlobRef, SessionId
 from ozzie_server_ext.store.log import DamagedStore
 from ozzie_server_ext.store.shielded import shielded
 from ozzie_server_ext.store.troubles import Troubles
@@ -37,12 +38,13 @@ class PendingPuts:
         while (leaving := self._leaving.get(ref)) is not None:
             await leaving.wait()
 
-    def named(self, ref: BlobRef) -> None:
-        """Uncount one put: a fact names the blob now."""
+    def named(self, ref: BlobRef) -> bool:
+        """Uncount one put: a fact names the blob now. Return whether it was the last one."""
         if self._unnamed[ref] <= 1:
             del self._unnamed[ref]
-        else:
-            self._unnamed[ref] -= 1
+            return True
+        self._unnamed[ref] -= 1
+        return False
 
     @asynccontextmanager
     async def removing(self, ref: BlobRef) -> AsyncGenerator[bool]:
@@ -73,6 +75,12 @@ class BlobStore(Protocol):
 
     async def put(self, content: bytes) -> BlobRef:
         """Store `content` durably. It stays until a fact names it, then as long as one does. Raise Unavailable."""
+        ...
+
+    async def put_parts(self, parts: Sequence[bytes], session_id: SessionId, kind: str = "") -> BlobRef:
+        """Keep what a model of this session was sent or answered, as one blob: it becomes durable together with the
+        first fact that names it. Equal blobs must have equal parts. Of a request, `kind` says which others of the
+        session have most parts in common with it. Raise Unavailable."""
         ...
 
     async def there(self, refs: Sequence[BlobRef]) -> list[BlobRef]:
@@ -110,6 +118,9 @@ class InMemoryBlobs:
         await self._pending.put(ref)
         self._content[ref] = bytes(content)
         return ref
+
+    async def put_parts(self, parts: Sequence[bytes], session_id: SessionId, kind: str = "") -> BlobRef:
+        return await self.put(b"".join(parts))
 
     async def there(self, refs: Sequence[BlobRef]) -> list[BlobRef]:
         return [ref for ref in refs if ref in self._content]
@@ -152,6 +163,9 @@ class FileBlobs:
             raise
         self._troubles.worked("blobs")
         return ref
+
+    async def put_parts(self, parts: Sequence[bytes], session_id: SessionId, kind: str = "") -> BlobRef:
+        return await self.put(b"".join(parts))
 
     async def there(self, refs: Sequence[BlobRef]) -> list[BlobRef]:
         return await asyncio.to_thread(
@@ -215,24 +229,38 @@ class FileBlobs:
             ) from error
 
     def _get(self, ref: BlobRef) -> bytes:
-        path = path_of(self._folder, ref)
-        try:
-            descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
-        except FileNotFoundError:
-            raise _missing(ref) from None
-        except OSError as error:
-            raise DamagedStore(f"The blob {ref} can't be read: {error}.") from error
-        with open(descriptor, "rb") as file:
-            content = file.read()
-        if ref_of(content) != ref:
-            raise DamagedStore(f"The blob {ref} is not what was put there.")
-        return content
+        return read_file(self._folder, ref)
+
+
+def read_file(folder: Path, ref: BlobRef) -> bytes:
+    """Return a blob that is a file. Raise like `BlobStore.get`."""
+    path = path_of(folder, ref)
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
+    except FileNotFoundError:
+        raise _missing(ref) from None
+    except OSError as error:
+        raise DamagedStore(f"The blob {ref} can't be read: {error}.") from error
+    with open(descriptor, "rb") as file:
+        content = file.read()
+    if ref_of(content) != ref:
+        raise DamagedStore(f"The blob {ref} is not what was put there.")
+    return content
 
 
 def path_of(folder: Path, ref: BlobRef) -> Path:
     """Return the file of a blob. Raise InputError for a bad reference."""
     digest = _digest(ref)
     return folder / digest[:2] / digest[2:]
+
+
+def is_ref(text: str) -> bool:
+    return _REF.fullmatch(text) is not None
+
+
+def digest_of(ref: BlobRef) -> bytes:
+    """Return the hash in a reference. Raise InputError for a bad one."""
+    return bytes.fromhex(_digest(ref))
 
 
 def _digest(ref: BlobRef) -> str:

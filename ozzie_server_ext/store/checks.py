@@ -22,11 +22,11 @@ from ozzie_server_ext.domain.ids import BlobRef
 from ozzie_server_ext.observability.logs import logger
 from ozzie_server_ext.planes.one_shot import ErrandFailed, errand_beside, run_errand
 from ozzie_server_ext.protocol.jsontext import canonical_bytes
-from ozzie_server_ext.store import sqlite_events, sqlite_rows
+from ozzie_server_ext.store import contents, sqlite_events, sqlite_rows
 from ozzie_server_ext.store.anchor import AnchorFiles, Evidence, Finding, gather, judge
-from ozzie_server_ext.store.blobs import path_of
+from ozzie_server_ext.store.blobs import digest_of, path_of
 from ozzie_server_ext.store.database import FAILURES, error_text, open_readable, unusable
-from ozzie_server_ext.store.log import BEGINNING, Head, Verification
+from ozzie_server_ext.store.log import BEGINNING, DamagedStore, Head, Verification
 from ozzie_server_ext.store.projector import TABLES
 from ozzie_server_ext.store.tables import Table, dump_lines
 
@@ -143,7 +143,7 @@ class Fault:
 
 @dataclass(frozen=True, slots=True)
 class DeepVerdict:
-    """What was found. `blobs` counts the files whose content was compared with their name; `note` says why something
+    """What was found. `blobs` counts the blobs whose content was compared with their hash; `note` says why something
     was not checked."""
 
     verdict: Verdict
@@ -172,10 +172,11 @@ def check_deeply(files: AnchorFiles, blobs: Path) -> DeepVerdict:
                 faults += _missing(connection, blobs, needed)
             else:
                 note = "The tables, and which blobs are missing, can't be checked against a log that was changed."
+            rows_wrong, rows = _rows(connection)
     except FAILURES as error:
         raise unusable(error, files.database) from error
-    wrong, count = _blobs(blobs)
-    return DeepVerdict(verdict, (*faults, *wrong), count, note)
+    files_wrong, count = _files(blobs)
+    return DeepVerdict(verdict, (*faults, *rows_wrong, *files_wrong), rows + count, note)
 
 
 def _compare(connection: sqlite3.Connection, rebuilt: sqlite3.Connection, verdict: Verdict, faults: list[Fault]) -> str:
@@ -218,7 +219,9 @@ def _lines(connection: sqlite3.Connection, table: Table) -> Iterator[str]:
 
 
 def _missing(connection: sqlite3.Connection, blobs: Path, needed: list[BlobRef]) -> Iterator[Fault]:
-    missing = [ref for ref in needed if not path_of(blobs, ref).exists()]
+    no_files = [ref for ref in needed if not path_of(blobs, ref).exists()]  # first: a file may become a row meanwhile
+    rows = contents.stored(connection, map(digest_of, no_files)) if contents.is_there(connection) else set[bytes]()
+    missing = [ref for ref in no_files if digest_of(ref) not in rows]
     for ref in missing[:_MOST_FINDINGS]:
         row = connection.execute("SELECT needed FROM blobs WHERE ref = ?", (ref,)).fetchone()
         if row != (0,):  # else it was erased meanwhile
@@ -229,7 +232,24 @@ def _missing(connection: sqlite3.Connection, blobs: Path, needed: list[BlobRef])
         yield Fault(f"{len(missing):,} blobs that events name are missing in all.", RESTORE)
 
 
-def _blobs(folder: Path) -> tuple[list[Fault], int]:
+def _rows(connection: sqlite3.Connection) -> tuple[list[Fault], int]:
+    """Compare each blob in the database with its hash; return the faults and the number of blobs."""
+    faults: list[Fault] = []
+    count = 0
+    try:
+        for (digest,) in connection.execute("SELECT hash FROM contents") if contents.is_there(connection) else ():
+            count += 1
+            try:
+                contents.read(connection, digest)
+            except DamagedStore as error:
+                if len(faults) < _MOST_FINDINGS:
+                    faults.append(Fault(str(error), RESTORE))
+    except sqlite3.DatabaseError as error:
+        faults.append(Fault(f"The table contents can't be read: {error_text(error)}.", RESTORE))
+    return faults, count
+
+
+def _files(folder: Path) -> tuple[list[Fault], int]:
     """Compare the content of each file with its name; return the faults and the number of files."""
     faults: list[Fault] = []
     count = 0

@@ -11,10 +11,12 @@ from typing import TypeVar, Unpack
 from ozzie_server_ext.domain.clock import Clock, IdSource
 from ozzie_server_ext.domain.events import Draft, Event
 from ozzie_server_ext.domain.tasks import Claim
-from ozzie_server_ext.store import sqlite_events, sqlite_rows, writer
+from ozzie_server_ext.store import contents, sqlite_events, sqlite_rows, writer
 from ozzie_server_ext.store.admission import SaltSource, prepare, random_salt
+from ozzie_server_ext.store.contents import HeldContents
 from ozzie_server_ext.store.database import FAILURES, open_readable, unusable
 from ozzie_server_ext.store.log import EventFilter, Head, Listener, Listeners, LogClosed, Verification
+from ozzie_server_ext.store.projections.blobs import named_by
 from ozzie_server_ext.store.projector import TABLES
 from ozzie_server_ext.store.tables import Row, RowFilter, query, table_named
 from ozzie_server_ext.store.troubles import Troubles
@@ -37,6 +39,7 @@ class SqliteEventLog:
         self._head = Head()
         self._epoch = 0
         self._listeners = Listeners()
+        self.contents = HeldContents()
         self._writer = Writer(path, asyncio.get_running_loop(), self._deliver)
         self._readers: _Readers | None = None
 
@@ -74,6 +77,7 @@ class SqliteEventLog:
             clock=self._clock,
             ids=self._ids,
             salts=self._salts,
+            contents=self.contents.of(ref for draft in drafts for ref in named_by(draft.body)),
         )
         return await self._writer.append(append)
 
@@ -94,6 +98,14 @@ class SqliteEventLog:
 
     async def verify(self) -> Verification:
         return await self._read(sqlite_events.verify)
+
+    async def content(self, digest: bytes) -> bytes | None:
+        """Return the stored blob of that hash, None if there is none."""
+        return await self._read(lambda connection: contents.read(connection, digest))
+
+    async def contents_there(self, digests: Sequence[bytes]) -> set[bytes]:
+        """Return those of the hashes under which a blob is stored."""
+        return await self._read(lambda connection: contents.stored(connection, digests))
 
     async def rows(self, table: str, **which: Unpack[RowFilter]) -> list[Row]:
         declared = table_named(TABLES, table)

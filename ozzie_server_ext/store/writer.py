@@ -16,6 +16,7 @@ from ozzie_server_ext.domain.events import Event
 from ozzie_server_ext.observability.logs import logger
 from ozzie_server_ext.store import sqlite_events, sqlite_rows
 from ozzie_server_ext.store.admission import Admitted, Append, Found, Tip, admit
+from ozzie_server_ext.store.contents import ContentWriter, Parts
 from ozzie_server_ext.store.database import open_writable, unusable
 from ozzie_server_ext.store.log import EventIdTaken, EventLog, Head, OwnerLost
 from ozzie_server_ext.store.projector import TABLES
@@ -72,6 +73,8 @@ class Committer:
         self._head = sqlite_events.head(connection)
         self._tips: dict[str, Tip] = {}
         self._unwritten: list[Found] = []
+        self._contents: dict[bytes, Parts] = {}
+        self._content_writer = ContentWriter(connection)
 
     def head(self) -> Head:
         return self._head
@@ -161,6 +164,7 @@ class Committer:
         self._rows.keep()
         if admitted.new:
             self._unwritten += admitted.new
+            self._contents |= append.contents
             last = admitted.events[-1]
             self._head = Head(last.position, last.hash)
             if len(self._tips) >= _MOST_STREAMS:
@@ -187,8 +191,10 @@ class Committer:
 
     def _write_out(self) -> None:
         sqlite_events.insert(self._connection, self._unwritten)
+        self._content_writer.write(self._contents.items())
         self._rows.flush(TABLES)
         self._unwritten.clear()
+        self._contents.clear()
 
     def _roll_back(self, head: Head) -> None:
         if self._connection.in_transaction:  # after some errors SQLite has rolled back by itself
@@ -201,6 +207,8 @@ class Committer:
         self._head = head
         self._tips.clear()
         self._unwritten.clear()
+        self._contents.clear()
+        self._content_writer.forget()
         self._rows.forget()
 
 

@@ -49,7 +49,6 @@ PLANTED = "Zebra7Quilt2Marble9Lantern4"
 """What everybody is told."""
 SEARCHED = (
     "data/ozzie.db",
-    "data/blobs/",
     "logs/app/gateway.jsonl",
     "saved.ipynb",
     "unwatched.ipynb",

@@ -9,6 +9,7 @@ import pytest_asyncio
 
 from ozzie_server_ext.observability.clock import CountingIds, FakeClock
 from ozzie_server_ext.store.blobs import BlobStore, FileBlobs, InMemoryBlobs
+from ozzie_server_ext.store.contents import DatabaseBlobs
 from ozzie_server_ext.store.log import EventLog
 from ozzie_server_ext.store.memory import InMemoryEventLog
 from ozzie_server_ext.store.sqlite import SqliteEventLog
@@ -46,6 +47,12 @@ def log(store: Store) -> EventLog:
     return store.log
 
 
-@pytest.fixture(params=["memory", "files"])
-def blobs(request: pytest.FixtureRequest, tmp_path: Path) -> BlobStore:
-    return InMemoryBlobs() if request.param == "memory" else FileBlobs(tmp_path / "blobs")
+@pytest_asyncio.fixture(params=["memory", "files", "database"])
+async def blobs(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[BlobStore]:
+    files = FileBlobs(tmp_path / "blobs")
+    if request.param == "database":
+        log = await SqliteEventLog.open(tmp_path / "blobs.db", clock=FakeClock(), ids=CountingIds())
+        yield DatabaseBlobs(log, files)
+        await log.close()
+    else:
+        yield InMemoryBlobs() if request.param == "memory" else files

@@ -13,6 +13,9 @@ from typing import Any
 
 import pytest
 
+from ozzie_server_ext.domain.ids import BlobRef
+from ozzie_server_ext.store import contents
+from ozzie_server_ext.store.blobs import path_of
 from tests.rig import GatewayHome, ozzie, start_gateway
 
 
@@ -150,3 +153,30 @@ def test_a_person_at_a_terminal_is_told_what_they_accept_and_asked(used: Gateway
     assert "anchor.json is missing" in done.stderr
     assert "Accept it? [y/N]" in done.stderr
     assert (used.home / "data" / "anchor.json").exists() == (status == 0)
+
+
+def test_a_home_of_an_earlier_version_is_compacted_and_verifies(used: GatewayHome) -> None:
+    kept = as_files(used)
+    assert kept
+    done = ozzie(used, "store", "compact")
+
+    assert (done.returncode, done.stdout.startswith(f"{len(kept)} files of ")) == (0, True)
+    assert not any(path.exists() for path in kept)
+    assert ozzie(used, "events", "verify", "--deep").returncode == 0
+    assert ozzie(used, "store", "compact").stdout == "There is nothing to compact.\n"
+    again = json.loads(ozzie(used, "store", "compact", "--json").stdout)
+    assert again == {"files": 0, "before": 0, "after": 0, "damaged": []}
+
+
+def as_files(home: GatewayHome) -> list[Path]:
+    """Keep what models were sent and answered as an earlier version did; return the files."""
+    files: list[Path] = []
+    with closing(sqlite3.connect(home.home / "data" / "ozzie.db", isolation_level=None)) as database:
+        for (digest,) in database.execute("SELECT hash FROM contents").fetchall():
+            path = path_of(home.home / "data" / "blobs", BlobRef(f"sha256:{digest.hex()}"))
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(contents.read(database, digest) or b"")
+            files.append(path)
+        for table in ("contents", "parts", "part_scopes"):
+            database.execute(f"DELETE FROM {table}")
+    return files

@@ -7,14 +7,11 @@ from typing import Any
 
 import pytest
 
-from ozzie_server_ext.config.home import Home
-from ozzie_server_ext.domain.ids import BlobRef
 from ozzie_server_ext.gateway.routes import PREFIX
-from ozzie_server_ext.store.blobs import FileBlobs
 from tests.integration.gateway.asked import asked
 from tests.integration.gateway.test_rest import get, post
 from tests.integration.gateway.walk import KERNEL_ID, ask
-from tests.rig import Gateway
+from tests.rig import Gateway, recorded_request
 from tests.ws_client import WsClient, connected
 
 SUM = "What is 17.5 % of 2,480? Use the calculator."
@@ -110,10 +107,10 @@ async def test_the_latest_prompt_is_the_recorded_request(shared_gateway: Gateway
         config = (await client.request("config.show"))["payload"]
     query = f"events?session_id={kernel['session_id']}&type=model.call.started&newest_first=true&limit=1"
     (started,) = (await asyncio.to_thread(get, shared_gateway, query))["items"]
-    blobs = FileBlobs(Home(shared_gateway.home.home).blobs)
+    sent = recorded_request(shared_gateway.home.home, started["payload"]["request_blob"])
 
     assert nothing == {}
-    assert shown["request"] == json.loads(await blobs.get(BlobRef(started["payload"]["request_blob"])))
+    assert shown["request"] == sent
     assert (shown["ts"], shown["task_id"]) == (started["ts"], started["task_id"])
     assert [message["role"] for message in shown["request"]["messages"]][-3:] == ["user", "assistant", "tool"]
     assert config["project"] == str(shared_gateway.home.project)

@@ -1,7 +1,5 @@
 """`%tools`, `%tasks`, `%approvals`, `%config`, `%pin`, and a cell that answers a question, against a real gateway."""
 
-import asyncio
-import json
 from collections.abc import Iterator
 from dataclasses import replace
 
@@ -9,13 +7,11 @@ import pytest
 
 from ozzie_kernel.list_magics import prompt_page
 from ozzie_server_ext.config.home import Home
-from ozzie_server_ext.domain.ids import BlobRef
 from ozzie_server_ext.render.page import page_bundle
 from ozzie_server_ext.render.turnview import ANSWERED
-from ozzie_server_ext.store.blobs import FileBlobs
 from tests.integration.gateway.asked import asked
 from tests.integration.gateway.test_rest import get, post, until
-from tests.rig import Gateway, Kernel, start_kernel
+from tests.rig import Gateway, Kernel, recorded_request, start_kernel
 
 pytestmark = pytest.mark.timeout(120)
 
@@ -50,8 +46,7 @@ def test_every_list_shows_what_the_gateway_has(kernel: Kernel, shared_gateway: G
     session_id = session_of(shared_gateway)
     query = f"events?session_id={session_id}&type=model.call.started&newest_first=true&limit=1"
     (started,) = get(shared_gateway, query)["items"]
-    blobs = FileBlobs(Home(shared_gateway.home.home).blobs)
-    sent = json.loads(asyncio.run(blobs.get(BlobRef(started["payload"]["request_blob"]))))
+    sent = recorded_request(shared_gateway.home.home, started["payload"]["request_blob"])
     (prompt,) = kernel.run("%config prompt").bundles
     approval = asked(shared_gateway, session_id=session_id, session=None)
     tools = plain(kernel, "%tools")

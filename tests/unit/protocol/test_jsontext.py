@@ -12,6 +12,7 @@ from ozzie_server_ext.protocol.jsontext import (
     MAX_BYTES,
     InvalidJson,
     canonical_bytes,
+    canonical_parts,
     dumps,
     loads,
     loads_object,
@@ -29,6 +30,14 @@ VALUES = st.recursive(
     ),
     max_leaves=25,
 )
+
+
+@given(st.dictionaries(st.text(st.characters(exclude_categories=["Cs"])), VALUES, max_size=6), st.lists(VALUES))
+def test_parts_are_the_canonical_json_with_each_item_of_the_list_apart(value: dict[str, Any], items: list[Any]) -> None:
+    value["messages"] = items
+    parts = canonical_parts(value, "messages")
+    assert b"".join(parts) == canonical_bytes(value)
+    assert [loads(part.removeprefix(b",")) for part in parts[1:-1]] == items
 
 
 @given(VALUES)

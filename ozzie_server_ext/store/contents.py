@@ -1,0 +1,322 @@
+"""What models were sent and answered, in the log's database (docs/log-format.md): in parts, each kept once.
+
+A request repeats the one before it, with a message or two more. Each of its parts (what comes before the messages, each
+message, the rest) is stored once for its session; the request lists them, or says how it differs from an earlier one.
+Keys of parts are salted by session: a text that was erased can't be guessed from them, and nobody sees that two
+sessions have a text in common.
+"""
+
+import hashlib
+import hmac
+import os
+import sqlite3
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import takewhile
+from typing import NamedTuple, Protocol
+
+import msgspec
+
+from ozzie_server_ext.domain.errors import InputError, NotFound
+from ozzie_server_ext.domain.ids import BlobRef, SessionId
+from ozzie_server_ext.observability.logs import logger
+from ozzie_server_ext.protocol.jsontext import dumps
+from ozzie_server_ext.store.blobs import FileBlobs, IsNeeded, PendingPuts, digest_of, is_ref
+from ozzie_server_ext.store.log import DamagedStore
+
+log = logger(__name__)
+
+MOST_OF_A_PART = 1 << 20
+"""The largest part; what has a larger one is a file. SQLite writes what is large twice."""
+_MOST_HELD = 64 << 20
+"""The most bytes that wait for their facts. More of them become files, as where many facts were refused."""
+_MOST_LAST = 16 << 20
+"""The most bytes of last requests, which the next ones may extend, exceeded by one request at most."""
+_DEEPEST = 32
+"""The most requests of which each extends the one before: all have to be looked up to read the last one."""
+_SALT_BYTES = 32
+_MOST_SCOPES = 10_000
+
+
+class Parts(NamedTuple):
+    """A content of a session. The first `keep` parts and the last `end` are those of `base`, if that is stored."""
+
+    session_id: SessionId
+    parts: tuple[bytes, ...]
+    base: bytes | None = None
+    keep: int = 0
+    end: int = 0
+
+
+class HeldContents(PendingPuts):
+    """The contents that are written with the facts that name them."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._held: dict[BlobRef, Parts] = {}
+        self.bytes = 0
+
+    def hold(self, ref: BlobRef, content: Parts) -> None:
+        """Hold a content whose put was counted until a fact names it."""
+        if ref not in self._held:
+            self._held[ref] = content
+            self.bytes += _size(content)
+
+    def held(self, ref: BlobRef) -> Parts | None:
+        """Return what to write with a fact that names it; None if it is stored already."""
+        return self._held.get(ref)
+
+    def of(self, refs: Iterable[BlobRef]) -> Mapping[bytes, Parts]:
+        """Return what to write with facts that name these contents, by hash."""
+        if not self._held:
+            return {}
+        return {digest_of(ref): held for ref in refs if (held := self._held.get(ref)) is not None}
+
+    def named(self, ref: BlobRef) -> bool:
+        is_last = super().named(ref)
+        if is_last and (held := self._held.pop(ref, None)) is not None:
+            self.bytes -= _size(held)
+        return is_last
+
+
+def _size(content: Parts) -> int:
+    return sum(map(len, content.parts))
+
+
+# --- in the database ------------------------------------------------------------------------------------------------
+
+
+class _Listed(msgspec.Struct, omit_defaults=True):
+    """The column `parts`: the ids of a content's parts, of which `keep` and `end` come from the one that it extends."""
+
+    new: list[int]
+    keep: int = 0
+    end: int = 0
+
+
+_BASE = "SELECT parts, extends FROM contents WHERE hash = ? AND scope = ?"
+
+
+def is_there(connection: sqlite3.Connection) -> bool:
+    """Whether the file has these tables: one that was written before them is migrated by the next start."""
+    return connection.execute("SELECT 1 FROM sqlite_schema WHERE name = 'contents'").fetchone() is not None
+
+
+def stored(connection: sqlite3.Connection, digests: Iterable[bytes]) -> set[bytes]:
+    """Return those of the hashes under which a content is stored."""
+    sql = "SELECT 1 FROM contents WHERE hash = ?"
+    return {digest for digest in digests if connection.execute(sql, (digest,)).fetchone()}
+
+
+def read(connection: sqlite3.Connection, digest: bytes) -> bytes | None:
+    """Return a content, None if there is none. Raise DamagedStore if it is not what was written."""
+    row = connection.execute("SELECT scope FROM contents WHERE hash = ?", (digest,)).fetchone()
+    if row is None:
+        return None
+    try:
+        ids = _ids(connection, digest, row[0])
+        sql = "SELECT id, content FROM parts WHERE id IN (SELECT value FROM json_each(?))"
+        found = dict(connection.execute(sql, (dumps(ids),)))
+        content = b"".join(found[each] for each in ids)
+    except (LookupError, TypeError, InputError, msgspec.MsgspecError) as error:
+        raise DamagedStore(f"Parts of the blob sha256:{digest.hex()} are missing.") from error
+    if hashlib.sha256(content).digest() != digest:
+        raise DamagedStore(f"The blob sha256:{digest.hex()} is not what was put there.")
+    return content
+
+
+def _ids(connection: sqlite3.Connection, digest: bytes, scope: int) -> list[int]:
+    """Return the ids of the parts of a content. Raise LookupError, MsgspecError."""
+    chain: list[_Listed] = []
+    extends: bytes | None = digest
+    while extends is not None:
+        row = connection.execute(_BASE, (extends, scope)).fetchone()
+        if row is None or len(chain) > _DEEPEST:
+            raise LookupError(extends.hex())
+        parts, extends = row
+        chain.append(msgspec.json.decode(parts, type=_Listed))
+    ids: list[int] = []
+    for listed in reversed(chain):
+        if min(listed.keep, listed.end) < 0 or listed.keep + listed.end > len(ids):
+            raise LookupError(digest.hex())
+        ids = [*ids[: listed.keep], *listed.new, *ids[len(ids) - listed.end :]]
+    return ids
+
+
+class ContentWriter:
+    """Writes contents through the connection that may write, in its open transaction."""
+
+    def __init__(self, connection: sqlite3.Connection) -> None:
+        self._connection = connection
+        self._scopes: dict[SessionId, tuple[int, bytes]] = {}
+
+    def write(self, contents: Iterable[tuple[bytes, Parts]]) -> None:
+        """Write contents by their hashes. One that its session has already is the same."""
+        for digest, content in contents:
+            scope, salt = self._scope(content.session_id)
+            if self._connection.execute(_BASE, (digest, scope)).fetchone() is None:
+                self._insert(digest, content, scope, salt)
+
+    def forget(self) -> None:
+        """Drop what was not committed."""
+        self._scopes.clear()
+
+    def _insert(self, digest: bytes, content: Parts, scope: int, salt: bytes) -> None:
+        _, parts, base, keep, end = content
+        if base is None or not self._may_be_extended(base, scope):
+            base, keep, end = None, 0, 0
+        new = [self._part(part, scope, salt) for part in parts[keep : len(parts) - end]]
+        listed = msgspec.json.encode(_Listed(new, keep, end)).decode()
+        sql = "INSERT INTO contents (hash, scope, parts, extends) VALUES (?, ?, ?, ?)"
+        self._connection.execute(sql, (digest, scope, listed, base))
+
+    def _may_be_extended(self, base: bytes, scope: int) -> bool:
+        """Whether a content is stored and does not extend too many: its fact may have been refused, and requests that
+        repeat an earlier one extend what that did."""
+        extends: bytes | None = base
+        for _ in range(_DEEPEST):
+            row = self._connection.execute(_BASE, (extends, scope)).fetchone()
+            if row is None:
+                return False
+            extends = row[1]
+            if extends is None:
+                return True
+        return False
+
+    def _part(self, content: bytes, scope: int, salt: bytes) -> int:
+        key = hmac.digest(salt, content, "sha256")
+        found = self._connection.execute("SELECT id FROM parts WHERE key = ?", (key,)).fetchone()
+        if found is None:
+            sql = "INSERT INTO parts (scope, key, content) VALUES (?, ?, ?) RETURNING id"
+            found = self._connection.execute(sql, (scope, key, content)).fetchone()
+        return found[0]
+
+    def _scope(self, session_id: SessionId) -> tuple[int, bytes]:
+        """Return the number and the salt of a session."""
+        known = self._scopes.get(session_id)
+        if known is None:
+            find = "SELECT id, salt FROM part_scopes WHERE session_id = ?"
+            known = self._connection.execute(find, (session_id,)).fetchone()
+            if known is None:
+                sql = "INSERT INTO part_scopes (session_id, salt) VALUES (?, ?) RETURNING id, salt"
+                known = self._connection.execute(sql, (session_id, os.urandom(_SALT_BYTES))).fetchone()
+            if len(self._scopes) >= _MOST_SCOPES:
+                self._scopes.clear()
+            self._scopes[session_id] = known
+        return known
+
+
+# --- as a blob store ------------------------------------------------------------------------------------------------
+
+
+class ContentLog(Protocol):
+    """The part of a `SqliteEventLog` that keeps contents."""
+
+    @property
+    def contents(self) -> HeldContents: ...
+
+    async def content(self, digest: bytes) -> bytes | None: ...
+
+    async def contents_there(self, digests: Sequence[bytes]) -> set[bytes]: ...
+
+
+@dataclass(frozen=True, slots=True)
+class _Last:
+    digest: bytes
+    parts: tuple[bytes, ...]
+    size: int
+
+
+class LastRequests:
+    """The last requests, each of a session and kind, as far as memory allows: the next one may extend it."""
+
+    def __init__(self) -> None:
+        self._last: dict[tuple[SessionId, str], _Last] = {}
+        self._bytes = 0
+
+    def extended(self, digest: bytes, parts: tuple[bytes, ...], session_id: SessionId, kind: str) -> Parts:
+        """Return a request as an extension of the last one, if most parts are the same. It is the last one now; if it
+        is never written, what extends it is written whole."""
+        last = self._last.pop((session_id, kind), None)
+        request = Parts(session_id, parts)
+        if last is not None:
+            self._bytes -= last.size
+            keep = _common(parts, last.parts)
+            end = _common(parts[keep:][::-1], last.parts[keep:][::-1])
+            if last.digest != digest and keep + end >= len(parts) // 2:
+                request = Parts(session_id, parts, last.digest, keep, end)
+        size = _size(request)
+        self._last[session_id, kind] = _Last(digest, parts, size)
+        self._bytes += size
+        while self._bytes > _MOST_LAST and len(self._last) > 1:
+            self._bytes -= self._last.pop(next(iter(self._last))).size
+        return request
+
+
+def _common(some: Sequence[bytes], others: Sequence[bytes]) -> int:
+    """Return how many parts at the beginning are equal."""
+    return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(some, others, strict=False)))
+
+
+class DatabaseBlobs:
+    """A BlobStore in the database of a log and in files."""
+
+    def __init__(self, event_log: ContentLog, files: FileBlobs) -> None:
+        self._log = event_log
+        self._held = event_log.contents
+        self._files = files
+        self._last = LastRequests()
+        self._is_overfull = False
+
+    async def put(self, content: bytes) -> BlobRef:
+        return await self._files.put(content)
+
+    async def put_parts(self, parts: Sequence[bytes], session_id: SessionId, kind: str = "") -> BlobRef:
+        if max(map(len, parts)) > MOST_OF_A_PART or not self._has_room():
+            return await self._files.put(b"".join(parts))
+        digest = hashlib.sha256()
+        for part in parts:
+            digest.update(part)
+        content = Parts(session_id, tuple(parts))
+        if kind:
+            content = self._last.extended(digest.digest(), content.parts, session_id, kind)
+        ref = BlobRef(f"sha256:{digest.hexdigest()}")
+        await self._held.put(ref)
+        self._held.hold(ref, content)
+        return ref
+
+    def _has_room(self) -> bool:
+        was_overfull, self._is_overfull = self._is_overfull, self._held.bytes > _MOST_HELD
+        if self._is_overfull and not was_overfull:
+            log.warning("facts were refused whose requests wait in memory; until the next start, requests become files")
+        return not self._is_overfull
+
+    async def there(self, refs: Sequence[BlobRef]) -> list[BlobRef]:
+        held = {ref for ref in refs if self._held.held(ref) is not None}  # first: it becomes a row at any moment
+        files = await self._files.there(refs)
+        digests = {ref: digest_of(ref) for ref in refs if is_ref(ref)}
+        rows = await self._log.contents_there([*digests.values()])
+        return [ref for ref in refs if ref in held or ref in files or digests.get(ref) in rows]
+
+    def named(self, ref: BlobRef) -> None:
+        if self._held.held(ref) is None:
+            self._files.named(ref)
+        else:
+            self._held.named(ref)
+
+    async def remove(self, ref: BlobRef, is_needed: IsNeeded) -> bool:
+        return await self._files.remove(ref, is_needed)
+
+    async def get(self, ref: BlobRef) -> bytes:
+        digest = digest_of(ref)
+        if (held := self._held.held(ref)) is not None:
+            return b"".join(held.parts)
+        found = await self._log.content(digest)
+        if found is None:
+            try:
+                return await self._files.get(ref)
+            except NotFound:  # a file may have become a row meanwhile (`store.compacting`)
+                found = await self._log.content(digest)
+                if found is None:
+                    raise
+        return found
