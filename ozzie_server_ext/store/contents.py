@@ -94,7 +94,16 @@ class _Listed(msgspec.Struct, omit_defaults=True):
     end: int = 0
 
 
-_BASE = "SELECT parts, extends FROM contents WHERE hash = ? AND scope = ?"
+_CHAIN = """
+WITH RECURSIVE chain (parts, extends, depth) AS (
+    SELECT parts, extends, 1 FROM contents WHERE hash = :hash AND scope = :scope
+    UNION ALL
+    SELECT base.parts, base.extends, depth + 1
+    FROM chain JOIN contents AS base ON base.hash = chain.extends AND base.scope = :scope
+    WHERE depth <= :deepest
+)"""
+"""A content and those that it extends, in one statement: sqlite3 gives up the interpreter's lock in each, and waits to
+get it back (`sqlite_rows`)."""
 
 
 def is_there(connection: sqlite3.Connection) -> bool:
@@ -127,16 +136,13 @@ def read(connection: sqlite3.Connection, digest: bytes) -> bytes | None:
 
 def _ids(connection: sqlite3.Connection, digest: bytes, scope: int) -> list[int]:
     """Return the ids of the parts of a content. Raise LookupError, MsgspecError."""
-    chain: list[_Listed] = []
-    extends: bytes | None = digest
-    while extends is not None:
-        row = connection.execute(_BASE, (extends, scope)).fetchone()
-        if row is None or len(chain) > _DEEPEST:
-            raise LookupError(extends.hex())
-        parts, extends = row
-        chain.append(msgspec.json.decode(parts, type=_Listed))
+    of = {"hash": digest, "scope": scope, "deepest": _DEEPEST}
+    chain = connection.execute(f"{_CHAIN} SELECT parts, extends FROM chain ORDER BY depth DESC", of).fetchall()
+    if not chain or chain[0][1] is not None:
+        raise LookupError(digest.hex())
     ids: list[int] = []
-    for listed in reversed(chain):
+    for parts, _ in chain:
+        listed = msgspec.json.decode(parts, type=_Listed)
         if min(listed.keep, listed.end) < 0 or listed.keep + listed.end > len(ids):
             raise LookupError(digest.hex())
         ids = [*ids[: listed.keep], *listed.new, *ids[len(ids) - listed.end :]]
@@ -154,7 +160,8 @@ class ContentWriter:
         """Write contents by their hashes. One that its session has already is the same."""
         for digest, content in contents:
             scope, salt = self._scope(content.session_id)
-            if self._connection.execute(_BASE, (digest, scope)).fetchone() is None:
+            sql = "SELECT 1 FROM contents WHERE hash = ? AND scope = ?"
+            if self._connection.execute(sql, (digest, scope)).fetchone() is None:
                 self._insert(digest, content, scope, salt)
 
     def forget(self) -> None:
@@ -173,22 +180,17 @@ class ContentWriter:
     def _may_be_extended(self, base: bytes, scope: int) -> bool:
         """Whether a content is stored and does not extend too many: its fact may have been refused, and requests that
         repeat an earlier one extend what that did."""
-        extends: bytes | None = base
-        for _ in range(_DEEPEST):
-            row = self._connection.execute(_BASE, (extends, scope)).fetchone()
-            if row is None:
-                return False
-            extends = row[1]
-            if extends is None:
-                return True
-        return False
+        of = {"hash": base, "scope": scope, "deepest": _DEEPEST}
+        sql = f"{_CHAIN} SELECT depth, extends FROM chain ORDER BY depth DESC LIMIT 1"
+        row = self._connection.execute(sql, of).fetchone()
+        return row is not None and row[0] <= _DEEPEST and row[1] is None
 
     def _part(self, content: bytes, scope: int, salt: bytes) -> int:
         key = hmac.digest(salt, content, "sha256")
-        found = self._connection.execute("SELECT id FROM parts WHERE key = ?", (key,)).fetchone()
-        if found is None:
-            sql = "INSERT INTO parts (scope, key, content) VALUES (?, ?, ?) RETURNING id"
-            found = self._connection.execute(sql, (scope, key, content)).fetchone()
+        sql = "INSERT INTO parts (scope, key, content) VALUES (?, ?, ?) ON CONFLICT DO NOTHING RETURNING id"
+        found = self._connection.execute(sql, (scope, key, content)).fetchone()
+        if found is None:  # it is there
+            found = self._connection.execute("SELECT id FROM parts WHERE key = ?", (key,)).fetchone()
         return found[0]
 
     def _scope(self, session_id: SessionId) -> tuple[int, bytes]:

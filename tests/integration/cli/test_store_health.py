@@ -172,7 +172,7 @@ def test_a_read_only_home_is_told_by_what_is_read_only(used: GatewayHome, what: 
     name, mode, hint = READ_ONLY[what]
     path = used.home / name
     before = path.stat().st_mode
-    used.configure({"budgets": {"task": {"usd": 1}}})  # it is recorded as a blob
+    used.configure({"budgets": {"task": {"max_tokens": 1_000_000}}})  # it is recorded as a blob
     path.chmod(mode)
     try:
         asked = as_an_ordinary_account(used, "ask", "hello")
