@@ -107,7 +107,7 @@ def _size(home: Home) -> Size:
 
 
 def _bytes_of(connection: sqlite3.Connection, table: str) -> int:
-    """Return about how many bytes a table has: those of its values, and 8 for each row and index."""
+    """Return about how many bytes a table has: those of its values, and 16 for each row."""
     columns = [row[1] for row in connection.execute(f"PRAGMA table_info({table})")]
     lengths = " + ".join(f"coalesce(length(CAST({column} AS BLOB)), 0)" for column in columns)
     (found,) = connection.execute(f"SELECT coalesce(sum({lengths} + 16), 0) FROM {table}").fetchone()

@@ -161,12 +161,12 @@ def _context(request: ModelRequest) -> int:
 
 def most_tokens(messages: Iterable[ChatMessage]) -> int:
     """Return a bound on the tokens of a conversation, much faster than they are counted. JSON writes a character in at
-    most 6 bytes, which `tokens_in` takes for 2 tokens, and names, ids and braces of an entry in fewer than 300."""
+    most 6 bytes, which `tokens_in` takes for 2 tokens, and what an entry has beside its texts in fewer than 300."""
     characters = entries = 0
     for message in messages:
         entries += 1 + len(message.tool_uses) + len(message.pictures)
-        characters += len(message.content) + len(message.name)
-        characters += sum(len(use.name) + len(use.arguments) for use in message.tool_uses)
+        characters += len(message.content) + len(message.name) + len(message.tool_call_id)
+        characters += sum(len(use.call_id) + len(use.name) + len(use.arguments) for use in message.tool_uses)
         characters += sum(len(picture.path) for picture in message.pictures)
     return 2 * characters + 100 * entries
 

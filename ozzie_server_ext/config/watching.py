@@ -28,7 +28,7 @@ _CONTENT = _MODIFY | _ATTRIB | _CLOSE_WRITE | _MOVED_FROM | _MOVED_TO | _CREATE 
 _HEADER = struct.Struct("iIII")
 _READ = 1 << 16
 _READS = 16
-"""Of the queue, at a time: whoever changes files all the time must not hold up the event loop."""
+"""How often the queue is read at a time: whoever changes files all the time must not hold up the event loop."""
 
 
 class FileWatch:
@@ -48,28 +48,32 @@ class FileWatch:
         self._may_have_changed = True
         self._is_settled = False
         self._began = 0.0
+        self._notices: _Notices | None = None
+        """Where it is watched. A forked process has others, and hears of nothing that its parent began to watch."""
         self._look: asyncio.Future[Any] | None = None
 
     def is_quiet(self) -> bool:
         """Return whether there is no notice since `begin` of what was added. False until `settle`, and after
         `POLL_S`."""
         notices = _notices()
-        if notices is None or not self._is_settled:
+        if notices is None or notices is not self._notices or not self._is_settled:
             return False
         notices.take()
         return not self._may_have_changed and time.monotonic() - self._began < POLL_S
 
     def begin(self) -> None:
         """Forget what was added. A change from now on counts, for what is added before it is looked at."""
-        if (notices := _notices()) is not None:
+        notices = _notices()
+        if notices is not None and notices is self._notices:
             notices.forget(self, self._names)
+        self._notices = notices
         self._names = {}
         self._may_have_changed = self._is_settled = False
         self._began = time.monotonic()
 
     def add(self, paths: Iterable[Path]) -> None:
         """Watch files, whether they exist or not, and what is in folders. Of a link, its target is watched too."""
-        if _notices() is None:
+        if self._notices is None:
             return
         for path in paths:
             self._add(path)
@@ -115,8 +119,7 @@ class FileWatch:
         self._watch(path, None)
 
     def _watch(self, folder: Path, name: str | None) -> None:
-        notices = _notices()
-        number = None if notices is None else notices.follow(folder, self)
+        number = None if self._notices is None else self._notices.follow(folder, self)
         if number is None:
             self._may_have_changed = True
         elif name is None:

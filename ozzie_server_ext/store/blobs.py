@@ -1,7 +1,7 @@
 """Content-addressed storage for what is too large for an event, verified on every read.
 
-Most blobs are files. What models were sent and answered is in the log's database (`store.contents`). A blob is removed
-only if no fact needs it, after the fact that says so.
+Most blobs are files. A file is removed only if no fact needs it, after the fact that says so. What models were sent and
+answered is in the log's database (`store.contents`) and stays.
 """
 
 import asyncio
@@ -169,7 +169,7 @@ class FileBlobs:
 
     async def there(self, refs: Sequence[BlobRef]) -> list[BlobRef]:
         return await asyncio.to_thread(
-            lambda: [ref for ref in refs if _REF.fullmatch(ref) and path_of(self._folder, ref).exists()]
+            lambda: [ref for ref in refs if is_ref(ref) and path_of(self._folder, ref).exists()]
         )
 
     def named(self, ref: BlobRef) -> None:
@@ -185,7 +185,7 @@ class FileBlobs:
             return True
 
     async def get(self, ref: BlobRef) -> bytes:
-        return await asyncio.to_thread(self._get, ref)
+        return await asyncio.to_thread(read_file, self._folder, ref)
 
     async def _probe(self) -> None:
         """Raise Unavailable if no blob can be written now."""
@@ -209,7 +209,7 @@ class FileBlobs:
     def _put(self, ref: BlobRef, content: bytes) -> None:
         path = path_of(self._folder, ref)
         with suppress(NotFound, DamagedStore):
-            self._get(ref)
+            read_file(self._folder, ref)
             return
         try:
             path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -227,9 +227,6 @@ class FileBlobs:
             raise Unavailable(
                 f"{path} can't be removed: {error.strerror or error}.", hint=hint_for(path.parent, error=error)
             ) from error
-
-    def _get(self, ref: BlobRef) -> bytes:
-        return read_file(self._folder, ref)
 
 
 def read_file(folder: Path, ref: BlobRef) -> bytes:

@@ -225,9 +225,8 @@ def _missing(connection: sqlite3.Connection, blobs: Path, needed: list[BlobRef])
     for ref in missing[:_MOST_FINDINGS]:
         row = connection.execute("SELECT needed FROM blobs WHERE ref = ?", (ref,)).fetchone()
         if row != (0,):  # else it was erased meanwhile
-            yield Fault(
-                f"The blob {ref}, which an event names, is missing.", f"Put {path_of(blobs, ref)} back from a backup."
-            )
+            hint = f"Put {path_of(blobs, ref)} back from a backup. If the backup has no such file: {RESTORE}"
+            yield Fault(f"The blob {ref}, which an event names, is missing.", hint)
     if len(missing) > _MOST_FINDINGS:
         yield Fault(f"{len(missing):,} blobs that events name are missing in all.", RESTORE)
 
@@ -237,10 +236,12 @@ def _rows(connection: sqlite3.Connection) -> tuple[list[Fault], int]:
     faults: list[Fault] = []
     count = 0
     try:
-        for (digest,) in connection.execute("SELECT hash FROM contents") if contents.is_there(connection) else ():
+        if not contents.is_there(connection):
+            return faults, count
+        for digest, scope in connection.execute("SELECT hash, scope FROM contents"):
             count += 1
             try:
-                contents.read(connection, digest)
+                contents.read_of(connection, digest, scope)
             except DamagedStore as error:
                 if len(faults) < _MOST_FINDINGS:
                     faults.append(Fault(str(error), RESTORE))

@@ -65,6 +65,8 @@ class _Compaction:
         step: dict[BlobRef, Parts] = {}
         size = 0
         for ref, session_id, kind in self._named():
+            if ref in step:
+                continue
             found = self._in_parts(ref, session_id, kind)
             if found is not None:
                 step[ref] = found
@@ -110,8 +112,8 @@ class _Compaction:
         self._connection.execute("BEGIN IMMEDIATE")
         try:
             self._writer.write((digest_of(ref), content) for ref, content in step.items())
-            for ref in step:  # a row of this hash that was there already may be damaged
-                contents.read(self._connection, digest_of(ref))
+            for ref, content in step.items():  # a row that was there already may be damaged
+                self._writer.expect_whole(digest_of(ref), content.session_id)
             self._connection.execute("COMMIT")
         except BaseException:
             if self._connection.in_transaction:

@@ -118,12 +118,22 @@ def stored(connection: sqlite3.Connection, digests: Iterable[bytes]) -> set[byte
 
 
 def read(connection: sqlite3.Connection, digest: bytes) -> bytes | None:
-    """Return a content, None if there is none. Raise DamagedStore if it is not what was written."""
-    row = connection.execute("SELECT scope FROM contents WHERE hash = ?", (digest,)).fetchone()
-    if row is None:
-        return None
+    """Return a content of any session, None if there is none. Raise DamagedStore if none is what was written."""
+    damage: DamagedStore | None = None
+    for (scope,) in connection.execute("SELECT scope FROM contents WHERE hash = ?", (digest,)).fetchall():
+        try:
+            return read_of(connection, digest, scope)
+        except DamagedStore as error:
+            damage = error
+    if damage is not None:
+        raise damage
+    return None
+
+
+def read_of(connection: sqlite3.Connection, digest: bytes, scope: int) -> bytes:
+    """Return a session's content that is there. Raise DamagedStore if it is not what was written."""
     try:
-        ids = _ids(connection, digest, row[0])
+        ids = _ids(connection, digest, scope)
         sql = "SELECT id, content FROM parts WHERE id IN (SELECT value FROM json_each(?))"
         found = dict(connection.execute(sql, (dumps(ids),)))
         content = b"".join(found[each] for each in ids)
@@ -163,6 +173,10 @@ class ContentWriter:
             sql = "SELECT 1 FROM contents WHERE hash = ? AND scope = ?"
             if self._connection.execute(sql, (digest, scope)).fetchone() is None:
                 self._insert(digest, content, scope, salt)
+
+    def expect_whole(self, digest: bytes, session_id: SessionId) -> None:
+        """Raise DamagedStore if a content that was written, now or before, can't be read back."""
+        read_of(self._connection, digest, self._scope(session_id)[0])
 
     def forget(self) -> None:
         """Drop what was not committed."""
@@ -290,7 +304,7 @@ class DatabaseBlobs:
     def _has_room(self) -> bool:
         was_overfull, self._is_overfull = self._is_overfull, self._held.bytes > _MOST_HELD
         if self._is_overfull and not was_overfull:
-            log.warning("facts were refused whose requests wait in memory; until the next start, requests become files")
+            log.warning("more than 64 MiB of requests wait to be recorded; further ones are kept as files meanwhile")
         return not self._is_overfull
 
     async def there(self, refs: Sequence[BlobRef]) -> list[BlobRef]:
@@ -307,6 +321,7 @@ class DatabaseBlobs:
             self._held.named(ref)
 
     async def remove(self, ref: BlobRef, is_needed: IsNeeded) -> bool:
+        """Remove a blob that is a file. What models were sent and answered stays."""
         return await self._files.remove(ref, is_needed)
 
     async def get(self, ref: BlobRef) -> bytes:

@@ -153,12 +153,13 @@ class ReadableFiles:
     async def _write_until(self, moment: float) -> None:
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout_at(moment):
-                while True:
+                while not self._is_stopping:
                     await self._new.wait()
                     self._new.clear()
                     await self._write_new()
                     with contextlib.suppress(TimeoutError):
-                        await asyncio.wait_for(self._is_much.wait(), GATHER_S)
+                        async with asyncio.timeout(GATHER_S):  # unlike `wait_for`, it never swallows a cancellation
+                            await self._is_much.wait()
 
     # --- from the note to the end of the log ------------------------------------------------------------------------
 
@@ -231,13 +232,15 @@ class ReadableFiles:
 
     async def _next_page(self) -> Sequence[Event]:
         """Return the events after the last written one: the fresh ones, else those before them, read from the log."""
+        which: EventFilter = {"after": self._position, "limit": _PAGE, "most_bytes": _PAGE_BYTES}
         if self._fresh and self._fresh[0].position > self._position + 1:
-            before = self._fresh[0].position
-            return await self._log.read(after=self._position, before=before, limit=_PAGE, most_bytes=_PAGE_BYTES)
+            gap: EventFilter = {**which, "before": self._fresh[0].position}
+            if page := await self._log.read(**gap):
+                return page
         fresh, self._fresh, self._fresh_bytes = self._fresh, [], 0
         self._is_much.clear()
         page = [event for event in fresh if event.position > self._position]  # the others were caught up with
-        return page or await self._log.read(after=self._position, limit=_PAGE, most_bytes=_PAGE_BYTES)
+        return page or await self._log.read(**which)
 
     async def _pages(self, **which: Unpack[EventFilter]) -> AsyncIterator[Sequence[Event]]:
         """Yield the events in pages, in order of position."""

@@ -8,7 +8,7 @@ import threading
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 from msgspec.structs import replace
@@ -513,14 +513,46 @@ async def test_much_that_is_new_is_written_at_once_and_not_read_again(
     await a_turn(log)
     await files.catch_up()
     files.start()
+    counted.events = 0
     for number in range(6):
         answer = completed(f"r{number}", f"number {number} " + "x" * 10_000)
         await log.append(task_stream(TASK), [task_draft(answer)])
     async with asyncio.timeout(20):
         await is_written.wait()
+    again = counted.events
     await files.stop()
 
+    assert again < 6
     assert contents(root) == await written(log, tmp_path / "fresh")
+
+
+class Awaited(asyncio.Event):
+    """Tells that somebody waits for it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.is_awaited = asyncio.Event()
+
+    async def wait(self) -> Literal[True]:
+        self.is_awaited.set()
+        return await super().wait()
+
+
+@pytest.mark.parametrize("ticks", range(4))
+async def test_a_commit_just_before_they_are_stopped_does_not_keep_them_from_ending(
+    log: EventLog, tmp_path: Path, ticks: int
+) -> None:
+    (tmp_path / "home" / "data").mkdir(parents=True)
+    files = ReadableFiles(log, tmp_path / "home")
+    files._is_much = much = Awaited()
+    await a_turn(log)
+    files.start()
+    await asyncio.wait_for(much.is_awaited.wait(), 20)
+    much.set()
+    for _ in range(ticks):
+        await asyncio.sleep(0)
+    async with asyncio.timeout(20):
+        await files.stop()
 
 
 @pytest.mark.parametrize("fresh", [1, 3, 30], ids=["little", "some", "all"])

@@ -39,7 +39,7 @@ _FIELDS: dict[type[Fact], Callable[[Any], BlobRef | None]] = {
     StepCompleted: attrgetter("blob"),
     ToolCallCompleted: attrgetter("blob"),
 }
-"""The field that names a blob, by the class of the fact: a dictionary, as this is asked of every event."""
+"""The field that names a blob, by the class of the fact: a dictionary, as it is looked up for every event."""
 
 HANDLES = (
     ArtifactCreated,

@@ -16,7 +16,7 @@ from ozzie_server_ext.domain.errors import NotFound, VersionConflict
 from ozzie_server_ext.domain.events import ConfigChanged
 from ozzie_server_ext.domain.ids import BlobRef, SessionId
 from ozzie_server_ext.observability.clock import FakeClock, UlidSource
-from ozzie_server_ext.store import contents
+from ozzie_server_ext.store import checks, contents
 from ozzie_server_ext.store.blobs import FileBlobs
 from ozzie_server_ext.store.contents import MOST_OF_A_PART, DatabaseBlobs
 from ozzie_server_ext.store.log import DamagedStore
@@ -270,3 +270,17 @@ async def test_a_forged_list_is_damage_and_nothing_else(store: Opened, parts: st
         connection.execute("UPDATE contents SET parts = ?", (parts,))
     with pytest.raises(DamagedStore):
         await store.blobs.get(ref)
+
+
+@pytest.mark.parametrize("scope", [1, 2])
+async def test_of_two_sessions_with_a_content_the_whole_one_is_read_and_the_other_found(
+    store: Opened, scope: int
+) -> None:
+    refs = {await store.request(conversation(3), session) for session in (ONE, OTHER)}
+    (ref,) = refs
+    with closing(sqlite3.connect(store.folder / "ozzie.db", isolation_level=None)) as connection:
+        connection.execute("UPDATE parts SET content = zeroblob(3) WHERE scope = ?", (scope,))
+        faults, count = checks._rows(connection)
+
+    assert await store.blobs.get(ref) == b"".join(conversation(3))
+    assert (len(faults), count) == (1, 2)

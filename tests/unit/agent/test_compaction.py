@@ -52,13 +52,13 @@ TEXTS = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
 PICTURES = st.builds(
     Picture, ref=st.just(BlobRef("0" * 64)), media_type=st.just("image/jpeg"), size=st.just(1), path=TEXTS
 )
-USES = st.builds(ToolUse, call_id=st.just(CallId("call_" + "x" * 24)), name=TEXTS, arguments=TEXTS)
+USES = st.builds(ToolUse, call_id=TEXTS.map(CallId), name=TEXTS, arguments=TEXTS)
 MESSAGES = st.builds(
     ChatMessage,
     role=st.sampled_from(["assistant", "user", "tool"]),
     content=TEXTS,
     tool_uses=st.lists(USES, max_size=3).map(tuple),
-    tool_call_id=st.sampled_from(["", "call_" + "x" * 24]),
+    tool_call_id=TEXTS,
     name=TEXTS,
     pictures=st.lists(PICTURES, max_size=2).map(tuple),
 )
@@ -67,6 +67,7 @@ MESSAGES = st.builds(
 @given(st.lists(MESSAGES, min_size=1, max_size=6))
 @example([ChatMessage(role="user", content="\0" * 1000)])
 @example([ChatMessage(role="assistant", content="y")] * 1000)
+@example([ChatMessage(role="tool", content="", tool_call_id="x" * 600)])
 def test_no_conversation_has_more_tokens_than_its_bound(messages: list[ChatMessage]) -> None:
     assert tokens_in(canonical_bytes([message.to_json() for message in messages])) <= most_tokens(messages)
 

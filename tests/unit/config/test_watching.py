@@ -4,6 +4,7 @@ import asyncio
 import gc
 import os
 import random
+import subprocess
 import sys
 import threading
 from collections.abc import Callable
@@ -278,7 +279,8 @@ async def test_who_is_cancelled_need_not_wait_for_the_disk_and_looks_never_overl
     await asyncio.wait([first], timeout=10)
     assert first.cancelled()
     second = asyncio.create_task(watch.in_thread(lambda: look("second")))
-    await asyncio.sleep(0)
+    await asyncio.wait([second], timeout=0.2)
+    assert order == ["first begins"]
     go_on.set()
     assert await second == "second"
     assert order == ["first begins", "first ends", "second begins", "second ends"]
@@ -306,20 +308,38 @@ def test_folders_whose_readers_are_gone_are_left(file: Path) -> None:
     assert number not in watched()._followers
 
 
-def test_a_forked_child_leaves_the_notices_to_its_parent(file: Path) -> None:
-    reader = Reader(file)
-    reader.refresh()
-    child = os.fork()
-    if not child:
+FORKED = """
+import os, sys
+from pathlib import Path
+from tests.unit.config.test_watching import Reader
+
+file = Path(sys.argv[1])
+reader = Reader(file)
+reader.refresh()
+child = os.fork()
+if not child:
+    code = 1
+    try:
+        file.write_text("[]")
+        reader.refresh()
         own = Reader(file)
         own.refresh()
         own.refresh()
-        file.write_text("[]")
-        own.refresh()
-        os._exit(own.looks)
-    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 2
-    reader.refresh()
-    assert reader.looks == 2
+        code = 10 * reader.looks + own.looks
+    finally:
+        os._exit(code)
+found = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+reader.refresh()
+print(found, reader.looks)
+"""
+
+
+def test_a_forked_child_leaves_the_notices_to_its_parent(file: Path) -> None:
+    command = [sys.executable, "-c", FORKED, str(file)]
+    done = subprocess.run(
+        command, capture_output=True, text=True, timeout=60, check=True, cwd=Path(__file__).parents[3]
+    )
+    assert done.stdout == "21 2\n"
 
 
 @pytest.mark.parametrize("are_held_open", [False, True], ids=["", "held open"])
