@@ -238,7 +238,7 @@ def _rows(connection: sqlite3.Connection) -> tuple[list[Fault], int]:
     try:
         if not contents.is_there(connection):
             return faults, count
-        for digest, scope in connection.execute("SELECT hash, scope FROM contents"):
+        for digest, scope in connection.execute("SELECT CAST(hash AS BLOB), scope FROM contents"):
             count += 1
             try:
                 contents.read_of(connection, digest, scope)

@@ -92,7 +92,7 @@ class BodyCodec:
             old = cast("dict[str, Any]", msgspec.json.decode(raw))
             body = upcast(type_, old, schema, cls.schema, registry=self._upcasts)
             return cast(EventBody, msgspec.convert(body, cls))
-        except msgspec.MsgspecError as error:
+        except (msgspec.MsgspecError, TypeError) as error:  # TypeError: in a damaged page, a body may be NULL
             raise DamagedStore(f"The body at position {position} can't be read: {error}.") from None
 
 

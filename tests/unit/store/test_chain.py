@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -9,7 +10,8 @@ from hypothesis import strategies as st
 
 from ozzie_server_ext.domain.errors import InputError
 from ozzie_server_ext.protocol.jsontext import canonical_bytes
-from ozzie_server_ext.store.chain import Envelope, StoredBody, commit_to, hash_of
+from ozzie_server_ext.store.chain import ChainWalk, Envelope, StoredBody, commit_to, hash_of
+from ozzie_server_ext.store.log import BEGINNING
 
 _TEXT = st.text(st.characters(exclude_categories=["Cs"]))
 _ENVELOPES = st.builds(
@@ -35,6 +37,45 @@ _ENVELOPES = st.builds(
     prev_hash=_TEXT,
     hash=st.just(""),
 )
+
+
+@pytest.mark.parametrize("damage", ["a body", "a salt", "a long salt", "labels", "a hash"])
+def test_values_of_another_type_as_in_a_damaged_page_are_a_finding(damage: str) -> None:
+    stored = StoredBody(b"{}", b"salt")
+    values: list[Any] = [
+        1,
+        "e",
+        "s",
+        1,
+        "ts",
+        "type",
+        1,
+        "user",
+        "test",
+        None,
+        None,
+        "",
+        "",
+        None,
+        None,
+        "[]",
+        "[]",
+        *"chp",
+    ]
+    envelope = Envelope._make(values)._replace(prev_hash=BEGINNING.hash, commitment=commit_to(stored))
+    envelope = envelope._replace(hash=hash_of(envelope))
+    assert ChainWalk().step(envelope, stored) is None
+    odd: dict[str, Any] = {
+        "a body": (envelope, StoredBody("{}", b"salt")),  # pyright: ignore[reportArgumentType]
+        "a salt": (envelope, StoredBody(b"{}", 7)),  # pyright: ignore[reportArgumentType]
+        "a long salt": (envelope, StoredBody(b"{}", b"x" * 300)),
+        "labels": (envelope._replace(labels=7), stored),
+        "a hash": (envelope._replace(hash=b"x"), stored),
+    }
+    found = ChainWalk().step(*odd[damage])
+
+    assert found is not None
+    assert not found.ok
 
 
 def test_a_commitment_is_what_the_docstring_says() -> None:

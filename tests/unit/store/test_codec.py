@@ -63,8 +63,8 @@ def test_an_upcast_that_does_not_reach_the_shape_is_named() -> None:
         decode(b'{"x":1}', 2)
 
 
-@pytest.mark.parametrize("raw", [b"", b"{", b"[]", b'{"x":"1","y":2,"unit":"m"}', b"\xff"])
-def test_what_is_no_such_body_is_named(raw: bytes) -> None:
+@pytest.mark.parametrize("raw", [b"", b"{", b"[]", b'{"x":"1","y":2,"unit":"m"}', b"\xff", None])
+def test_what_is_no_such_body_is_named(raw: Any) -> None:
     with pytest.raises(DamagedStore, match="position 7"):
         decode(raw, 3)
 
