@@ -28,7 +28,7 @@ MARKS = (0, 20, 60)
 
 @dataclass(frozen=True, slots=True)
 class Size:
-    """Bytes: of `data` as a whole, of it what is not the log, and of the messages."""
+    """In bytes: `data` is the whole folder, `blobs` what is not the log, `said` the text of all messages."""
 
     data: int
     blobs: int

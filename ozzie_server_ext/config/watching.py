@@ -49,7 +49,7 @@ class FileWatch:
         self._is_settled = False
         self._began = 0.0
         self._notices: _Notices | None = None
-        """Where it is watched. A forked process has others, and hears of nothing that its parent began to watch."""
+        """The source that reports changes of what was added. A forked process has another one."""
         self._look: asyncio.Future[Any] | None = None
 
     def is_quiet(self) -> bool:

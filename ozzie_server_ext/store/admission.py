@@ -42,8 +42,8 @@ class Prepared(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Append:
-    """One call of `append`, recorded as a whole or not at all. `contents` has what it names and what is not stored yet,
-    by hash."""
+    """One call of `append`, recorded as a whole or not at all. `contents` has the blobs that it names and that
+    are still to be written, by hash."""
 
     stream: str
     prepared: tuple[Prepared, ...]

@@ -84,8 +84,8 @@ class _Compaction:
         return sum(self._connection.execute(sql).fetchone()[0] for sql in (of_contents, of_parts))
 
     def _named(self) -> Iterator[tuple[BlobRef, SessionId, str]]:
-        """Yield what the calls name, in their order, so that each request may extend the one before it. `kind` is empty
-        for what is no request."""
+        """Yield the blobs of all calls in order, so that each request may extend the one before it: reference, session,
+        and the purpose of a request, or "" for an answer."""
         after = 0
         while page := sqlite_events.read(self._connection, after=after, limit=_PAGE, types=_TYPES):
             after = page[-1].position

@@ -554,6 +554,8 @@ async def test_a_commit_just_before_they_are_stopped_does_not_keep_them_from_end
     async with asyncio.timeout(20):
         await files.stop()
 
+    assert contents(tmp_path / "home") == await written(log, tmp_path / "fresh")
+
 
 @pytest.mark.parametrize("fresh", [1, 3, 30], ids=["little", "some", "all"])
 async def test_of_what_is_new_only_what_was_not_kept_is_read_again(
