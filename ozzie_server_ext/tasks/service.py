@@ -29,7 +29,7 @@ from ozzie_server_ext.domain.events import (
 from ozzie_server_ext.domain.ids import MessageId, SessionId, TaskId, is_ulid, task_stream
 from ozzie_server_ext.domain.json import Json, JsonObject
 from ozzie_server_ext.domain.messages import MentionedPictures, mentioned_pictures
-from ozzie_server_ext.domain.tasks import FINAL, HELD, TaskStatus
+from ozzie_server_ext.domain.tasks import FINAL, TaskStatus
 from ozzie_server_ext.store.log import EventLog
 from ozzie_server_ext.store.tables import Row
 from ozzie_server_ext.tasks.reconciliation import stopped, unfinished
@@ -266,7 +266,7 @@ class TaskService:
                 try:
                     await user_recorder(self._log, running_in, task_id).append(requested)
                 except Conflict:  # it has ended, its end was requested before, or it now waits
-                    if (await self.get(task_id))["status"] in HELD:
+                    if (await self.get(task_id))["status"] != TaskStatus.RUNNING:  # else its driver cancels them
                         await self._cancel_delegated(task_id)
                 return
             version = await self._log.version(task_stream(task_id))

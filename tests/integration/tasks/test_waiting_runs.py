@@ -11,6 +11,7 @@ import pytest
 
 from ozzie_server_ext.config.home import Home
 from ozzie_server_ext.domain.events import (
+    Event,
     StepFailed,
     StepStarted,
     TaskQueued,
@@ -25,6 +26,7 @@ from ozzie_server_ext.domain.ids import TaskId, task_stream
 from ozzie_server_ext.models.driver import ModelRequest
 from ozzie_server_ext.models.scripted import Step, Wait
 from ozzie_server_ext.observability.clock import FakeClock
+from ozzie_server_ext.store.tables import Row
 from tests.integration.tasks.cut_logs import cut_off, recorded_appends
 from tests.integration.tasks.runs_rig import WAIT_S, asked, echo, runs_in
 from tests.integration.tasks.test_outside_events import PAID, Telling
@@ -206,6 +208,34 @@ async def test_it_can_be_stopped_with_the_step_that_waits(runs: Waiting) -> None
 
     assert await runs.rests(task_id) == "task.cancelled"
     assert await runs.rests(step) == "task.cancelled"
+
+
+async def test_it_is_stopped_with_its_step_as_it_begins_to_wait(runs: Waiting, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its end can't be requested once it waits, and has come by the time that the request looks why."""
+    runs.workflow(GATE)
+    tasks, stopping = runs.ozzie.tasks, dict[TaskId, asyncio.Task[None]]()
+    get = tasks.get
+
+    async def get_at_its_end(task_id: TaskId) -> Row:
+        if task_id in stopping:
+            assert await runs.rests(task_id) == "task.cancelled"
+        return await get(task_id)
+
+    def stop(events: tuple[Event, ...]) -> None:
+        run = next((event.task_id for event in events if event.source == "skill"), None)
+        if run is not None:
+            stopping[run] = asyncio.create_task(tasks.cancel(run, by="Ana"))
+
+    monkeypatch.setattr(tasks, "get", get_at_its_end)
+
+    runs.ozzie.log.on_commit(stop, types={TaskWaitingApproval.type})
+    task_id = await runs.begin()
+
+    assert await runs.rests(task_id) == "task.cancelled"
+    await stopping[task_id]
+    step = (await runs.facts(task_id, StepStarted))[0].task
+    assert step is not None
+    assert await runs.status(step) == "CANCELLED"
 
 
 async def test_a_turn_behind_it_in_its_session_waits_for_it(runs: Waiting) -> None:
