@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from ozzie_server_ext.domain.errors import Conflict, InputError
-from ozzie_server_ext.domain.events import StepCompleted, StepFailed, StepStarted, TaskSignalled
+from ozzie_server_ext.domain.events import StepCompleted, StepFailed, StepStarted, TaskSignalled, TaskWaitingInput
 from ozzie_server_ext.domain.ids import TaskId, task_stream
 from ozzie_server_ext.domain.json import Json
 from ozzie_server_ext.tasks.signals import MOST_KEPT, awaited
@@ -159,7 +159,7 @@ async def test_with_a_key_it_is_told_once_also_where_the_run_that_heard_of_it_ha
 async def test_a_waiting_run_pauses_is_stopped_and_is_tried_again(runs: Telling) -> None:
     runs.workflow(PAID)
     task_id = await runs.begin()
-    await runs.waits(task_id, "paid")
+    await runs.until(task_id, TaskWaitingInput)  # paused before, it would not wait
     await runs.pause(task_id)
     await runs.paused(task_id)
     await runs.tell(task_id, data={"amount": 1})
