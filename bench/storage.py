@@ -28,7 +28,7 @@ MARKS = (0, 20, 60)
 
 @dataclass(frozen=True, slots=True)
 class Size:
-    """In bytes: `data` is the whole folder, `blobs` what is not the log, `said` the text of all messages."""
+    """In bytes: `data` is the database with all blobs, `blobs` are the blobs alone, `said` is all text of messages."""
 
     data: int
     blobs: int

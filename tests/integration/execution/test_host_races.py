@@ -17,8 +17,9 @@ from ozzie_server_ext.tools.base import ToolContext
 from ozzie_server_ext.tools.builtin.host import plan_command, run_command
 from ozzie_server_ext.tools.changes.held import swap
 from ozzie_server_ext.tools.safe_open import closing
+from tests.tiers import SOAK
 
-ATTEMPTS = 1000 if os.environ.get("OZZIE_SOAK") else 60
+ATTEMPTS = 1000 if SOAK else 60
 AT_CWD = -100
 OURS = "#!/bin/sh\n"
 THEIRS = "#!/bin/sh\ntouch ../owned-$1\n"
@@ -49,6 +50,7 @@ def lay_out(base: Path) -> ToolContext:
     return ToolContext(base / "project", FakeClock())
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("swapped", ["binary", "."], ids=["the program", "its folder"])
 async def test_a_swapped_program_never_runs_in_the_place_of_another(tmp_path: Path, swapped: str) -> None:
     context = lay_out(tmp_path)

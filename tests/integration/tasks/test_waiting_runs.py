@@ -211,7 +211,7 @@ async def test_it_can_be_stopped_with_the_step_that_waits(runs: Waiting) -> None
 
 
 async def test_it_is_stopped_with_its_step_as_it_begins_to_wait(runs: Waiting, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its end can't be requested once it waits, and has come by the time that the request looks why."""
+    """A run that waits can't be requested to end. Here it has ended before `cancel` looks why it was refused."""
     runs.workflow(GATE)
     tasks, stopping = runs.ozzie.tasks, dict[TaskId, asyncio.Task[None]]()
     get = tasks.get

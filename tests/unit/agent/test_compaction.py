@@ -39,10 +39,9 @@ from ozzie_server_ext.models.driver import ChatMessage, ModelRequest
 from ozzie_server_ext.models.scripted import End, Fail, Say, ScriptedDriver, Step, Use, Wait
 from ozzie_server_ext.protocol.jsontext import canonical_bytes
 from ozzie_server_ext.store.recorder import Recorder
-from tests.tiers import SOAK
 from tests.unit.agent.rig import PLAN, SESSION, SMALL, TurnRig
 
-TURNS = 400 if SOAK else 60
+TURNS = 400
 FACTS = 20
 FACT = re.compile(r"fact \d+ is \w+-\d+")
 PADDING = "and so on " * 40
