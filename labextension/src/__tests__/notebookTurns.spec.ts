@@ -292,6 +292,42 @@ test('a kernel whose last word was lost is waited for, and then the end is put t
   expect(notebook.cells.get(CELL)).toEqual([end()]);
 });
 
+test.each([
+  ['before its output', (): void => board.tell(DONE), (): void => undefined],
+  ['when it is gone', (): void => undefined, (): void => board.tell(DONE)]
+])('an output that somebody clears stays away, also if the end is heard of %s', async (_, before, after) => {
+  serve(RUNNING, end());
+  await turns.refresh();
+  turns.cellStarted(CELL);
+  board.tell(RUNNING);
+  serve(DONE);
+  before();
+  notebook.cells.set(CELL, [end()]);
+  turns.cellEnded(CELL);
+  notebook.cells.set(CELL, []);
+  after();
+  await settle(10_000);
+
+  expect(notebook.outputs(CELL)).toEqual([]);
+  expect(notebook.writes).toEqual([]);
+});
+
+test('a turn that is retried after its cell showed an end gets its next end', async () => {
+  serve(RUNNING, end());
+  await turns.refresh();
+  turns.cellStarted(CELL);
+  board.tell(RUNNING);
+  notebook.cells.set(CELL, [end('Failed')]);
+  turns.cellEnded(CELL);
+  board.tell({ ...RUNNING, status: 'QUEUED' });
+  notebook.cells.set(CELL, []);
+  serve(DONE);
+  board.tell(DONE);
+  await settle(10_000);
+
+  expect(notebook.outputs(CELL)).toEqual([end()]);
+});
+
 test('a cell that was run again meanwhile is not put back', async () => {
   serve(RUNNING);
   await turns.refresh();

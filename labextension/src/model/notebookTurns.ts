@@ -143,7 +143,12 @@ export class NotebookTurns {
   cellEnded(cellId: string): void {
     this._own.delete(cellId);
     this._foreign.clear();
-    const session = sessionOf(this.notebook.outputs(cellId) ?? []);
+    const outputs = this.notebook.outputs(cellId) ?? [];
+    const shown = shownTurn(outputs);
+    if (shown && isFinished(outputs, shown.taskId)) {
+      this._ended.add(shown.taskId);
+    }
+    const session = sessionOf(outputs);
     if (session) {
       this._sessions.add(session);
       this.notebook.note(session);
@@ -203,6 +208,9 @@ export class NotebookTurns {
     if (outputs === null || this._isDisposed || this.isBefore(cellId, row.taskId)) {
       return;
     }
+    if (isOpen(row)) {
+      this._ended.delete(row.taskId); // retried
+    }
     // This page also ends the turns that it follows or has begun, whenever the file was written.
     const isMine = this._own.has(cellId) || this._followed.get(cellId)?.taskId === row.taskId;
     switch (nextAction(shownTurn(outputs), row, isMine ? 0 : this.notebook.savedAt)) {
@@ -215,7 +223,9 @@ export class NotebookTurns {
         }
         break;
       case 'finish':
-        this.finishSoon(cellId, row.taskId);
+        if (!this._ended.has(row.taskId)) {
+          this.finishSoon(cellId, row.taskId);
+        }
         break;
       case 'nothing':
         this.unfollow(cellId);
@@ -228,7 +238,9 @@ export class NotebookTurns {
       const wait = this._own.has(cellId) ? KERNEL_MS : 0;
       const timer = setTimeout(() => {
         this._waiting.delete(key);
-        void this.finish(cellId, taskId);
+        if (!this._ended.has(taskId)) {
+          void this.finish(cellId, taskId);
+        }
       }, wait);
       this._waiting.set(key, timer);
     }
@@ -344,6 +356,8 @@ export class NotebookTurns {
   private readonly _foreign = new Map<string, number>();
   /** Cells that are running in this page. */
   private readonly _own = new Set<string>();
+  /** The turns whose ends a kernel has shown in this page: an end that is gone was removed by somebody. */
+  private readonly _ended = new Set<string>();
   /** By cell: the newest task at its last run in this page. */
   private readonly _before = new Map<string, string>();
   /** By cell: the turn drawn below it. */
