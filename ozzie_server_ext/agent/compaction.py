@@ -13,6 +13,7 @@ from ozzie_server_ext.domain.budget import tokens_in
 from ozzie_server_ext.domain.errors import OzzieError
 from ozzie_server_ext.domain.events import ConversationCompacted
 from ozzie_server_ext.domain.json import Json, JsonObject
+from ozzie_server_ext.models.chain import Chain
 from ozzie_server_ext.models.driver import ChatMessage, ModelRequest
 from ozzie_server_ext.models.ledger import BudgetBreach
 from ozzie_server_ext.observability.logs import logger
@@ -70,20 +71,25 @@ class Compactor:
         is_longer = tokens_in(canonical_bytes([message.to_json() for message in request.messages[1:]])) > room
         if not (lacks_beginning or is_longer):
             return False
-        turns = self._turn.conversation.earlier(self._turn.task_id)
-        count = _count_over_tokens(turns, min(int(room * KEPT), room - self._tokens_of_own(turns))) if is_longer else 0
-        if lacks_beginning:
-            count = max(count, _count_over_messages(turns, self._messages_to_keep(turns)))
-        covered = turns[:count]
-        if not covered:
-            return False
         try:
-            return await self._summarize(covered, number)
+            chain = await self._turn.plan.summarizer()
+            if chain is None:
+                return False
+            covered = self._covered(room, is_longer=is_longer, lacks_beginning=lacks_beginning)
+            return bool(covered) and await self._summarize(covered, number, chain)
         except (OwnerLost, ClaimLost):
             raise
         except (BudgetBreach, OzzieError) as error:
             self._note_failure(str(error))
             return False
+
+    def _covered(self, room: int, *, is_longer: bool, lacks_beginning: bool) -> Sequence[EarlierTurn]:
+        """Return the earlier turns to summarize."""
+        turns = self._turn.conversation.earlier(self._turn.task_id)
+        count = _count_over_tokens(turns, min(int(room * KEPT), room - self._tokens_of_own(turns))) if is_longer else 0
+        if lacks_beginning:
+            count = max(count, _count_over_messages(turns, self._messages_to_keep(turns)))
+        return turns[:count]
 
     def _has_failed_recently(self) -> bool:
         """Whether the last try failed within REST_S: another one would read as much again."""
@@ -125,11 +131,8 @@ class Compactor:
         everything = self._turn.conversation.messages(sys.maxsize, self._turn.task_id)
         return everything[sum(len(turn.messages) for turn in turns) :]
 
-    async def _summarize(self, turns: Sequence[EarlierTurn], number: int) -> bool:
+    async def _summarize(self, turns: Sequence[EarlierTurn], number: int, chain: Chain) -> bool:
         """Summarise as many of the turns as one call can read. Raises what the call raises."""
-        chain = await self._turn.plan.summarizer()
-        if chain is None:
-            return False
         choice, allowance = await self._summarizer.first_of(chain, LONGEST_SUMMARY)
         before = self._turn.conversation.summary
         room = read_at_once(choice) - tokens_in(before.encode())

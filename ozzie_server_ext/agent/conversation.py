@@ -3,13 +3,13 @@
 A turn has no other memory, so it resumes after a crash exactly where the log ends.
 """
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from ozzie_server_ext.agent.provenance import SessionReading
 from ozzie_server_ext.agent.questions import GO_ON
-from ozzie_server_ext.agent.rounds import MAX_CALLS_A_ROUND, Outcomes, Round
+from ozzie_server_ext.agent.rounds import Outcomes, Round
 from ozzie_server_ext.agent.structured_output import complaint
 from ozzie_server_ext.agent.toolsets import Toolsets
 from ozzie_server_ext.domain.approvals import AuthStrength
@@ -218,6 +218,7 @@ class Conversation:
         self._runs: set[TaskId] = set()
         """The runs of skills: a model sees what they came to, not what their steps called."""
         self._entries: list[_UserMessage | Round] = []
+        self._rounds_of: defaultdict[TaskId | None, list[Round]] = defaultdict(list)  # those among the entries
         self._received: dict[TaskId | None, _UserMessage] = {}
         self._pictures: dict[TaskId | None, tuple[Picture, ...]] = {}
         self._schemas: dict[TaskId | None, JsonObject] = {}
@@ -334,7 +335,7 @@ class Conversation:
             case TaskRetried():
                 # The answer that ended the task no longer counts, nor does an approval from before.
                 self._uncover(event.task_id)
-                self._drop(event.task_id, _is_refused)
+                self._drop(event.task_id, lambda entry: entry.is_refused)
                 self._forget_approvals(event.task_id)
                 self._retried.add(event.task_id)
             case TaskStarted() if event.task_id in self._retried:
@@ -358,6 +359,7 @@ class Conversation:
                 if ends:  # else what it covers was erased
                     self._covered += self._entries[: ends[-1] + 1]
                     self._entries = self._entries[ends[-1] + 1 :]
+                    self._index_rounds()
                     self.summary = text
             case _:
                 pass
@@ -390,7 +392,7 @@ class Conversation:
 
     def rejected(self, task_id: TaskId | None) -> int:
         """Return how many answers of the task did not fit the schema."""
-        return sum(1 for each in self._rounds_of(task_id) if each.problem)
+        return sum(1 for each in self._rounds_of[task_id] if each.problem)
 
     def updates(self, task_id: TaskId | None) -> int:
         """Return the number of updates of the task, which are all in its `messages`."""
@@ -412,12 +414,13 @@ class Conversation:
 
     def message(self, task_id: TaskId | None) -> str:
         """Return the text of the task's message; empty if it was erased."""
-        messages = [*self._received.values(), *(entry for entry in self._entries if isinstance(entry, _UserMessage))]
-        return next((each.text for each in messages if each.task_id == task_id), "")
+        own = (each for each in reversed(self._entries) if isinstance(each, _UserMessage) and each.task_id == task_id)
+        found = self._received.get(task_id) or next((each for each in own if not each.is_update), None)
+        return "" if found is None else found.text
 
     def used_tools(self, task_id: TaskId | None) -> bool:
         """Whether the model has requested any tool calls in the task."""
-        return any(each.uses for each in self._rounds_of(task_id))
+        return any(each.uses for each in self._rounds_of[task_id])
 
     def messages(self, max_history: int, task_id: TaskId | None = None) -> tuple[ChatMessage, ...]:
         """Return the messages of `history`."""
@@ -428,24 +431,40 @@ class Conversation:
         the user's. Messages of other tasks that have not started are left out."""
         found: list[ChatMessage] = []
         begins: list[int] = []  # the indices of the user's messages, without complaints about answers
-        own = [self._received[task_id]] if task_id in self._received else []
-        for entry in [*self._entries, *own, *self._updates.pending(task_id)]:
+        entries, is_cut = self._newest(max_history, task_id)
+        for entry in entries:
             if isinstance(entry, _UserMessage) and entry.is_update:
                 _append_user_text(found, entry.text)
             elif isinstance(entry, _UserMessage):
                 begins.append(len(found))
                 found.append(self._chat_message(entry, task_id))
-            elif _is_read(entry, task_id):
+            elif entry.is_read_by(task_id):
                 found.extend(entry.messages())
                 if entry.problem:
                     _append_user_text(found, complaint(entry.problem))
-        first = _first_kept(begins, len(found), max_history)
+        fitting = (begin for begin in begins if begin >= len(found) - max_history)
+        first = next(fitting, max(begins, default=0))  # a turn that is longer than the window is kept whole
         kept = found[first:]
         if self.summary and kept:
             # As JSON it can't end its line and go on in the user's name, whatever it quotes.
             summary = dumps({"summary": self.summary})
             kept[0] = replace(kept[0], content=f"{SUMMARY}\n{summary}\n\n{kept[0].content}")
-        return History(tuple(kept), lacks_beginning=first > 0)
+        return History(tuple(kept), lacks_beginning=is_cut or first > 0)
+
+    def _newest(self, max_history: int, task_id: TaskId | None) -> tuple[list[_UserMessage | Round], bool]:
+        """Return all entries, or the last with more than `max_history` messages; and whether others come before."""
+        own = [self._received[task_id]] if task_id in self._received else []
+        entries = [*self._entries, *own, *self._updates.pending(task_id)]
+        count = 0
+        for index in range(len(entries) - 1, 0, -1):
+            entry = entries[index]
+            if isinstance(entry, Round):
+                count += entry.count if entry.is_read_by(task_id) else 0
+            elif not entry.is_update:
+                count += 1
+                if count > max_history:
+                    return entries[index:], True
+        return entries, False
 
     def earlier(self, task_id: TaskId) -> list[EarlierTurn]:
         """Return the turns before the task's, without those that the summary covers, as models read them."""
@@ -456,7 +475,7 @@ class Conversation:
             messages = turns.setdefault(entry.task_id, [])
             if isinstance(entry, _UserMessage):
                 messages.append(self._chat_message(entry, task_id))
-            elif _is_read(entry, task_id):
+            elif entry.is_read_by(task_id):
                 messages.extend(entry.messages())
         return [EarlierTurn(earlier, tuple(messages)) for earlier, messages in turns.items()]
 
@@ -468,8 +487,11 @@ class Conversation:
         names = [picture.path for picture in message.pictures]
         return ChatMessage(role="user", content=with_notes(message.text, names, NOT_SHOWN))
 
-    def _rounds_of(self, task_id: TaskId | None) -> list[Round]:
-        return [entry for entry in self._entries if isinstance(entry, Round) and entry.task_id == task_id]
+    def _index_rounds(self) -> None:
+        self._rounds_of.clear()
+        for entry in self._entries:
+            if isinstance(entry, Round):
+                self._rounds_of[entry.task_id].append(entry)
 
     def _is_call_of_run(self, event: Event) -> bool:
         if event.task_id is None:
@@ -492,6 +514,7 @@ class Conversation:
         reading = replace(self._reading.now, has_read=True, has_own=True)
         given = Round(task_id, 1, uses=(use,), whole=True, placed=True, is_given=True, reading=reading)
         self._entries.append(given)
+        self._rounds_of[task_id].append(given)
         self._last[task_id] = given
 
     def _begin_turn(self, task_id: TaskId | None) -> None:
@@ -504,8 +527,11 @@ class Conversation:
     def _uncover(self, task_id: TaskId | None) -> None:
         """Bring back the entries of a turn that the summary stands for, since it goes on."""
         own = [entry for entry in self._covered if entry.task_id == task_id]
+        if not own:
+            return
         self._covered = [entry for entry in self._covered if entry.task_id != task_id]
         self._entries = own + self._entries
+        self._index_rounds()
 
     def _move_to_end(self, task_id: TaskId | None) -> None:
         """Move the entries of a retried task behind those of other tasks, since it goes on now."""
@@ -521,6 +547,7 @@ class Conversation:
             self._begin_turn(task_id)
             found.placed = True
             self._entries.append(found)
+            self._rounds_of[found.task_id].append(found)
         return found
 
     def _without_begin(self, reply_id: ReplyId | None, task_id: TaskId | None) -> Round:
@@ -547,12 +574,13 @@ class Conversation:
 
     def _drop(self, task_id: TaskId | None, unwanted: Callable[[Round], object]) -> None:
         """Remove rounds of the task."""
+        self._rounds_of[task_id] = [each for each in self._rounds_of[task_id] if not unwanted(each)]
         self._entries = [
             entry
             for entry in self._entries
             if not (isinstance(entry, Round) and entry.task_id == task_id and unwanted(entry))
         ]
-        whole = [each for each in self._rounds_of(task_id) if each.whole]
+        whole = [each for each in self._rounds_of[task_id] if each.whole]
         if whole:
             self._last[task_id] = whole[-1]
         else:
@@ -570,21 +598,3 @@ class Conversation:
         if last is not None:
             void = {use_id: replace(each, grant=None, is_open=False) for use_id, each in last.earlier.items()}
             last.earlier.update(void)
-
-
-def _first_kept(begins: Sequence[int], count: int, max_history: int) -> int:
-    """Return the first of `count` messages to keep. A turn that is longer than the window is kept whole."""
-    whole = [begin for begin in begins if begin >= count - max_history]
-    return min(whole) if whole else max(begins, default=0)
-
-
-def _is_read(entry: Round, task_id: TaskId | None) -> bool:
-    """Whether the model of this task reads an answer: one that was rejected matters to its own turn only."""
-    return not entry.problem or entry.task_id == task_id
-
-
-def _is_refused(entry: Round) -> bool:
-    """Whether a retry can't continue from the answer: it is incomplete, or it ended its turn with an error."""
-    lacks_beginning = not entry.whole or entry.finish in ("length", "content_filter")
-    is_refused = bool(entry.problem) or len(entry.uses) > MAX_CALLS_A_ROUND
-    return lacks_beginning or is_refused or not (entry.text or entry.uses)

@@ -44,7 +44,7 @@ class OutOfTime(Exception):
 
 
 class LimitGuard:
-    """Enforces the limits of one run of a turn."""
+    """Enforces the limits of a turn, from where it is taken up until it ends or waits."""
 
     def __init__(self, limits: Limits) -> None:
         self._limits = limits
@@ -139,6 +139,24 @@ class Round:
     def open_uses(self) -> tuple[tuple[int, ToolUse], ...]:
         """Return the calls without an outcome, each with its index."""
         return tuple((index, use) for index, use in enumerate(self.uses) if use.use_id not in self.outcomes)
+
+    def is_read_by(self, task_id: TaskId | None) -> bool:
+        """Whether the model of this task reads the answer: one that was rejected matters to its own turn only."""
+        return not self.problem or self.task_id == task_id
+
+    @property
+    def is_refused(self) -> bool:
+        """Whether a retry can't continue from the answer: it is incomplete, or it ended its turn with an error."""
+        is_cut = not self.whole or self.finish in ("length", "content_filter")
+        is_wrong = bool(self.problem) or len(self.uses) > MAX_CALLS_A_ROUND
+        return is_cut or is_wrong or not (self.text or self.uses)
+
+    @property
+    def count(self) -> int:
+        """The number of its `messages`."""
+        if not self.text.strip() and not self.uses:
+            return 0
+        return 1 + (len(self.uses) if len(self.uses) <= MAX_CALLS_A_ROUND else 0)
 
     def messages(self) -> Iterator[ChatMessage]:
         """Yield the answer and the outcomes of its calls as a model reads them."""

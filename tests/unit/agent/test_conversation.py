@@ -560,6 +560,19 @@ def test_whatever_happened_a_provider_can_read_it(kinds: list[str], window: int)
     expect_results_behind_calls(messages)
 
 
+@given(KINDS, st.integers(1, 12))
+def test_the_window_is_the_longest_end_that_fits_or_the_last_turn(kinds: list[str], window: int) -> None:
+    story = a_story_of(kinds)
+    conversation = Conversation(story.events)
+    whole = conversation.messages(1_000_000, story.task)
+    begins = [index for index, message in enumerate(whole) if message.role == "user"]
+    first = min((begin for begin in begins if len(whole) - begin <= window), default=begins[-1])
+
+    found = conversation.history(window, story.task)
+
+    assert (found.messages, found.lacks_beginning) == (whole[first:], first > 0)
+
+
 @given(KINDS, st.integers(1, 12), st.sets(st.integers(1, 150)))
 def test_whatever_was_erased_a_provider_can_read_the_rest(kinds: list[str], window: int, erased: set[int]) -> None:
     story = a_story_of(kinds)
