@@ -19,6 +19,8 @@ BENCHMARKS = (
     "broker",
     "steps",
     "many_tasks",
+    "long_session",
+    "large_home",
     "sandbox",
     "kernel_start",
     "server_size",

@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from bench.histories import APPENDS_A_TURN, EVENTS_A_TURN, Append, turns
+from bench.histories import APPENDS_A_TURN, EVENTS_A_TURN, Appended, turns
 from bench.result import Result, emit
 from ozzie_server_ext.observability.clock import SystemClock, UlidSource
 from ozzie_server_ext.store.admission import prepare, random_salt
@@ -29,7 +29,7 @@ APPENDS = 361  # a session and forty turns
 """Per client."""
 ROUNDS = 5
 
-History = list[Append]
+History = list[Appended]
 Statement = tuple[str, list[Any]]
 
 

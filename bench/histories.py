@@ -1,6 +1,9 @@
-"""What turns write: the appends of one turn with a tool call after the other, as the gateway makes them."""
+"""What turns write: the appends of one turn with a tool call after the other, as the gateway makes them; and a log full
+of them."""
 
 from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
 
 from ozzie_server_ext.domain.budget import Usage
 from ozzie_server_ext.domain.clock import IdSource
@@ -36,8 +39,14 @@ from ozzie_server_ext.domain.ids import (
     session_stream,
     task_stream,
 )
+from ozzie_server_ext.observability.clock import SystemClock, UlidSource
+from ozzie_server_ext.store.admission import Append, prepare, random_salt
+from ozzie_server_ext.store.database import open_writable
+from ozzie_server_ext.store.writer import Committer
 
-Append = tuple[str, list[Draft]]
+Appended = tuple[str, list[Draft]]
+
+_BATCH = 256
 
 APPENDS_A_TURN = 9
 EVENTS_A_TURN = 15
@@ -48,7 +57,43 @@ _QUESTION = "How many rows has data/sales.csv, and what is the average of the la
 _ANSWER = "The file has 1,204 rows. The average of its last column, `amount`, is 87.31. " * 6
 
 
-def turns(client: int, ids: IdSource) -> Iterator[Append]:
+class _PastClock(SystemClock):
+    """Spreads events over the last days."""
+
+    def __init__(self, events: int, days: int) -> None:
+        self._step = timedelta(days=days) / events
+        self._now = datetime.now(UTC) - timedelta(days=days)
+
+    def now(self) -> datetime:
+        self._now += self._step
+        return self._now
+
+
+def fill(path: Path, events: int, *, sessions: int, days: int = 0) -> int:
+    """Write at least so many events of turns into the log at `path`, and return how many there are. With `days`, they
+    are spread over these, one session after the other; else all sessions go on at once. What makes writing durable is
+    left out."""
+    connection = open_writable(path)
+    connection.execute("PRAGMA synchronous = OFF")
+    committer = Committer(connection, path)
+    committer.make_current()
+    clock = _PastClock(events, days)
+    ids = UlidSource(SystemClock())
+    sources = [turns(client, ids) for client in range(sessions)]
+    written = number = 0
+    while written < events:
+        batch: list[Append] = []
+        for _ in range(_BATCH):
+            now = min(written * sessions // events, sessions - 1) if days else number % sessions
+            stream, drafts = next(sources[now])
+            number += 1
+            batch.append(prepare(stream, drafts, expected_version=None, clock=clock, ids=ids, salts=random_salt))
+        written += len(committer.commit(batch).new)
+    connection.close()
+    return written
+
+
+def turns(client: int, ids: IdSource) -> Iterator[Appended]:
     """A session, then turns in it without end. The ids are made when they are needed, as in the gateway."""
     session_id = SessionId(f"sess_{ids.new()}")
     created = SessionCreated(key=f"notebook:{client}.ipynb", title=f"{client}.ipynb", channel="notebook")
@@ -57,16 +102,16 @@ def turns(client: int, ids: IdSource) -> Iterator[Append]:
         yield from _turn(session_id, ids)
 
 
-def _turn(session_id: SessionId, ids: IdSource) -> Iterator[Append]:
+def _turn(session_id: SessionId, ids: IdSource) -> Iterator[Appended]:
     task_id = TaskId(ids.new())
     message_id = MessageId(ids.new())
 
-    def append(*bodies: EventBody) -> Append:
+    def append(*bodies: EventBody) -> Appended:
         return task_stream(task_id), [
             Draft(body=body, actor="kernel", source="agent", session_id=session_id, task_id=task_id) for body in bodies
         ]
 
-    def call(number: int, *, first: tuple[EventBody, ...] = (), uses: tuple[ToolUse, ...] = ()) -> Iterator[Append]:
+    def call(number: int, *, first: tuple[EventBody, ...] = (), uses: tuple[ToolUse, ...] = ()) -> Iterator[Appended]:
         call_id, reply_id = CallId(ids.new()), ReplyId(ids.new())
         started = ModelCallStarted(
             call_id=call_id,

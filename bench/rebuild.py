@@ -5,16 +5,13 @@ import tempfile
 import time
 from pathlib import Path
 
-from bench.histories import turns
+from bench.histories import fill
 from bench.result import Result, emit
-from ozzie_server_ext.observability.clock import SystemClock, UlidSource
-from ozzie_server_ext.store.admission import prepare, random_salt
 from ozzie_server_ext.store.database import open_readable, open_writable
 from ozzie_server_ext.store.writer import Committer
 
 EVENTS = 1_000_000
-CLIENTS = 50
-BATCH = 256
+SESSIONS = 50
 PAGE = 2000
 TARGET = 0.1
 
@@ -25,7 +22,7 @@ def main() -> None:
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "ozzie.db"
-        events = _fill(path, options.events)
+        events = fill(path, options.events, sessions=SESSIONS)
         read_s = min(_read(path, events) for _ in range(2))
         rebuild_s = _rebuild(path)
     emit(
@@ -41,27 +38,6 @@ def main() -> None:
             )
         ]
     )
-
-
-def _fill(path: Path, wanted: int) -> int:
-    """Write turns; how many events. What makes writing durable is left out, as it is not what is measured."""
-    connection = open_writable(path)
-    connection.execute("PRAGMA synchronous = OFF")
-    committer = Committer(connection, path)
-    committer.make_current()
-    clock = SystemClock()
-    ids = UlidSource(clock)
-    sources = [turns(client, ids) for client in range(CLIENTS)]
-    events = number = 0
-    while events < wanted:
-        batch = []
-        for _ in range(BATCH):
-            stream, drafts = next(sources[number % CLIENTS])
-            number += 1
-            batch.append(prepare(stream, drafts, expected_version=None, clock=clock, ids=ids, salts=random_salt))
-        events += len(committer.commit(batch).new)
-    connection.close()
-    return events
 
 
 def _read(path: Path, events: int) -> float:

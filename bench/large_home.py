@@ -1,0 +1,111 @@
+"""A home of a year beside one of a day: the gateway's start, lists, and the first turn.
+
+A start of the large home is measured once its readable files are written, as of a gateway that ran before.
+"""
+
+import argparse
+import asyncio
+import os
+import statistics
+import tempfile
+import time
+from collections.abc import Awaitable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from bench.histories import fill
+from bench.instant import InstantOzzie, session_of, turn
+from bench.result import Result, emit
+from ozzie_server_ext.app import Ozzie
+from ozzie_server_ext.config.home import Home
+
+EVENTS, SESSIONS, DAYS = 1_000_000, 2000, 365
+EVENTS_OF_A_DAY = 3000
+ROUNDS = 5
+LISTED = 50
+TARGET = 1.2
+
+
+@dataclass(frozen=True, slots=True)
+class Times:
+    """Seconds until the gateway is ready, for the lists of sessions and of tasks, and for the first turn."""
+
+    start: float
+    lists: float
+    turn: float
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--events", type=int, default=EVENTS)
+    parser.add_argument("--rounds", type=int, default=ROUNDS)
+    options = parser.parse_args()
+    with tempfile.TemporaryDirectory() as folder:
+        os.environ["XDG_CONFIG_HOME"] = f"{folder}/config"
+        large, small = _home(Path(folder, "large")), _home(Path(folder, "small"))
+        events = fill(large.database, options.events, sessions=SESSIONS, days=DAYS)
+        fill(small.database, EVENTS_OF_A_DAY, sessions=LISTED)
+        for home in (large, small):
+            asyncio.run(_write_files(home))
+        pairs = [
+            (asyncio.run(_times(large, number)), asyncio.run(_times(small, number)))
+            for number in range(options.rounds + 1)
+        ][1:]  # the first ones read the program and the file into memory
+        emit([_row(what, events, pairs) for what in ("start", "lists", "turn")])
+
+
+def _home(folder: Path) -> Home:
+    home = Home(folder / "home")
+    home.create()
+    (folder / "project").mkdir()
+    return home
+
+
+def _project(home: Home) -> Path:
+    return home.root.with_name("project")
+
+
+async def _write_files(home: Home) -> None:
+    ozzie = await InstantOzzie.start(home, _project(home))
+    await ozzie._readable.catch_up()
+    await ozzie.stop()
+
+
+async def _times(home: Home, number: int) -> Times:
+    began = time.perf_counter()
+    ozzie = await InstantOzzie.start(home, _project(home))
+    start = time.perf_counter() - began
+    lists = await _took(_lists(ozzie))
+    first = await turn(ozzie, await session_of(ozzie, f"new {number}"))
+    await ozzie.stop()
+    return Times(start, lists, first)
+
+
+async def _lists(ozzie: Ozzie) -> None:
+    await ozzie.sessions.list(limit=LISTED)
+    await ozzie.tasks.list(limit=LISTED)
+
+
+def _row(what: str, events: int, pairs: list[tuple[Times, Times]]) -> Result:
+    large, small = (statistics.median(getattr(each, what) for each in side) for side in zip(*pairs, strict=True))
+    names = {"start": "gateway ready", "lists": "newest sessions and tasks", "turn": "first turn"}
+    return Result(
+        name=f"{names[what]}, in a home of {events:,} events and {SESSIONS:,} sessions, against a small one",
+        ours=round(large * 1000, 1),
+        against=round(small * 1000, 1),
+        ratio=round(large / small, 2),
+        unit="ms",
+        target=f"<= {TARGET:g}x",
+        met=large / small <= TARGET,
+    )
+
+
+async def _took(work: Awaitable[Any]) -> float:
+    began = time.perf_counter()
+    await work
+    return time.perf_counter() - began
+
+
+if __name__ == "__main__":
+    main()
