@@ -53,7 +53,7 @@ types: $(VENV)/.dev ## Generate the JupyterLab extension's types of the protocol
 build: $(VENV)/.dev ## Build the wheel and the source archive into dist/
 	$(BIN)/python -m build --no-isolation
 
-bench: $(VENV)/.dev $(VENV)/.lab $(VENV)/.rivals ## Measure the speed beside rivals and floors; writes bench/results.json
+bench: $(VENV)/.dev $(VENV)/.lab $(VENV)/.rivals ## Measure the speed beside other programs and baselines; writes bench/results.json
 	$(BIN)/python -m bench
 
 lock: $(VENV)/.dev ## Resolve the dependencies again (needs uv)

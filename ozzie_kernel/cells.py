@@ -1,4 +1,4 @@
-"""Parsing cells: a turn, a skill run, magics, or Python. Pure."""
+"""Parse cells: a message, a skill run, magics, or Python. Pure."""
 
 import re
 import shlex
@@ -10,7 +10,7 @@ _CELL_MAGIC = re.compile(r"%%([A-Za-z_]\w*)(?:[ \t]+(.*))?")
 
 
 @dataclass(frozen=True, slots=True)
-class Turn:
+class Message:
     """Text for the agent."""
 
     text: str
@@ -18,7 +18,7 @@ class Turn:
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """A skill to run instead of a turn; `words` is its input as typed, `text` the whole line."""
+    """A skill to run instead of a message; `words` is its input as typed, `text` the whole line."""
 
     name: str
     words: tuple[str, ...]
@@ -47,7 +47,7 @@ class Mistake:
     sentence: str
 
 
-Cell: TypeAlias = Turn | Run | Python | Mistake | tuple[Magic, ...]
+Cell: TypeAlias = Message | Run | Python | Mistake | tuple[Magic, ...]
 
 RUN = "run"
 
@@ -63,7 +63,7 @@ def parse(text: str) -> Cell:
     lines = [line.strip() for line in stripped.splitlines() if line.strip()]
     matches = [_MAGIC.fullmatch(line) for line in lines]
     if not lines or matches[0] is None:
-        return Turn(text)
+        return Message(text)
     found_magics = tuple(Magic(match[1], (match[2] or "").strip()) for match in matches if match is not None)
     if len(found_magics) < len(lines):
         return Mistake("A cell holds either magics, one a line, or a message. Put the message into a separate cell.")

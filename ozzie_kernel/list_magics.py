@@ -305,6 +305,6 @@ CONFIG = Magic(
     run=_config,
     forms=(
         MagicUsage("%config", "Shows the files in force and what they set"),
-        MagicUsage("%config prompt", "Shows the latest prompt as it was sent"),
+        MagicUsage("%config prompt", "Shows the latest prompt that was sent, shortened if it is long"),
     ),
 )

@@ -11,7 +11,7 @@ from typing import Any, Protocol
 
 from ozzie_kernel import completion
 from ozzie_kernel.cards import Answer
-from ozzie_kernel.cells import Magic, Mistake, Run, Turn
+from ozzie_kernel.cells import Magic, Message, Mistake, Run
 from ozzie_kernel.connect import Link, SessionChoice, connect
 from ozzie_kernel.display import CellDisplay, ConsoleDisplay, Publisher, StaticDisplay, WidgetDisplay
 from ozzie_kernel.gateway import GatewayConnection
@@ -107,7 +107,7 @@ class CellRunner:
     # --- cells --------------------------------------------------------------------------------------------
 
     async def run(
-        self, cell: Turn | Run | Mistake | tuple[Magic, ...], cell_id: str, allow_stdin: bool
+        self, cell: Message | Run | Mistake | tuple[Magic, ...], cell_id: str, allow_stdin: bool
     ) -> dict[str, Any] | None:
         """Run a cell and show its output; return the failure as Jupyter's `error`, or None.
 
@@ -130,7 +130,7 @@ class CellRunner:
         return None if self._running is None else self._running.leave()
 
     async def _show(
-        self, cell: Turn | Run | Mistake | tuple[Magic, ...], cell_id: str, allow_stdin: bool
+        self, cell: Message | Run | Mistake | tuple[Magic, ...], cell_id: str, allow_stdin: bool
     ) -> tuple[str, str] | None:
         """Show a cell's output; return a failure as (kind, sentence)."""
         display = self._display(cell_id, allow_stdin)
@@ -138,7 +138,7 @@ class CellRunner:
             if isinstance(cell, Mistake):
                 display.problem(problem_bundle(cell.sentence, ""))
                 return "InputError", cell.sentence
-            if isinstance(cell, Turn | Run):
+            if isinstance(cell, Message | Run):
                 attended = not _is_unattended(cell_id, allow_stdin)
                 turn = self._turn(cell, cell_id, display, attended=attended)
                 return _failure(await interruptible(turn))
@@ -160,7 +160,7 @@ class CellRunner:
             return "Bug", sentence
         return None
 
-    async def _turn(self, cell: Turn | Run, cell_id: str, display: CellDisplay, *, attended: bool) -> TurnView:
+    async def _turn(self, cell: Message | Run, cell_id: str, display: CellDisplay, *, attended: bool) -> TurnView:
         if not self._gateway.begin().done():
             # The gateway is still starting, which takes seconds: an empty cell would look broken.
             display.show(new_turn(), datetime.now(UTC))

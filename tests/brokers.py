@@ -7,7 +7,7 @@ from ozzie_server_ext.domain.approvals import EXPIRES_S
 from ozzie_server_ext.domain.clock import Clock, IdSource
 from ozzie_server_ext.domain.events import EventBody, Transient
 from ozzie_server_ext.policy.engine import Rulings
-from ozzie_server_ext.tools.broker import Asks, ToolBroker
+from ozzie_server_ext.tools.broker import AnswerNeeded, ToolBroker
 from ozzie_server_ext.tools.outcome import OutcomeWriter
 from ozzie_server_ext.tools.permissions import Grants, Permissions
 from ozzie_server_ext.tools.registry import ToolRegistry
@@ -30,6 +30,6 @@ def broker_of(
     return ToolBroker(registry, rulings, permissions, outcome_writer, artifacts, clock, ids, publish)
 
 
-def facts_of(asks: Asks | None) -> tuple[EventBody, ...]:
+def facts_of(asks: AnswerNeeded | None) -> tuple[EventBody, ...]:
     """The events that ask, none if nobody is asked."""
     return () if asks is None else asks.facts

@@ -120,7 +120,7 @@ class RoundRunner:
         return self._chain.first.alias
 
     async def end(self, breach: BudgetOverrun) -> NoReturn:
-        """End the run of a turn whose budget has no room for the next step: ask a person if that is configured and one
+        """End a turn whose budget has no room for the next step: ask a person if that is configured and one
         is there, otherwise fail. Raises TurnHeld or LimitExceeded."""
         wants_to_ask = breach.budget.on_breach != "stop" and not breach.ends_a_part
         if not (wants_to_ask and self._turn.plan.attended):

@@ -1,4 +1,4 @@
-"""The loop: call the model and carry out its tool calls until it answers.
+"""The loop: call the model and carry out its tool calls, until an answer has none.
 
 All of the loop's state is in the conversation (`agent/conversation.py`), which is folded from the log; a `Round`
 (`agent/rounds.py`) is one answer with its calls. So the same code starts a turn and resumes it after a crash.
@@ -38,7 +38,7 @@ from ozzie_server_ext.domain.tasks import TurnHeld
 from ozzie_server_ext.models.ledger import BudgetBreach
 from ozzie_server_ext.store.recorder import Recorder
 from ozzie_server_ext.tools.base import ToolContext, ToolFailed, ToolUncertain, uncertain
-from ozzie_server_ext.tools.broker import Asks, Begun, CallPosition
+from ozzie_server_ext.tools.broker import AnswerNeeded, Begun, CallPosition
 
 _MOST_CHECKS = 3
 """Checks of one call that changes each time before it can be made."""
@@ -66,7 +66,7 @@ class Turn:
         self._conversation = conversation
         self._recorder = recorder
         self._context = msgspec.structs.replace(context, toolbox=toolbox)
-        self._calls = 0
+        self._running_calls = 0
         turn = TurnContext(parts, plan, conversation, recorder)
         caller = ModelCaller(turn)
         self._rounds = RoundRunner(turn, caller, toolbox)
@@ -76,7 +76,7 @@ class Turn:
     @property
     def is_idle(self) -> bool:
         """Whether it only waits for delegated tasks."""
-        return 0 < self._calls == self._context.delegates.waiting
+        return 0 < self._running_calls == self._context.delegates.waiting
 
     @property
     def _last_round(self) -> Round | None:
@@ -171,31 +171,31 @@ class Turn:
     async def _carry_out(self, last: Round) -> None:
         """Make the open calls: read-only ones in parallel, up to the first with an effect; then that one. Postpone the
         calls behind it until the model has seen its result."""
-        reading: list[tuple[int, ToolUse]] = []
+        read_only: list[tuple[int, ToolUse]] = []
         behind: list[tuple[int, ToolUse]] = []
         change: tuple[int, ToolUse] | None = None
         for index, use in enumerate(last.uses):
             if change is not None:
                 behind.append((index, use))
             elif self._parts.registry.only_reads(use.name):
-                reading.append((index, use))
+                read_only.append((index, use))
             else:
                 change = (index, use)
         still_open = {index for index, _ in last.open_uses()}
-        made = [each for each in reading if each[0] in still_open]
-        parallel = asyncio.Semaphore(1 if self._plan.brief.one_by_one else max(len(made), 1))
+        open_reads = [each for each in read_only if each[0] in still_open]
+        parallel = asyncio.Semaphore(1 if self._plan.brief.one_by_one else max(len(open_reads), 1))
 
-        async def read(index: int, use: ToolUse) -> Asks | None:
+        async def make(index: int, use: ToolUse) -> AnswerNeeded | None:
             async with parallel:
                 return await self._call(last, index, use)
 
         try:
             async with asyncio.TaskGroup() as group:
-                calls = [group.create_task(read(*each)) for each in made]
+                calls = [group.create_task(make(*each)) for each in open_reads]
         except ExceptionGroup as failures:
             # The broker records failures of tools, so this is a failure of the log, once for each call.
             raise failures.exceptions[0] from None
-        checked = [await self._check(last, *each, call.result()) for each, call in zip(made, calls, strict=True)]
+        checked = [await self._check(last, *each, call.result()) for each, call in zip(open_reads, calls, strict=True)]
         await self._hold(last, [asks for asks in checked if asks is not None])
         if change is not None and change[0] in still_open:
             asks = await self._check(last, *change, await self._call(last, *change))
@@ -204,7 +204,7 @@ class Turn:
             if index in still_open:
                 await self._parts.broker.put_off(use, CallPosition(last.number, index), self._led_to_by(last))
 
-    async def _call(self, last: Round, index: int, use: ToolUse) -> Asks | None:
+    async def _call(self, last: Round, index: int, use: ToolUse) -> AnswerNeeded | None:
         """See `ToolBroker.call`."""
         position, earlier = CallPosition(last.number, index), last.earlier.get(use.use_id)
         begun = None
@@ -217,17 +217,17 @@ class Turn:
         content = last.reading.content | (tool.meta.told_by if tool else CLEAN)
         reading = replace(last.reading, content=content, followed=last.reading.followed + going_out)
         context = msgspec.structs.replace(self._context, reading=reading)
-        self._calls += 1
+        self._running_calls += 1
         try:
             return await self._parts.broker.call(use, position, context, self._led_to_by(last), earlier, begun)
         finally:
-            self._calls -= 1
+            self._running_calls -= 1
 
     def _led_to_by(self, last: Round) -> Recorder:
         """Return the recorder for calls that this answer led to."""
         return self._recorder.caused_by(last.event_id)
 
-    async def _check(self, last: Round, index: int, use: ToolUse, asks: Asks | None) -> Asks | None:
+    async def _check(self, last: Round, index: int, use: ToolUse, asks: AnswerNeeded | None) -> AnswerNeeded | None:
         """Have a second model check a call if that is enough for its approval. Return the request for a person, or None
         if the call was made or refused. After a yes the call is made at once, exactly as approved; if it has changed
         since, it is checked again."""
@@ -245,28 +245,29 @@ class Turn:
 
     async def _not_by_model(
         self, last: Round, before: tuple[EventBody, ...], wanted: ApprovalRequested, opinion: Opinion, use: ToolUse
-    ) -> Asks | None:
+    ) -> AnswerNeeded | None:
         """Return the request for a person after a second model did not say yes. If nobody is there, refuse the call and
         return None."""
         tool = self._parts.registry.find(use.name)
         if self._plan.attended:
             needs = weakest_way(tool.meta) if tool else AuthStrength.CLI
-            return Asks(msgspec.structs.replace(wanted, needs=needs, checked=opinion.sentence), before)
+            return AnswerNeeded(msgspec.structs.replace(wanted, needs=needs, checked=opinion.sentence), before)
         await self._led_to_by(last).append(*before, *refused_unattended(wanted, opinion))
         return None
 
-    async def _hold(self, last: Round, asking: list[Asks]) -> None:
+    async def _hold(self, last: Round, asking: list[AnswerNeeded]) -> None:
         """If calls need a person, record the first requests and raise TurnHeld: all approvals together, then the
         model's own questions one by one. The others are not recorded yet.
 
-        This `Turn` ends here. `tasks.approvals` queues the task again with the last answer; a new `Turn` then makes
-        the calls again, and a yes counts if the plan is the same.
+        This `Turn` ends here. With the last answer, `tasks.approvals` (for a question `tasks.answers`) records
+        `task.resumed`, and the driver queues the task again; a new `Turn` then makes the calls again. A yes counts if
+        the plan is the same, or if it was for the session.
         """
         if asking:
             await self._led_to_by(last).append(*self._first_requests(asking))
             raise TurnHeld
 
-    def _first_requests(self, asking: list[Asks]) -> tuple[EventBody, ...]:
+    def _first_requests(self, asking: list[AnswerNeeded]) -> tuple[EventBody, ...]:
         """Return the requests to record now, or the question whether the turn may ask more often."""
         room = MOST_ASKS - self._conversation.asks(self._recorder.task_id)
         if room <= 0:

@@ -32,7 +32,7 @@ class Idempotency(StrEnum):
 
 
 class Category(StrEnum):
-    """Effects that are never allowed silently, whatever the tool's side effect."""
+    """Effects that ask first whatever the tool's side effect, unless a rule names the tool (`policy.engine`)."""
 
     EXTERNAL_SEND = "external_send"
     PAYMENT = "payment"

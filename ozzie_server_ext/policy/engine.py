@@ -1,6 +1,7 @@
-"""The decision on a call: the strictest rule that applies, above a floor that most often a rule naming the tool lowers.
+"""Decides on a call: the strictest matching rule wins, but a floor may still ask first. A rule that names the tool
+lifts most floors.
 
-Pure: the same call, caller and rules give the same verdict.
+Pure: the same call, caller, reading and rules give the same verdict.
 """
 
 import asyncio
@@ -38,7 +39,7 @@ _CATEGORIES = {
     Category.EXTERNAL_SEND: "It sends something out.",
     Category.CONFIG_CHANGE: "It changes a configuration.",
 }
-"""Effects that are never allowed silently, most serious first."""
+"""Effects that ask unless a rule names the tool (those of `ALWAYS_ASK` even then), most serious first."""
 ALWAYS_ASK = frozenset({Category.LIVE_KERNEL, Category.HOST_COMMAND, Category.CODE_CELL})
 """Effects that always need a person's approval: no rule allows them, and no model approves them."""
 

@@ -22,7 +22,7 @@ from ozzie_server_ext.render.turnview import (
 )
 
 
-def _call_started(view: TurnView, payload: Mapping[str, Any], ts: datetime | None) -> TurnView:
+def _model_call_started(view: TurnView, payload: Mapping[str, Any], ts: datetime | None) -> TurnView:
     call_id = str(payload.get("call_id", ""))
     if call_id in view.counted_calls:
         return view
@@ -44,7 +44,7 @@ def _call_started(view: TurnView, payload: Mapping[str, Any], ts: datetime | Non
     )
 
 
-def _call_completed(view: TurnView, payload: Mapping[str, Any], ts: datetime | None) -> TurnView:
+def _model_call_completed(view: TurnView, payload: Mapping[str, Any], ts: datetime | None) -> TurnView:
     call_id = str(payload.get("call_id", ""))
     if call_id in view.counted_calls:
         return view
@@ -61,7 +61,7 @@ def _call_completed(view: TurnView, payload: Mapping[str, Any], ts: datetime | N
     )
 
 
-def _call_failed(view: TurnView, payload: Mapping[str, Any], ts: datetime | None) -> TurnView:
+def _model_call_failed(view: TurnView, payload: Mapping[str, Any], ts: datetime | None) -> TurnView:
     call_id = str(payload.get("call_id", ""))
     view = replace(view, open_calls=view.open_calls - {call_id})
     may_be_billed = (
@@ -164,7 +164,7 @@ def _with_reply(view: TurnView, part: TextPart) -> TurnView:
     return replace(view, parts=(*kept, part))
 
 
-def _rejected(view: TurnView, payload: Mapping[str, Any], ts: datetime | None) -> TurnView:
+def _message_rejected(view: TurnView, payload: Mapping[str, Any], ts: datetime | None) -> TurnView:
     reply_id = str(payload.get("reply_id", ""))
     return replace(view, rejected=view.rejected | {reply_id})
 
@@ -319,7 +319,7 @@ def _granted(view: TurnView, payload: Mapping[str, Any], ts: datetime | None) ->
     return _with_row(view, calls.get(approval_id, ""), lambda row: replace(row, approved=words))
 
 
-def _refused(view: TurnView, payload: Mapping[str, Any], ts: datetime | None) -> TurnView:
+def _approval_rejected(view: TurnView, payload: Mapping[str, Any], ts: datetime | None) -> TurnView:
     return _with_answer(_approval_answered(view, payload, ts), "approval_id", " rejected it", payload, ts)
 
 
@@ -430,7 +430,7 @@ _CHANGES: dict[str, _Change] = {
     "reply.delta": _delta,
     "reply.reset": _reset,
     "message.completed": _message_completed,
-    "message.rejected": _rejected,
+    "message.rejected": _message_rejected,
     "session.compacted": _compacted,
     "task.progress": _progress,
     "task.created": _created,
@@ -444,7 +444,7 @@ _CHANGES: dict[str, _Change] = {
     "task.paused": _held("Paused"),
     "approval.requested": _approval_asked,
     "approval.granted": _granted,
-    "approval.rejected": _refused,
+    "approval.rejected": _approval_rejected,
     "approval.expired": _expired,
     "prompt.requested": _asked,
     "prompt.answered": _answered,
@@ -453,7 +453,7 @@ _CHANGES: dict[str, _Change] = {
     "task.succeeded": _succeeded,
     "task.failed": _failed,
     "task.cancelled": _cancelled,
-    "model.call.started": _call_started,
-    "model.call.completed": _call_completed,
-    "model.call.failed": _call_failed,
+    "model.call.started": _model_call_started,
+    "model.call.completed": _model_call_completed,
+    "model.call.failed": _model_call_failed,
 } | {name: _tool(name) for name in toolrows.EVENTS}

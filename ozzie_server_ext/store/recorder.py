@@ -36,8 +36,8 @@ class Appends(Protocol):
 
 class Recorder(msgspec.Struct, frozen=True, kw_only=True):
     """Writes to one task's stream. `read` returns what the task has read so far, whose labels all its facts carry; with
-    a `claim`, nothing is recorded once somebody else has claimed the task. `cause` is the event that led to the next
-    fact, and to each call that is requested with it, if that is not the last one of the stream."""
+    a `claim`, nothing is recorded once somebody else has claimed the task. `cause` is the event that led to the first
+    fact of an append and to each tool call requested in it; None if that is simply the stream's last event."""
 
     log: Appends
     session_id: SessionId

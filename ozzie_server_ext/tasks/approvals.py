@@ -1,6 +1,7 @@
 """Approvals and the answers to them, from a page, the command line or a cell; the first one counts.
 
-Every answer is checked here, whatever a client claims; refused answers are recorded, too.
+Every answer of a person or a program is checked here, whatever a client claims; refused ones are recorded, too, up to a
+limit. The yes of a second model is recorded by `agent.turn`.
 """
 
 import asyncio

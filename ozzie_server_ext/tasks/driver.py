@@ -53,15 +53,15 @@ T = TypeVar("T")
 RunTask = Callable[[Row, Recorder], Awaitable[int]]
 """Runs a task, recording through the recorder; returns how many rounds of a turn, or steps of a run, it took.
 
-`app.py` gives `SkillRuns.run` of the session's project (`tasks.workflows.runner`), which passes turns on to
-`TurnRunner.run` (`tasks.turn_runner`), which makes the `agent.turn.Turn`.
+`app.py` gives `Ozzie._run_task`, which calls `SkillRuns.run` of the session's project (`tasks.workflows.runner`); that
+passes turns on to `TurnRunner.run` (`tasks.turn_runner`), which makes the `agent.turn.Turn`.
 """
 
 Thread: TypeAlias = SessionId | TaskId
 """Tasks with the same thread run one after another: a session's turns. A delegated task is its own thread."""
 
 _ENDED = "The turn ended in the middle of it."
-_MOVES = FINAL_TYPES | {fact.type for fact in (TaskWaitingInput, TaskWaitingApproval, TaskPaused, TaskResumed)}
+_BLOCKING_TYPES = FINAL_TYPES | {fact.type for fact in (TaskWaitingInput, TaskWaitingApproval, TaskPaused, TaskResumed)}
 """What blocks and unblocks threads."""
 
 
@@ -104,7 +104,7 @@ class TaskDriver:
         self._held: dict[Thread, TaskId] = {}
         self._delegated: set[TaskId] = set()
         self._stopping = False
-        log_.on_commit(self._follow, types=_MOVES)
+        log_.on_commit(self._follow, types=_BLOCKING_TYPES)
 
     @property
     def stopping(self) -> bool:

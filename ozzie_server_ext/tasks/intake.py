@@ -131,7 +131,8 @@ class Intake:
     joining: Joining
 
     async def submit(self, turn: NewTurn) -> Submitted:
-        """Create a turn, or a run of `turn.skill`, under the current settings, unless the message joins a task.
+        """Create a turn, or a run (of `turn.skill`, or of the skill whose keyword the message is), under the current
+        settings, unless the message joins a task.
 
         Raises like `TaskService.submit` and, for a skill, `SkillStarts.typed`; NotFound or Conflict if the session does
         not exist or is closed.

@@ -37,8 +37,9 @@ from ozzie_server_ext.tasks.rows import find_task, open_tasks, session_of, task_
 
 MAX_MESSAGE_CHARS = 500_000
 TITLE_LENGTH = 80
-NOT_PLAIN = "It is more than a person's words, so it is no keyword of a skill, and an agent answers it."
-"""Why an agent answers a message with a model, a schema or a picture of its own, or of a sender that is no person."""
+NOT_PLAIN = "It is not just a message of a person who is there, so it is no keyword of a skill: an agent answers it."
+"""Why an agent answers a message with a model, a schema or a picture of its own, of a sender that is no person, or of
+one whom nobody can ask."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,9 +82,10 @@ class NewTurn:
 
     @property
     def is_plain(self) -> bool:
-        """Whether it is a person's words and no more, so that it can be meant for a task of the session."""
-        is_task = self.skill or self.model or self.answer_schema is not None or any(mentioned_pictures(self.text))
-        return self.attended and not self.content and not is_task
+        """Whether it is the words of a person who is there and no more, so that it can be meant for a task of the
+        session."""
+        has_more = self.skill or self.model or self.answer_schema is not None or any(mentioned_pictures(self.text))
+        return self.attended and not self.content and not has_more
 
     @property
     def recorded_text(self) -> str:
@@ -120,7 +122,8 @@ class TaskQueue(Protocol):
 
     def hold(self, task_id: TaskId, session_id: SessionId, *, delegated: bool = False) -> None:
         """Run nothing else in the session while the task waits for a person. A `delegated` task blocks only itself.
-        Recovery calls this for tasks that waited before; of the others, the log's events tell."""
+        Only recovery calls this, for tasks that already waited at the start; for later ones, the queue follows the
+        log's events."""
         ...
 
 

@@ -422,7 +422,7 @@ class EffectTool(FunctionTool):
         *,
         happened: Callable[[ToolContext, JsonObject], Awaitable[bool | None]] | None = None,
     ) -> None:
-        """Without `happened`, nobody can tell whether an interrupted run was done."""
+        """Without `happened`, nobody can tell whether an interrupted call was done."""
         super().__init__(plan, meta)
         self._plan = plan
         self._run = run

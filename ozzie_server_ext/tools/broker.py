@@ -69,7 +69,7 @@ Outcome = ToolCallCompleted | ToolCallFailed | ToolCallCancelled | ToolCallUncer
 
 
 @dataclass(frozen=True, slots=True)
-class Asks:
+class AnswerNeeded:
     """A call that waits for an answer: `request` asks for it. `before`: the events to record just before that."""
 
     request: ApprovalRequested | PromptRequested
@@ -121,7 +121,7 @@ class ToolBroker:
         recorder: Recorder,
         earlier: Earlier | None = None,
         begun: Begun | None = None,
-    ) -> Asks | None:
+    ) -> AnswerNeeded | None:
         """Carry out one call that the model requested, or record why not; cancelling is recorded too. `earlier` is an
         earlier request for a person's approval; `begun` is what the call was doing when a gateway ended. Recorded
         events bear the labels of what the call is made from (`context.reading`); the outcome also bears those of
@@ -138,7 +138,7 @@ class ToolBroker:
         return await _ToolCall(self, use, position, context, recorder, earlier, begun).carry_out()
 
     async def happened(self, tool_id: str, effect: JsonObject, context: ToolContext) -> bool | None:
-        """Return whether an interrupted run with this effect was done; None if that can't be known."""
+        """Return whether an interrupted call with this effect took place; None if that can't be known."""
         tool = self.registry.find(tool_id)
         return None if tool is None else await _happened(tool, effect, context)
 
@@ -204,7 +204,7 @@ async def ruling_on(rulings: Rulings, meta: ToolMeta, args: JsonObject, context:
 
 @dataclass(frozen=True, slots=True)
 class NoResult:
-    """A run without a result. `is_known`: it had no effect, or the tool may be repeated, so that none matters."""
+    """A call without a result. `is_known`: it had no effect, or the tool may be repeated, so that none matters."""
 
     error: OzzieError
     is_known: bool
@@ -257,8 +257,9 @@ async def brought(meta: ToolMeta, args: JsonObject, own: Content, marks: Marks, 
 
 
 class _ToolCall:
-    """One call: validate, decide, plan, approve, record the intent, run, compact, record the outcome. Every end goes
-    through `_record_outcome`, so that the outcome bears the labels of all that the call read."""
+    """One call: validate, decide, plan, find a yes or ask for one, record the intent, run, shorten the result, record
+    the outcome. Every end goes through `_record_outcome`, so that the outcome bears the labels of all that the call
+    read."""
 
     def __init__(
         self,
@@ -295,7 +296,7 @@ class _ToolCall:
         self._has_looked = False
         self._has_run = False
 
-    async def carry_out(self) -> Asks | None:
+    async def carry_out(self) -> AnswerNeeded | None:
         """See `ToolBroker.call`."""
         try:
             tool = self._validate()
@@ -304,7 +305,7 @@ class _ToolCall:
             await self._fail(error)
             return None
         if plan.question is not None:
-            return Asks(prompt_of(plan.question, PromptId(self._broker.ids.new()), self._call_id), self._before)
+            return AnswerNeeded(prompt_of(plan.question, PromptId(self._broker.ids.new()), self._call_id), self._before)
         if plan.nothing is not None:
             await shielded(self._record_result(tool.meta, plan.nothing))
             return None
@@ -317,7 +318,7 @@ class _ToolCall:
         if permission.request is not None:
             why = "It was cut off, and you would have to allow it to be made again."
             await self._expect_not_done(PolicyError(why))
-            return Asks(permission.request, (*self._before, *permission.void))
+            return AnswerNeeded(permission.request, (*self._before, *permission.void))
         if not (tool.meta.takes_key or tool.meta.may_be_repeated):
             why = "It was cut off, and its tool no longer takes the key needed to repeat it safely."
             await self._expect_not_done(PolicyError(why))
@@ -495,8 +496,8 @@ class _ToolCall:
         return begun.effect is None or await _happened(tool, begun.effect, self._context) is not False
 
     async def _record_result(self, meta: ToolMeta, result: ToolResult) -> Outcome:
-        """Compact a result and record it with what the call made."""
-        outcome, kept = await self._broker.outcome_writer.compact(self._call_id, meta, self._args, result, self._since)
+        """Shorten a result and record it with what the call made."""
+        outcome, kept = await self._broker.outcome_writer.shorten(self._call_id, meta, self._args, result, self._since)
         return await self._record_outcome(outcome, own=result.content, kept=kept)
 
     async def _record_outcome(self, outcome: Outcome, *, own: Content = CLEAN, kept: Sequence[Kept] = ()) -> Outcome:

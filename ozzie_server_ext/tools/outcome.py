@@ -285,7 +285,7 @@ class OutcomeWriter:
             wrote=result.wrote,
         ), whole
 
-    async def compact(
+    async def shorten(
         self, call_id: CallId, meta: ToolMeta, args: JsonObject, result: ToolResult, since: Callable[[], float]
     ) -> tuple[ToolCallCompleted | ToolCallFailed, list[Kept]]:
         """Return a result's outcome, short and without secrets, and the artifacts to record with it: what the call

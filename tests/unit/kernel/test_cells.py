@@ -4,19 +4,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ozzie_kernel.cells import Cell, Magic, Mistake, Python, Turn, parse
+from ozzie_kernel.cells import Cell, Magic, Message, Mistake, Python, parse
 
 
 @pytest.mark.parametrize(
     ("text", "meaning"),
     [
-        ("hello", Turn("hello")),
-        ("  two\n\nparagraphs \n", Turn("  two\n\nparagraphs \n")),
-        ("", Turn("")),
-        ("% of sales?", Turn("% of sales?")),
-        ("%", Turn("%")),
-        ("%5 more", Turn("%5 more")),
-        ("100 %\n%help", Turn("100 %\n%help")),
+        ("hello", Message("hello")),
+        ("  two\n\nparagraphs \n", Message("  two\n\nparagraphs \n")),
+        ("", Message("")),
+        ("% of sales?", Message("% of sales?")),
+        ("%", Message("%")),
+        ("%5 more", Message("%5 more")),
+        ("100 %\n%help", Message("100 %\n%help")),
         ("%help", (Magic("help", ""),)),
         ("  %help  ", (Magic("help", ""),)),
         ("%model openai/x http://h/v1", (Magic("model", "openai/x http://h/v1"),)),
@@ -31,8 +31,8 @@ from ozzie_kernel.cells import Cell, Magic, Mistake, Python, Turn, parse
             "%%python3\nx",
             Mistake("There is no cell magic %%python3. There is only %%python; %help lists the % commands."),
         ),
-        ("%%", Turn("%%")),
-        ("%% python", Turn("%% python")),
+        ("%%", Message("%%")),
+        ("%% python", Message("%% python")),
     ],
 )
 def test_a_cell_means(text: str, meaning: Cell) -> None:
@@ -51,7 +51,7 @@ def test_magics_beside_anything_else_are_a_mistake_with_a_way_out(text: str) -> 
 def test_any_text_means_something(text: str) -> None:
     found = parse(text)
 
-    if isinstance(found, Turn):
+    if isinstance(found, Message):
         assert found.text == text
     elif isinstance(found, tuple):
         assert found
