@@ -1,7 +1,7 @@
 """Receives from Jupyter what the user runs, completes or inspects, and hands cells to the runner.
 
-This module delays the kernel's readiness, so it imports nothing heavy that only a cell needs: the runner is loaded
-after the first `kernel_info_reply`, or with the first cell.
+This module delays the kernel's readiness, so it imports nothing heavy that only a cell needs. The runner is loaded
+after the first `kernel_info_reply`, a second after the start, or once it is needed, whichever comes first.
 """
 
 import asyncio

@@ -260,8 +260,8 @@ class Turn:
         model's own questions one by one. The others are not recorded yet.
 
         This `Turn` ends here. With the last answer, `tasks.approvals` (for a question `tasks.answers`) records
-        `task.resumed`, and the driver queues the task again; a new `Turn` then makes the calls again. A yes counts if
-        the plan is the same, or if it was for the session.
+        `task.resumed`, and the driver queues the task again; a new `Turn` then makes the calls that are still open. A
+        yes counts if the plan is the same, or if it was for the session.
         """
         if asking:
             await self._led_to_by(last).append(*self._first_requests(asking))

@@ -32,7 +32,8 @@ class Idempotency(StrEnum):
 
 
 class Category(StrEnum):
-    """Effects that ask first whatever the tool's side effect, unless a rule names the tool (`policy.engine`)."""
+    """Effects that ask first whatever the tool's side effect, unless a rule names the tool; some even then
+    (`policy.engine`)."""
 
     EXTERNAL_SEND = "external_send"
     PAYMENT = "payment"

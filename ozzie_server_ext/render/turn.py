@@ -311,7 +311,7 @@ def _approval_answered(view: TurnView, payload: Mapping[str, Any], ts: datetime 
     return replace(view, asked=tuple(each for each in view.asked if each.approval_id != approval_id))
 
 
-def _granted(view: TurnView, payload: Mapping[str, Any], ts: datetime | None) -> TurnView:
+def _approval_granted(view: TurnView, payload: Mapping[str, Any], ts: datetime | None) -> TurnView:
     approval_id = str(payload.get("approval_id", ""))
     calls = {**dict(view.checked), **{each.approval_id: each.call_id for each in view.asked}}
     view = _with_answer(_approval_answered(view, payload, ts), "approval_id", " approved it", payload, ts)
@@ -323,7 +323,7 @@ def _approval_rejected(view: TurnView, payload: Mapping[str, Any], ts: datetime 
     return _with_answer(_approval_answered(view, payload, ts), "approval_id", " rejected it", payload, ts)
 
 
-def _expired(view: TurnView, payload: Mapping[str, Any], ts: datetime | None) -> TurnView:
+def _approval_expired(view: TurnView, payload: Mapping[str, Any], ts: datetime | None) -> TurnView:
     """Keep an approval whose time is up: it can be requested again."""
     if payload.get("why") != "time":
         return _approval_answered(view, payload, ts)
@@ -443,9 +443,9 @@ _CHANGES: dict[str, _Change] = {
     "task.pausing": _pausing,
     "task.paused": _held("Paused"),
     "approval.requested": _approval_asked,
-    "approval.granted": _granted,
+    "approval.granted": _approval_granted,
     "approval.rejected": _approval_rejected,
-    "approval.expired": _expired,
+    "approval.expired": _approval_expired,
     "prompt.requested": _asked,
     "prompt.answered": _answered,
     "task.resumed": _resumed,

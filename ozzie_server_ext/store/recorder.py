@@ -37,7 +37,8 @@ class Appends(Protocol):
 class Recorder(msgspec.Struct, frozen=True, kw_only=True):
     """Writes to one task's stream. `read` returns what the task has read so far, whose labels all its facts carry; with
     a `claim`, nothing is recorded once somebody else has claimed the task. `cause` is the event that led to the first
-    fact of an append and to each tool call requested in it; None if that is simply the stream's last event."""
+    fact of an append and to each tool call requested in it; without one, and for all other facts, that is the event
+    before in the stream."""
 
     log: Appends
     session_id: SessionId

@@ -122,8 +122,7 @@ class TaskQueue(Protocol):
 
     def hold(self, task_id: TaskId, session_id: SessionId, *, delegated: bool = False) -> None:
         """Run nothing else in the session while the task waits for a person. A `delegated` task blocks only itself.
-        Only recovery calls this, for tasks that already waited at the start; for later ones, the queue follows the
-        log's events."""
+        Only recovery calls this, for the tasks that wait at the start; later, the queue follows the log's events."""
         ...
 
 

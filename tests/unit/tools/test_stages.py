@@ -142,7 +142,7 @@ async def test_a_run_gives_the_result_of_the_tool(context: ToolContext) -> None:
     assert await run_tool(probe(lambda: result), Plan(args={}), context) == result
 
 
-# --- compact ----------------------------------------------------------------------------------------------------------
+# --- shorten ----------------------------------------------------------------------------------------------------------
 
 
 def outcome_writer() -> OutcomeWriter:
