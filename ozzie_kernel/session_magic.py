@@ -6,7 +6,7 @@ from datetime import datetime
 from ozzie_kernel.client import Refused
 from ozzie_kernel.connect import SessionChoice
 from ozzie_kernel.magic import Host, Magic, MagicUsage, did_you_mean
-from ozzie_server_ext.domain.errors import InputError, NotFound
+from ozzie_server_ext.domain.errors import Gone, InputError, NotFound
 from ozzie_server_ext.domain.json import JsonObject, objects
 from ozzie_server_ext.render.page import Block, Command, Facts, Inline, Strong, Table, paragraph
 from ozzie_server_ext.render.text import money
@@ -102,16 +102,28 @@ def moment(value: object) -> str:
 
 
 async def _new(title: str, host: Host) -> list[Block]:
-    before = await host.ask("session.open")
+    before = await _previous(host)
     await host.switch(SessionChoice(new=True))
     session = await host.ask("session.rename", {"title": title}) if title else None
     begun: list[Inline] = ["A new session begins", *((": ", _title(session)) if session else ()), "."]
+    if before is None:
+        return [paragraph(*begun)]
     model = await _keep_model(before, host)
     answers = f" {model} answers in it, too." if model else ""
     return [
         paragraph(*begun, " It knows nothing of the previous one, ", _title(before), f", which is kept.{answers}"),
         paragraph("To go back: ", Command(f"%session resume {before['session_id']}")),
     ]
+
+
+async def _previous(host: Host) -> JsonObject | None:
+    """Return this session; None if it was erased."""
+    try:
+        return await host.ask("session.open")
+    except Refused as error:
+        if error.code != Gone.code:
+            raise
+        return None
 
 
 async def _keep_model(before: JsonObject, host: Host) -> str:

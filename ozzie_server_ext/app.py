@@ -51,6 +51,7 @@ from ozzie_server_ext.tasks.concurrency import IdleTasks, TaskSlots
 from ozzie_server_ext.tasks.configuration import SecretChanges
 from ozzie_server_ext.tasks.control import Retries, TaskControl
 from ozzie_server_ext.tasks.driver import TaskDriver
+from ozzie_server_ext.tasks.erasures import Erasures
 from ozzie_server_ext.tasks.intake import Joining
 from ozzie_server_ext.tasks.pauses import PausePoints, Pauses
 from ozzie_server_ext.tasks.pins import Pins
@@ -125,6 +126,7 @@ class Ozzie:
         self._closing.callback(stop_logging, self._log_handler)
         log = await SqliteEventLog.open(self.home.database, clock=self.clock, ids=self.ids, troubles=self.troubles)
         self.log: EventLog = log
+        self._store = log
         self.feed = Feed(self.log)
         self.anchoring = Anchoring(self.log, AnchorFiles.of(self.home, anchor_key_file()))
         self._closing.push_async_callback(self._close_log)
@@ -261,6 +263,9 @@ class Ozzie:
         self._readable = ReadableFiles(self.log, self.home.root)
         self._readable.start()
         self._closing.push_async_callback(self._readable.stop)
+        self.erasures = Erasures(self._store, self.blobs, self._readable)
+        self.erasures.start()
+        self._closing.push_async_callback(self.erasures.stop)
         watch = OwnerWatch(self.log, self._replaced)
         watch.start()
         self._closing.callback(watch.stop)

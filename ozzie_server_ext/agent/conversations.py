@@ -5,9 +5,9 @@ from typing import TypeAlias
 from weakref import WeakValueDictionary
 
 from ozzie_server_ext.agent.conversation import EVENT_TYPES, Conversation
-from ozzie_server_ext.domain.events import Event
+from ozzie_server_ext.domain.events import ERASURE_TYPES, Event, MessageErased, SessionErased
 from ozzie_server_ext.domain.ids import SessionId, TaskId
-from ozzie_server_ext.store.log import EventLog
+from ozzie_server_ext.store.log import EventFilter, EventLog
 
 Thread: TypeAlias = SessionId | TaskId
 
@@ -24,14 +24,15 @@ class Conversations:
         # A running turn may hold its conversation longer than the cache, and needs the new events.
         self._in_use: WeakValueDictionary[Thread, Conversation] = WeakValueDictionary()
         self._arriving: dict[Thread, list[Event]] = {}
-        log.on_commit(self._follow, types=EVENT_TYPES)
+        self._erasures = 0
+        log.on_commit(self._follow, types=EVENT_TYPES | ERASURE_TYPES)
 
     async def get(self, session_id: SessionId, delegated: TaskId | None = None) -> Conversation:
         """Return the conversation of a session, or of a task delegated in it. It grows as events are committed."""
         thread = delegated or session_id
         found = self._in_use.get(thread)
         if found is None:
-            loaded = await self._load(thread, session_id, delegated)
+            loaded = await self._load_what_is_there(thread, session_id, delegated)
             # Another caller may have loaded it meanwhile; then theirs is used.
             found = self._in_use.setdefault(thread, loaded)
         self._kept[thread] = found
@@ -40,6 +41,16 @@ class Conversations:
             self._kept.popitem(last=False)
         return found
 
+    async def _load_what_is_there(
+        self, thread: Thread, session_id: SessionId, delegated: TaskId | None
+    ) -> Conversation:
+        """Load a conversation, once more if something was erased meanwhile."""
+        while True:
+            before = self._erasures
+            conversation = await self._load(thread, session_id, delegated)
+            if before == self._erasures:
+                return conversation
+
     async def _load(self, thread: Thread, session_id: SessionId, delegated: TaskId | None) -> Conversation:
         # Events committed during the reading are applied last: no gap, and `apply` skips duplicates.
         arriving = self._arriving.setdefault(thread, [])
@@ -47,9 +58,9 @@ class Conversations:
         lineage = [(session_id, None)] if delegated else await self._lineage(session_id)
         for ancestor, end in lineage:
             after = 0
-            while page := await self._log.read(
-                after=after, before=end, limit=_PAGE, types=EVENT_TYPES, session_id=ancestor, task_id=delegated
-            ):
+            which: EventFilter = {"before": end, "types": EVENT_TYPES, "session_id": ancestor, "task_id": delegated}
+            which |= {"limit": _PAGE, "erased": True}
+            while page := await self._log.read(**(which | {"after": after})):
                 for event in page:
                     conversation.apply(event)
                 after = page[-1].position
@@ -76,6 +87,8 @@ class Conversations:
         for event in events:
             if event.session_id is None:
                 continue
+            if isinstance(event.body, SessionErased | MessageErased):
+                self._forget((event.session_id, *event.body.forks))
             for thread in (event.session_id, event.task_id):
                 if thread is None:
                     continue
@@ -83,3 +96,11 @@ class Conversations:
                     conversation.apply(event)
                 if (arriving := self._arriving.get(thread)) is not None:
                     arriving.append(event)
+
+    def _forget(self, sessions: tuple[SessionId, ...]) -> None:
+        """Drop conversations with erased messages; no turn of these sessions runs. Those of running turns stay in
+        `_in_use` and go on."""
+        self._erasures += 1
+        self._kept.clear()
+        for session_id in sessions:
+            self._in_use.pop(session_id, None)

@@ -7,6 +7,7 @@ from dataclasses import replace
 from ozzie_server_ext.domain.content import CLEAN, Label
 from ozzie_server_ext.domain.events import (
     Brief,
+    Erased,
     Event,
     LabelsCleared,
     MessageReceived,
@@ -77,6 +78,8 @@ class SessionReading:
                 now = _with_result(now, ())
             case LabelsCleared():
                 now = replace(now, content=CLEAN)
+            case Erased():
+                now = _with_result(now, ())  # what it said may be quoted by what follows
             case _:
                 pass
         self.now = now

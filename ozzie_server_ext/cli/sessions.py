@@ -1,9 +1,10 @@
-"""`ozzie sessions`: list, show, resume, rename, archive and close sessions."""
+"""`ozzie sessions`: list, show, resume, rename, archive, close and erase sessions."""
 
 import argparse
+import sys
 
-from ozzie_server_ext.cli.http import Object, get, items, post
-from ozzie_server_ext.cli.terminal import cell, cost, local_time, print_json, print_result, tokens
+from ozzie_server_ext.cli.http import Object, delete, get, items, post
+from ozzie_server_ext.cli.terminal import agreed, cell, cost, local_time, print_json, print_result, tokens
 from ozzie_server_ext.domain.errors import InputError, NotFound
 from ozzie_server_ext.domain.json import JsonObject
 from ozzie_server_ext.protocol.frames import EventFrame
@@ -14,6 +15,11 @@ from ozzie_server_ext.render.turnview import TurnView
 
 MAX_EVENTS = 100_000
 """Events of one turn; a turn has a few for each step."""
+
+MOST_COUNTED = 1000
+"""Artifacts that are counted before a session is erased."""
+ERASING_S = 660.0
+"""How long to wait: the gateway writes its database and files anew."""
 
 
 def find_session(text: str) -> Object:
@@ -93,6 +99,23 @@ def archive_session(options: argparse.Namespace) -> int:
 def close_session(options: argparse.Namespace) -> int:
     """Close a session. Raises as `find_session` does."""
     return _changed(options, "close", {}, "is closed. Continue it with ozzie sessions resume")
+
+
+def erase_session(options: argparse.Namespace) -> int:
+    """Erase a session, after asking back. Raises as `find_session` does; Misused without a terminal to ask at; Answered
+    while one of its turns runs."""
+    session = find_session(options.session)
+    title = visible_label(session["title"]) or "Untitled"
+    artifacts = len(list(items("artifacts", MOST_COUNTED, session_id=session["id"])))
+    has = [counted(session["message_count"], "message"), *([counted(artifacts, "artifact")] if artifacts else [])]
+    question = f'Erase "{title}" with {" and ".join(has)}? It can\'t be undone.'
+    facts = [f"  {session['id']}, last used {local_time(session['updated_at'])}"]
+    if not options.yes and not agreed(question, about="erase it", facts=facts):
+        print("Nothing was erased.", file=sys.stderr)
+        return 1
+    delete(f"sessions/{session['id']}", timeout_s=ERASING_S)
+    line = f'"{title}" is erased. The log keeps that it was there, not what it said.'
+    return print_result({"erased": session["id"]}, line, as_json=options.json)
 
 
 def _changed(options: argparse.Namespace, verb: str, body: JsonObject, result: str) -> int:

@@ -97,6 +97,28 @@ SESSIONS = group(
     ),
     verb("archive", "archive a session until its next message", "sessions:archive_session", _SESSION),
     verb("close", "close a session: it takes no messages until it is resumed", "sessions:close_session", _SESSION),
+    verb(
+        "erase",
+        "erase all that was said and done in a session, for good",
+        "sessions:erase_session",
+        _SESSION,
+        _YES,
+        speaks_for_a_person=True,
+    ),
+)
+
+MESSAGES = group(
+    "messages",
+    "the messages of a session",
+    verb("list", "list the newest messages with their ids", "messages:list_messages", _SESSION, limit(50, "messages")),
+    verb(
+        "erase",
+        "erase a message and its whole turn, for good",
+        "messages:erase_message",
+        argument("message_id", metavar="ID", help="as ozzie messages list shows it"),
+        _YES,
+        speaks_for_a_person=True,
+    ),
 )
 
 TASKS = group(
@@ -291,6 +313,7 @@ COMMANDS: tuple[Verb | Group, ...] = (
     ASK,
     STATUS,
     SESSIONS,
+    MESSAGES,
     TASKS,
     APPROVALS,
     ARTIFACTS,

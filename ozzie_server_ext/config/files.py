@@ -37,9 +37,14 @@ def is_one_of(file: Path, others: Iterable[Path]) -> bool:
     return any(_stamp(other)[:2] == (here.st_dev, here.st_ino) for other in others)
 
 
-def replace_file(path: Path, content: bytes) -> None:
-    """Replace the content of `path` atomically (0600): write a temporary file, sync it, then rename it."""
-    descriptor, temporary = tempfile.mkstemp(prefix=".new-", dir=path.parent)  # 0600
+TEMPORARY = ".new-"
+"""How the names of files begin that are still being written."""
+
+
+def replace_file(path: Path, content: bytes, *, prefix: str = TEMPORARY) -> None:
+    """Replace the content of `path` atomically (0600): write a temporary file, sync it, then rename it. Its name begins
+    with `prefix`."""
+    descriptor, temporary = tempfile.mkstemp(prefix=prefix, dir=path.parent)  # 0600
     try:
         with open(descriptor, "wb") as file:
             file.write(content)

@@ -30,6 +30,7 @@ from ozzie_server_ext.domain.ids import (
 )
 from ozzie_server_ext.domain.json import Json, JsonObject
 from ozzie_server_ext.domain.messages import Picture
+from ozzie_server_ext.domain.remains import Remains
 from ozzie_server_ext.domain.toolmeta import RiskLevel, SideEffect
 
 Actor: TypeAlias = Literal["user", "kernel", "worker", "tool", "system"]
@@ -131,6 +132,19 @@ class SessionClosed(Fact, frozen=True, kw_only=True):
     by: str = ""
 
 
+class SessionErased(Fact, frozen=True, kw_only=True):
+    """A person erased the session: the bodies of all its events, and what they name. `forks` lose the history that they
+    began with, and the stored requests of their model calls so far, which repeated it. `parent` and `forked_at` are
+    those of the session, if it was a fork itself."""
+
+    type: ClassVar[str] = "session.erased"
+    by: str
+    forks: tuple[SessionId, ...] = ()
+    remains: Remains = Remains()
+    parent: str = ""
+    forked_at: int = 0
+
+
 class LabelsCleared(Fact, frozen=True, kw_only=True):
     """A person cleared the labels of everything that the session has read so far or, if `path` is set, of that file."""
 
@@ -187,6 +201,28 @@ class MessageRejected(Fact, frozen=True, kw_only=True):
     type: ClassVar[str] = "message.rejected"
     reply_id: ReplyId
     problem: str
+
+
+class MessageErased(Fact, frozen=True, kw_only=True):
+    """A person erased a message and its whole turn: the bodies of all events of its task and of those that it
+    delegated, and the summaries of the conversation with it. The turn began at the position `first`. The stored
+    requests of the model calls since then, also in `forks`, repeated it and are erased too."""
+
+    type: ClassVar[str] = "message.erased"
+    message_id: MessageId
+    by: str
+    first: int
+    forks: tuple[SessionId, ...] = ()
+    remains: Remains = Remains()
+
+
+ERASURE_TYPES = frozenset({SessionErased.type, MessageErased.type})
+
+
+class Erased(Fact, frozen=True):
+    """Stands for a body that was erased, for readers who ask for such events. Never recorded."""
+
+    type: ClassVar[str] = "erased"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -1081,11 +1117,13 @@ EventBody: TypeAlias = (
     | SessionForked
     | SessionArchived
     | SessionClosed
+    | SessionErased
     | LabelsCleared
     | SessionModelChosen
     | MessageReceived
     | MessageCompleted
     | MessageRejected
+    | MessageErased
     | TaskFact
     | TaskModelChosen
     | TaskStalled
@@ -1126,9 +1164,11 @@ EventBody: TypeAlias = (
     | SecretChanged
     | WorkerStarted
     | WorkerLost
+    | Erased
 )
 
-EVENT_CLASSES: tuple[type[Fact], ...] = get_args(EventBody)
+EVENT_CLASSES: tuple[type[Fact], ...] = tuple(kind for kind in get_args(EventBody) if kind is not Erased)
+"""All facts that can be recorded."""
 
 
 class Draft(NamedTuple):
@@ -1154,7 +1194,7 @@ class Draft(NamedTuple):
 
 class Event(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """A fact in the log. `position` is the global order from 1, `version` the order in its stream from 1; `body_bytes`
-    is the size of the body as it is stored.
+    is the size of the body as it is stored. The body is `Erased` only for readers who ask for such events.
 
     A struct that the garbage collector does not look at: thousands are made a second, and none refers to itself.
     """

@@ -368,7 +368,7 @@ class Gate:
 
     async def _read(self) -> Reading:
         """Return the provenance of the session's conversation so far."""
-        while page := await self.log.read(session_id=self.session_id, after=self._position):
+        while page := await self.log.read(session_id=self.session_id, after=self._position, erased=True):
             for event in page:
                 self._readings.apply(event)
             self._position = page[-1].position

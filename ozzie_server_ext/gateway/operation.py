@@ -158,7 +158,9 @@ class Operation:
     def refusals(self) -> tuple[int, ...]:
         """All refusal statuses, in order."""
         common = {400, 403, 503} | ({413, 415} if self.method == "POST" else set())
-        return tuple(sorted({*common, *self.errors, *({404} if self.in_path else ())}))
+        not_there = {404} if self.in_path else set[int]()
+        erased = {410} if "session_id" in self.in_path else set[int]()
+        return tuple(sorted({*common, *self.errors, *not_there, *erased}))
 
     @cached_property
     def downloads(self) -> bool:

@@ -24,6 +24,7 @@ from ozzie_server_ext.domain.errors import Unavailable
 from ozzie_server_ext.gateway.access import behalf_headers
 from ozzie_server_ext.protocol.handshake import Handshake, find_other_versions, find_owner
 from ozzie_server_ext.protocol.owner import owner_pid
+from ozzie_server_ext.store.projections.sessions import session_gone
 from ozzie_server_ext.tasks.sessions import unknown_session
 
 T = TypeVar("T")
@@ -163,6 +164,8 @@ class Relay:
             except HTTPClientError as error:
                 if session_id and error.code == 404:
                     raise unknown_session(session_id) from None
+                if session_id and error.code == 410:
+                    raise session_gone({}) from None
                 raise
 
         return await self._reach(connect)

@@ -31,6 +31,10 @@ PREFIX = "/ozzie/api"
 WS_PATH = "/ws"
 
 
+ERASING_S = 600.0
+"""How long an erasure may take: the database and the readable files are written anew."""
+
+
 class OpenapiQuery(msgspec.Struct, frozen=True, kw_only=True):
     """No parameters."""
 
@@ -46,7 +50,7 @@ OPERATIONS: tuple[Operation, ...] = (
     Operation(
         sessions.send_message,
         "POST /message",
-        errors=(404, 409),
+        errors=(404, 409, 410),
         status={Accepted: 202},
         waits_s=sessions.MAX_WAIT_S,
     ),
@@ -76,6 +80,8 @@ OPERATIONS: tuple[Operation, ...] = (
         kernels="own session",
         payload=sessions.info_of,
     ),
+    Operation(sessions.erase_session, "DELETE /sessions/{session_id}", errors=(409,), waits_s=ERASING_S),
+    Operation(sessions.erase_message, "DELETE /messages/{message_id}", errors=(409, 410), waits_s=ERASING_S),
     Operation(sessions.list_pins, "GET /sessions/{session_id}/pins", ws="session.pins", kernels="own session"),
     Operation(
         sessions.pin_fact, "POST /sessions/{session_id}/pins", ws="session.pin", kernels="own session", errors=(409,)

@@ -19,6 +19,7 @@ from ozzie_server_ext.tasks.approvals import Approvals
 from ozzie_server_ext.tasks.budgets import TodaysUsage
 from ozzie_server_ext.tasks.configuration import SecretChanges
 from ozzie_server_ext.tasks.control import TaskControl
+from ozzie_server_ext.tasks.erasures import Erasures
 from ozzie_server_ext.tasks.pins import Pins
 from ozzie_server_ext.tasks.projects import Projects
 from ozzie_server_ext.tasks.service import NewTurn, Submitted, TaskService
@@ -57,6 +58,8 @@ class Services(Protocol):
     def artifacts(self) -> ArtifactStore: ...
     @property
     def eraser(self) -> Eraser: ...
+    @property
+    def erasures(self) -> Erasures: ...
     @property
     def answers(self) -> Answers: ...
     @property

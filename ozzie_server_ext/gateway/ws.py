@@ -219,6 +219,8 @@ class WsHandler(AuthenticatedHandler, WebSocketHandler):
                 f"A connection can follow at most {MAX_SUBSCRIPTIONS} feeds.",
                 hint="End one with feed.unsubscribe, or open another connection.",
             )
+        if request.task_id:
+            await self._ozzie.feed.expect_not_erased(TaskId(request.task_id))
         subscription = self._ozzie.feed.subscribe(
             start,
             types=canonical_names(request.types) if request.types is not None else None,

@@ -9,14 +9,15 @@ from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol
 
 from ozzie_server_ext.domain.clock import Clock, IdSource
-from ozzie_server_ext.domain.errors import InputError, VersionConflict
-from ozzie_server_ext.domain.events import Draft, Event, EventBody, TaskCreated
-from ozzie_server_ext.domain.ids import RANDOM_BYTES, task_stream
+from ozzie_server_ext.domain.errors import Gone, InputError, VersionConflict
+from ozzie_server_ext.domain.events import ApprovalRefused, Draft, Event, EventBody, LabelsCleared, TaskCreated
+from ozzie_server_ext.domain.ids import RANDOM_BYTES, SessionId, task_stream
 from ozzie_server_ext.domain.tasks import Claim
 from ozzie_server_ext.store.chain import SALT_BYTES, Envelope, StoredBody, commit_to, hash_of
 from ozzie_server_ext.store.codec import BODIES, decode, event_from, strings_text, time_text
 from ozzie_server_ext.store.contents import Parts
 from ozzie_server_ext.store.log import ClaimLost, Head, IdempotencyConflict
+from ozzie_server_ext.store.projections.sessions import SESSIONS, expect_new, session_gone
 from ozzie_server_ext.store.projections.tasks import TASKS, task_from
 from ozzie_server_ext.store.projector import apply
 from ozzie_server_ext.store.tables import Rows
@@ -76,6 +77,10 @@ class LogState(Protocol):
         """Return the end of a stream."""
         ...
 
+    def is_erased(self, session_id: SessionId) -> bool:
+        """Whether a person has erased the session."""
+        ...
+
     def version_of_key(self, stream: str, key: str) -> int | None:
         """Return the version of the event of `stream` that carries this idempotency key."""
         ...
@@ -122,8 +127,8 @@ def prepare(
 
 
 def admit(append: Append, log: LogState, rows: Rows) -> Admitted:
-    """Give an append its place and fold it into `rows`. Raise VersionConflict, IdempotencyConflict, ClaimLost, or what
-    a fold raises; `rows` may then hold part of it."""
+    """Give an append its place and fold it into `rows`. Raise VersionConflict, IdempotencyConflict, ClaimLost, Gone
+    if it repeats what was erased, or what a check or a fold raises; `rows` may then hold part of it."""
     repeated = _repeated(append, log)
     if repeated is not None:
         return Admitted(repeated, ())
@@ -146,10 +151,22 @@ def admit(append: Append, log: LogState, rows: Rows) -> Admitted:
         last = Tip(version, envelope.event_id, envelope.trace_id)
         prev_hash = envelope.hash
         event = event_from(envelope, prepared.body, len(prepared.stored.body))
+        _expect_place(event, log, rows)
         apply(event, rows)
         new.append(Found(envelope, prepared.stored))
         events.append(event)
     return Admitted(tuple(events), tuple(new))
+
+
+_LATE = frozenset({ApprovalRefused, LabelsCleared})
+"""What may still be recorded in an erased session: an answer that came too late, and what a person decides of files."""
+
+
+def _expect_place(event: Event, log: LogState, rows: Rows) -> None:
+    """Raise Gone for what comes after its session was erased, as a message that waited for that; or as `expect_new`."""
+    if event.session_id is not None and log.is_erased(event.session_id) and type(event.body) not in _LATE:
+        raise session_gone(rows.get(SESSIONS, (event.session_id,)) or {})
+    expect_new(event, rows)
 
 
 def _check_claim(claim: Claim, rows: Rows) -> None:
@@ -216,6 +233,6 @@ def _repeated(append: Append, log: LogState) -> tuple[Event, ...] | None:
             raise IdempotencyConflict(append.stream, key)
         bodies = [item.stored for item in found]
         if None in bodies:
-            raise IdempotencyConflict(append.stream, key)  # erased: there is nothing left to return
+            raise Gone("It was recorded before, and erased since.")
         return tuple(decode(item.envelope, stored) for item, stored in zip(found, bodies, strict=True) if stored)
     return None

@@ -9,13 +9,15 @@ import hashlib
 import os
 import re
 from collections import Counter
-from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence, Set
 from contextlib import asynccontextmanager, suppress
+from functools import partial
 from pathlib import Path
+from secrets import token_hex
 from tempfile import TemporaryFile
 from typing import Protocol
 
-from ozzie_server_ext.config.files import replace_file, sync_folder
+from ozzie_server_ext.config.files import TEMPORARY, replace_file, sync_folder
 from ozzie_server_ext.domain.disk import hint_for
 from ozzie_server_ext.domain.errors import InputError, NotFound, Unavailable
 from ozzie_server_ext.domain.ids import BlobRef, SessionId
@@ -151,6 +153,8 @@ class FileBlobs:
         self._folder = folder
         self._pending = PendingPuts()
         self._troubles = troubles or Troubles()
+        self._temporary = f"{TEMPORARY}{token_hex(8)}-"
+        """How the files begin that this process writes; others that begin with `TEMPORARY` were left by a crash."""
 
     async def put(self, content: bytes) -> BlobRef:
         kept = bytes(content)
@@ -184,6 +188,23 @@ class FileBlobs:
             await shielded(asyncio.to_thread(self._remove, path))
             return True
 
+    async def remove_unneeded(self, needed: Callable[[Sequence[BlobRef]], Awaitable[Set[BlobRef]]]) -> set[BlobRef]:
+        """Remove all blobs that no fact needs, and what a crash left of puts; `needed` returns those that one needs.
+        Return those that stay although none needs them, as a put's fact is still to come. Raise Unavailable."""
+        held: set[BlobRef] = set()
+
+        async def is_needed(ref: BlobRef) -> bool:
+            return ref in await needed([ref])
+
+        for folder in await asyncio.to_thread(lambda: sorted(self._folder.glob("[0-9a-f][0-9a-f]"))):
+            refs, left = await asyncio.to_thread(self._entries, folder)
+            for ref in set(refs) - await needed(refs):
+                if not await self.remove(ref, partial(is_needed, ref)):
+                    held.add(ref)
+            for path in left:
+                await asyncio.to_thread(self._remove, path)
+        return held
+
     async def get(self, ref: BlobRef) -> bytes:
         return await asyncio.to_thread(read_file, self._folder, ref)
 
@@ -213,10 +234,24 @@ class FileBlobs:
             return
         try:
             path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            replace_file(path, content)
+            replace_file(path, content, prefix=self._temporary)
             sync_folder(self._folder)  # for the entry of the subfolder
         except OSError as error:
             raise self._unwritten(path.parent, error) from error
+
+    def _entries(self, folder: Path) -> tuple[list[BlobRef], list[Path]]:
+        """Return the blobs in a subfolder, and what a crash left there of puts. Raise Unavailable."""
+        refs: list[BlobRef] = []
+        left: list[Path] = []
+        try:
+            for path in folder.iterdir():
+                if is_ref(ref := f"sha256:{folder.name}{path.name}"):
+                    refs.append(BlobRef(ref))
+                elif path.name.startswith(TEMPORARY) and not path.name.startswith(self._temporary):
+                    left.append(path)
+        except OSError as error:
+            raise Unavailable(f"{folder} can't be read: {error.strerror or error}.", hint=hint_for(folder)) from error
+        return refs, left
 
     def _remove(self, path: Path) -> None:
         try:

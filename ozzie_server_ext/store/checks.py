@@ -5,6 +5,7 @@ import hashlib
 import os
 import re
 import sqlite3
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import dataclass, replace
@@ -21,8 +22,8 @@ from ozzie_server_ext.domain.errors import InputError, NotFound
 from ozzie_server_ext.domain.ids import BlobRef
 from ozzie_server_ext.observability.logs import logger
 from ozzie_server_ext.planes.one_shot import ErrandFailed, errand_beside, run_errand
-from ozzie_server_ext.protocol.jsontext import canonical_bytes
-from ozzie_server_ext.store import contents, sqlite_events, sqlite_rows
+from ozzie_server_ext.protocol.jsontext import canonical_bytes, dumps, loads_object
+from ozzie_server_ext.store import contents, erasing, sqlite_events, sqlite_rows
 from ozzie_server_ext.store.anchor import AnchorFiles, Evidence, Finding, gather, judge
 from ozzie_server_ext.store.blobs import digest_of, path_of
 from ozzie_server_ext.store.database import FAILURES, error_text, open_readable, unusable
@@ -166,8 +167,8 @@ def check_deeply(files: AnchorFiles, blobs: Path) -> DeepVerdict:
             if verdict.chain.ok:
                 # A temporary file of SQLite's: the tables of a large log don't fit into memory.
                 with closing(sqlite3.connect("", isolation_level=None)) as rebuilt:
-                    note = _compare(connection, rebuilt, verdict, faults)
-                    needed = [BlobRef(ref) for (ref,) in rebuilt.execute("SELECT ref FROM blobs WHERE needed > 0")]
+                    note = _compare(connection, rebuilt, faults)
+                    needed = _needed(connection, rebuilt)
                 connection.execute("ROLLBACK")
                 faults += _missing(connection, blobs, needed)
             else:
@@ -179,16 +180,21 @@ def check_deeply(files: AnchorFiles, blobs: Path) -> DeepVerdict:
     return DeepVerdict(verdict, (*faults, *rows_wrong, *files_wrong), rows + count, note)
 
 
-def _compare(connection: sqlite3.Connection, rebuilt: sqlite3.Connection, verdict: Verdict, faults: list[Fault]) -> str:
+def _compare(connection: sqlite3.Connection, rebuilt: sqlite3.Connection, faults: list[Fault]) -> str:
     """Build the tables in `rebuilt`, add their differences to `faults`; return why they could not be compared."""
     rebuilt.execute("BEGIN")
     sqlite_events.fold_into(connection, rebuilt)
     if not sqlite_events.are_current(connection):
         return "The tables were made by another version: they are made again at the next start."
-    if verdict.chain.erased:
-        return "The tables were not compared with the log: bodies of its events were erased."
     faults += _tables(connection, rebuilt)
     return ""
+
+
+def _needed(connection: sqlite3.Connection, rebuilt: sqlite3.Connection) -> list[BlobRef]:
+    """Return the blobs that have to be there: those that facts name and nobody erased."""
+    repeating = erasing.repeating_blobs(connection)
+    found = rebuilt.execute("SELECT ref, needed FROM blobs WHERE needed > 0")
+    return [BlobRef(ref) for ref, needed in found if needed > repeating.get(BlobRef(ref), 0)]
 
 
 def _pages(connection: sqlite3.Connection) -> Iterator[Fault]:
@@ -207,11 +213,17 @@ def _tables(connection: sqlite3.Connection, rebuilt: sqlite3.Connection) -> Iter
         try:
             for there, expected in zip_longest(_lines(connection, table), _lines(rebuilt, table)):
                 if there != expected:
-                    first = (there or expected or "")[:200]
+                    first = _key_in(there or expected or "", table)
                     yield Fault(f"The table {table.name} is not what the log says, from {first} on.", hint)
                     break
         except sqlite3.DatabaseError as error:
             yield Fault(f"The table {table.name} can't be read: {error_text(error)}.", hint)
+
+
+def _key_in(line: str, table: Table) -> str:
+    """Return the key in a row's line of the dump: the rest may be text that is erased later, and findings are kept."""
+    row = loads_object(line)
+    return dumps({name: row[name] for name in table.key})[:200]
 
 
 def _lines(connection: sqlite3.Connection, table: Table) -> Iterator[str]:
@@ -222,9 +234,9 @@ def _missing(connection: sqlite3.Connection, blobs: Path, needed: list[BlobRef])
     no_files = [ref for ref in needed if not path_of(blobs, ref).exists()]  # first: a file may become a row meanwhile
     rows = contents.stored(connection, map(digest_of, no_files)) if contents.is_there(connection) else set[bytes]()
     missing = [ref for ref in no_files if digest_of(ref) not in rows]
+    repeating = erasing.repeating_blobs(connection) if missing else Counter[BlobRef]()
     for ref in missing[:_MOST_FINDINGS]:
-        row = connection.execute("SELECT needed FROM blobs WHERE ref = ?", (ref,)).fetchone()
-        if row != (0,):  # else it was erased meanwhile
+        if erasing.is_needed(connection, ref, repeating):  # else it was erased meanwhile
             hint = f"Put {path_of(blobs, ref)} back from a backup. If the backup has no such file: {RESTORE}"
             yield Fault(f"The blob {ref}, which an event names, is missing.", hint)
     if len(missing) > _MOST_FINDINGS:

@@ -9,7 +9,7 @@ from typing import Any, cast
 import msgspec
 
 from ozzie_server_ext.domain.errors import InputError
-from ozzie_server_ext.domain.events import EVENT_CLASSES, Actor, Event, EventBody, Fact
+from ozzie_server_ext.domain.events import EVENT_CLASSES, Actor, Erased, Event, EventBody, Fact
 from ozzie_server_ext.domain.ids import EventId, SessionId, TaskId
 from ozzie_server_ext.domain.json import JsonObject
 from ozzie_server_ext.protocol.jsontext import canonical_bytes, dumps
@@ -99,8 +99,10 @@ class BodyCodec:
 BODIES = BodyCodec()
 
 
-def decode(envelope: Envelope, stored: StoredBody) -> Event:
-    """Return a stored event. Raise NewerStore, DamagedStore."""
+def decode(envelope: Envelope, stored: StoredBody | None) -> Event:
+    """Return a stored event; if its body was erased, with `Erased` in its place. Raise NewerStore, DamagedStore."""
+    if stored is None:
+        return event_from(envelope, Erased(), 0)
     body = BODIES.decode(envelope.type, envelope.schema, stored.body, position=envelope.position)
     return event_from(envelope, body, len(stored.body))
 

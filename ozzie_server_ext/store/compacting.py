@@ -16,7 +16,7 @@ from ozzie_server_ext.domain.errors import Conflict, InputError, NotFound
 from ozzie_server_ext.domain.events import Event, ModelCallCompleted, ModelCallFailed, ModelCallStarted
 from ozzie_server_ext.domain.ids import BlobRef, SessionId
 from ozzie_server_ext.protocol.jsontext import canonical_parts, loads_object
-from ozzie_server_ext.store import contents, sqlite_events
+from ozzie_server_ext.store import contents, erasing, sqlite_events
 from ozzie_server_ext.store.blobs import digest_of, path_of, read_file
 from ozzie_server_ext.store.contents import MOST_OF_A_PART, ContentWriter, LastRequests, Parts
 from ozzie_server_ext.store.database import FAILURES, open_readable, open_writable, unusable
@@ -59,6 +59,8 @@ class _Compaction:
         self._last = LastRequests()
         self._files = self._bytes = 0
         self._damaged: dict[BlobRef, None] = {}
+        self._checked = sqlite_events.head(connection).position
+        self._repeating = erasing.repeating_blobs(connection)
 
     def run(self) -> Compacted:
         before = self._stored()
@@ -111,6 +113,10 @@ class _Compaction:
     def _move(self, step: dict[BlobRef, Parts]) -> None:
         self._connection.execute("BEGIN IMMEDIATE")
         try:
+            self._follow_erasures()
+            step = {
+                ref: found for ref, found in step.items() if erasing.is_needed(self._connection, ref, self._repeating)
+            }
             self._writer.write((digest_of(ref), content) for ref, content in step.items())
             for ref, content in step.items():  # a row that was there already may be damaged
                 self._writer.expect_whole(digest_of(ref), content.session_id)
@@ -123,6 +129,14 @@ class _Compaction:
             path_of(self._blobs, ref).unlink(missing_ok=True)
             self._files += 1
             self._bytes += sum(map(len, content.parts))
+
+    def _follow_erasures(self) -> None:
+        """Look what a gateway has erased since the last step, in the open transaction. It may be what was read from
+        files since then, and the scopes of sessions."""
+        if erasing.are_there_after(self._connection, self._checked):
+            self._repeating = erasing.repeating_blobs(self._connection)
+            self._writer.forget()
+        self._checked = sqlite_events.head(self._connection).position
 
 
 def _blob_of(event: Event) -> tuple[BlobRef | None, str]:

@@ -10,7 +10,8 @@ import hashlib
 import hmac
 import os
 import sqlite3
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Generator, Iterable, Mapping, Sequence, Set
+from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import takewhile
 from typing import NamedTuple, Protocol
@@ -159,6 +160,53 @@ def _ids(connection: sqlite3.Connection, digest: bytes, scope: int) -> list[int]
     return ids
 
 
+def erase(connection: sqlite3.Connection, digests: Iterable[bytes]) -> None:
+    """Erase contents in the open transaction, whichever sessions have them, and the parts that only they list. Raise
+    DamagedStore if a list of parts can't be read."""
+    gone: dict[int, set[bytes]] = {}
+    for digest in digests:
+        for (scope,) in connection.execute("SELECT scope FROM contents WHERE hash = ?", (digest,)):
+            gone.setdefault(scope, set()).add(digest)
+    for scope, of_scope in gone.items():
+        _list_whole(connection, scope, of_scope)
+        rows = [(digest, scope) for digest in of_scope]
+        connection.executemany("DELETE FROM contents WHERE hash = ? AND scope = ?", rows)
+        _erase_unlisted(connection, scope)
+
+
+def _list_whole(connection: sqlite3.Connection, scope: int, gone: Set[bytes]) -> None:
+    """Have the contents that stay, and extend one that goes, list all their parts themselves."""
+    extending = connection.execute("SELECT hash, extends FROM contents WHERE scope = ? AND extends NOTNULL", (scope,))
+    stay = [digest for digest, extends in extending if extends in gone and digest not in gone]
+    with _reading(*stay):
+        whole = [(msgspec.json.encode(_Listed(_ids(connection, each, scope))).decode(), each, scope) for each in stay]
+    connection.executemany("UPDATE contents SET parts = ?, extends = NULL WHERE hash = ? AND scope = ?", whole)
+
+
+def _erase_unlisted(connection: sqlite3.Connection, scope: int) -> None:
+    """Erase the parts that no content lists, and the scope if it has no contents any more."""
+    listed: set[int] = set()
+    has_contents = False
+    for digest, parts in connection.execute("SELECT hash, parts FROM contents WHERE scope = ?", (scope,)):
+        has_contents = True
+        with _reading(digest):
+            listed.update(msgspec.json.decode(parts, type=_Listed).new)
+    unlisted = "DELETE FROM parts WHERE scope = ? AND id NOT IN (SELECT value FROM json_each(?))"
+    connection.execute(unlisted, (scope, dumps(sorted(listed))))
+    if not has_contents:
+        connection.execute("DELETE FROM part_scopes WHERE id = ?", (scope,))
+
+
+@contextmanager
+def _reading(*digests: bytes) -> Generator[None]:
+    """Raise DamagedStore for lists of parts that can't be read."""
+    try:
+        yield
+    except (LookupError, TypeError, msgspec.MsgspecError) as error:
+        which = ", ".join(f"sha256:{digest.hex()}" for digest in digests[:3])
+        raise DamagedStore(f"The list of parts of a blob can't be read, of {which}.") from error
+
+
 class ContentWriter:
     """Writes contents through the connection that may write, in its open transaction."""
 
@@ -268,6 +316,11 @@ class LastRequests:
             self._bytes -= self._last.pop(next(iter(self._last))).size
         return request
 
+    def forget(self, sessions: Collection[SessionId]) -> None:
+        """Drop the last requests of these sessions."""
+        for key in [key for key in self._last if key[0] in sessions]:
+            self._bytes -= self._last.pop(key).size
+
 
 def _common(some: Sequence[bytes], others: Sequence[bytes]) -> int:
     """Return how many parts at the beginning are equal."""
@@ -323,6 +376,14 @@ class DatabaseBlobs:
     async def remove(self, ref: BlobRef, is_needed: IsNeeded) -> bool:
         """Remove a blob that is a file. What models were sent and answered stays."""
         return await self._files.remove(ref, is_needed)
+
+    def forget(self, sessions: Collection[SessionId]) -> None:
+        """Drop what is kept in memory of the requests of these sessions, which were erased."""
+        self._last.forget(sessions)
+
+    async def remove_unneeded(self, needed: Callable[[Sequence[BlobRef]], Awaitable[Set[BlobRef]]]) -> set[BlobRef]:
+        """See `FileBlobs.remove_unneeded`."""
+        return await self._files.remove_unneeded(needed)
 
     async def get(self, ref: BlobRef) -> bytes:
         digest = digest_of(ref)

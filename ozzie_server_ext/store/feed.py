@@ -9,9 +9,18 @@ from itertools import islice
 from types import TracebackType
 from typing import Literal, Self, cast
 
-from ozzie_server_ext.domain.errors import Bug, InputError
-from ozzie_server_ext.domain.events import Event, MessageCompleted, TaskCancelled, TaskFailed, TaskSucceeded, Transient
-from ozzie_server_ext.domain.ids import ReplyId, SessionId, TaskId
+from ozzie_server_ext.domain.errors import Bug, Gone, InputError
+from ozzie_server_ext.domain.events import (
+    Event,
+    MessageCompleted,
+    MessageErased,
+    SessionErased,
+    TaskCancelled,
+    TaskFailed,
+    TaskSucceeded,
+    Transient,
+)
+from ozzie_server_ext.domain.ids import ReplyId, SessionId, TaskId, task_stream
 from ozzie_server_ext.domain.json import Json
 from ozzie_server_ext.store.log import EventLog
 
@@ -217,7 +226,7 @@ class Feed:
 
         0 is the whole log; the head's position is only what is new. `types` names events and transients alike.
         `on_news` is called when there is something to `take` again. Close the subscription to end it. It begins with
-        InputError if the log does not reach as far as `from_position`.
+        InputError if the log does not reach as far as `from_position`, and ends with Gone if its task is erased.
         """
         if from_position < 0:
             raise InputError("A position can't be negative.")
@@ -230,7 +239,7 @@ class Feed:
             )
 
         async def read(after: int) -> tuple[Event, ...]:
-            return await self._log.read(
+            found = await self._log.read(
                 after=after,
                 limit=_PAGE,
                 types=types,
@@ -238,10 +247,29 @@ class Feed:
                 task_id=task_id,
                 most_bytes=self._buffer_bytes // 2,
             )
+            if not found and task_id is not None:
+                await self.expect_not_erased(task_id)
+            return found
 
-        subscription = Subscription(self, from_position, wanted, read, self._buffer, self._buffer_bytes, on_news)
+        subscription = Subscription(
+            self,
+            from_position,
+            wanted,
+            read,
+            self._buffer,
+            self._buffer_bytes,
+            on_news,
+            follows_task=task_id is not None,
+        )
         self._subscriptions.add(subscription)
         return subscription
+
+    async def expect_not_erased(self, task_id: TaskId) -> None:
+        """Raise Gone if the task was erased: who follows it would wait for its end for ever."""
+        if await self._log.rows("tasks", where={"task_id": task_id}, limit=1):
+            return
+        if await self._log.version(task_stream(task_id)) and not await self._log.read(task_id=task_id, limit=1):
+            raise Gone("This turn was erased.")
 
     def publish(self, transient: Transient) -> None:
         """Send `transient` to subscribers. `reply.delta` has the payload {reply_id, offset, phase, content}, where
@@ -287,6 +315,8 @@ class Feed:
         self._subscriptions.discard(subscription)
 
     def _committed(self, events: tuple[Event, ...]) -> None:
+        if any(isinstance(event.body, SessionErased | MessageErased) for event in events):
+            self._forget()
         sized: list[tuple[Item, int]] = []
         for event in events:
             size = size_of(event)
@@ -299,6 +329,13 @@ class Feed:
         self._replies.recorded(events)
         self.release()
         self._push_sized(sized)
+
+    def _forget(self) -> None:
+        """Drop all events that are kept or wait: some are erased. Subscribers read the others from the log again."""
+        self._ring.clear()
+        self._held_bytes = 0
+        for subscription in list(self._subscriptions):
+            subscription.read_again()
 
     def release(self) -> None:
         """Send the deltas that wait, before what comes next."""
@@ -336,8 +373,11 @@ class Subscription:
         buffer: int,
         buffer_bytes: int,
         on_news: Callable[[], None],
+        *,
+        follows_task: bool,
     ) -> None:
         self._feed = feed
+        self._follows_task = follows_task
         self._seen = position  # every event up to here was delivered, queued or not wanted
         self._wanted = wanted
         self._read = read
@@ -346,6 +386,7 @@ class Subscription:
         self._queue: deque[tuple[Item, int]] = deque()
         self._held_bytes = 0
         self._behind = True
+        self._restarts = 0
         self._closed = False
         self._news = asyncio.Event()
         self._on_news = on_news
@@ -409,6 +450,21 @@ class Subscription:
             self._news.set()
             self._on_news()
 
+    def read_again(self) -> None:
+        """Drop what waits, and read it from the log; only the feed calls this. Who follows one task gets the end that
+        is there."""
+        if self._follows_task and not self._behind:
+            return
+        first = next((item for item, _ in self._queue if isinstance(item, Event)), None)
+        if first is not None:
+            self._seen = first.position - 1
+        self._queue.clear()
+        self._held_bytes = 0
+        self._behind = True
+        self._restarts += 1
+        self._news.set()
+        self._on_news()
+
     def _fall_behind(self) -> None:
         """Events can be read later from the log, and replies are replayed then."""
         self._queue = deque(queued for queued in self._queue if isinstance(queued[0], Event))
@@ -447,8 +503,9 @@ class Subscription:
             raise InputError(f"Position {self._seen} is not in the log, which ends at {end}.", hint="Start from 0.")
         recent = self._feed.recent(self._seen)
         if recent is None:
+            restarts = self._restarts
             page = [event for event in await self._read(self._seen) if event.position <= end]
-            if not self._closed:
+            if not self._closed and restarts == self._restarts:
                 for event in page:
                     self._add(event, size_of(event))
                 # A page may end early at its byte limit: only an empty one means that there is no more.

@@ -142,6 +142,7 @@ class EventFilter(TypedDict, total=False):
     until: datetime | None
     newest_first: bool
     most_bytes: int | None
+    erased: bool
 
 
 class EventLog(Protocol):
@@ -166,7 +167,7 @@ class EventLog(Protocol):
         An append repeats an earlier one if any of its drafts carries an idempotency key that the stream already has. If
         type and key of every draft then equal those of the recorded events at the same places, nothing is written and
         those events are returned, whatever `expected_version` says; bodies are not compared. Otherwise raise
-        IdempotencyConflict.
+        IdempotencyConflict, or Gone if they were erased.
         """
         ...
 
@@ -175,7 +176,8 @@ class EventLog(Protocol):
         newest first, recorded from `since` on and before `until`. Stops after the event with which the bodies reach
         `most_bytes`.
 
-        Events whose body was erased are left out. Raise NewerStore at the first event of a newer version.
+        Events whose body was erased are left out; with `erased`, they have the body `Erased`, and labels and sources as
+        they had. Raise NewerStore at the first event of a newer version.
         """
         ...
 

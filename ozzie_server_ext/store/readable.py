@@ -11,15 +11,17 @@ written anew. A note of position 0, or none that fits the log, has all files rem
 import asyncio
 import contextlib
 import itertools
-from collections.abc import AsyncIterator, Callable, Generator, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Generator, Iterable, Mapping, Sequence
 from datetime import UTC, date, datetime, time, timedelta
 from pathlib import Path
 from typing import ParamSpec, TypeAlias, TypeVar, Unpack
 
-from ozzie_server_ext.domain.errors import OzzieError
+from ozzie_server_ext.domain.errors import OzzieError, Unavailable
 from ozzie_server_ext.domain.events import (
     Event,
     MessageCompleted,
+    MessageErased,
+    SessionErased,
     ToolCallCompleted,
     ToolCallFailed,
     ToolCallRequested,
@@ -82,6 +84,7 @@ class ReadableFiles:
         self._position = 0
         self._settled = 0
         self._is_taken_up = False
+        self._writing = asyncio.Lock()
         self._is_renewing = False
         self._is_stopping = False
         self._is_abandoned = False
@@ -102,6 +105,9 @@ class ReadableFiles:
     def _committed(self, events: tuple[Event, ...]) -> None:
         if self._is_stopping:
             return
+        if any(isinstance(event.body, SessionErased | MessageErased) for event in events):
+            self._fresh, self._fresh_bytes = [], 0
+            self._led.clear()
         if self._fresh_bytes < _MOST_FRESH_BYTES:  # of more, the rest is read
             self._fresh += events
             self._fresh_bytes += sum(map(size_of, events))
@@ -116,10 +122,32 @@ class ReadableFiles:
 
     async def catch_up(self) -> None:
         """Write all that the log has by now. Raises OSError, and what reading the log raises."""
+        async with self._writing:
+            await self._catch_up()
+
+    async def _catch_up(self) -> None:
         if not self._is_taken_up:
             await self._take_up()
         await self._write_new()
         await self._settle()
+
+    async def forget(self, sessions: Collection[SessionId], days: Collection[date]) -> None:
+        """Write anew, without what is erased by now, the files of these sessions and of all days on which something
+        happened in them. If it fails or is cancelled, it has to be done again. Raises as `catch_up`; Unavailable if a
+        file can't be replaced."""
+        with_titles = [self._index_file(), *map(self._meta_file, sessions)]
+        files = {*self._files_of(sessions, days), *with_titles}
+        async with self._writing:
+            await self._catch_up()
+            self._failed -= files
+            await self._write_anew(sessions, days)
+            self._settled = 0  # so that the index is due
+            await self._settle()
+            if failed := self._failed & files:
+                raise Unavailable(
+                    f"{min(failed)} can't be written anew, and may still have what was erased.",
+                    hint="Remove it, or let Ozzie's user write there.",
+                )
 
     def abandon(self) -> None:
         """Leave the files to another gateway, which has taken over. At most the write under way is finished."""
@@ -156,7 +184,8 @@ class ReadableFiles:
                 while not self._is_stopping:
                     await self._new.wait()
                     self._new.clear()
-                    await self._write_new()
+                    async with self._writing:
+                        await self._write_new()
                     with contextlib.suppress(TimeoutError):
                         async with asyncio.timeout(GATHER_S):  # unlike `wait_for`, it never swallows a cancellation
                             await self._is_much.wait()
@@ -210,18 +239,26 @@ class ReadableFiles:
             last = page[-1].position
             sessions |= _sessions_of(page)
             days |= {day_of(event) for event in page}
-        files = [file for day in days for file in (self._events_file(day), self._diary_file(day))]
-        self._leave_out(await self._change(disk.remove, [*files, *map(self._messages_file, sessions)]))
+        self._position = last
+        await self._write_anew(sessions, days)
+
+    async def _write_anew(self, sessions: Collection[SessionId], days: Collection[date]) -> None:
+        """Remove the files of sessions and days, and write them anew up to the position that is reached."""
+        end = self._position + 1
+        self._leave_out(await self._change(disk.remove, self._files_of(sessions, days)))
         if days:  # `ts` has no index, so the days share one pass
             since, until = (datetime.combine(day, time(), UTC) for day in (min(days), max(days)))
-            async for page in self._pages(before=last + 1, since=since, until=until + timedelta(days=1)):
+            async for page in self._pages(before=end, since=since, until=until + timedelta(days=1)):
                 wanted = [event for event in page if day_of(event) in days]
                 await self._write(await self._of_days(wanted, await self._messages(wanted)))
         for session_id in sorted(sessions):
-            async for page in self._pages(before=last + 1, session_id=session_id, types=MESSAGE_TYPES):
+            async for page in self._pages(before=end, session_id=session_id, types=MESSAGE_TYPES):
                 await self._write_messages(page, await self._messages(page), {})
         await self._write_sessions(sessions)
-        self._position = last
+
+    def _files_of(self, sessions: Collection[SessionId], days: Collection[date]) -> list[Path]:
+        of_days = [file for day in days for file in (self._events_file(day), self._diary_file(day))]
+        return [*of_days, *map(self._messages_file, sessions)]
 
     async def _write_new(self) -> None:
         """Write what the log has at this moment. What comes meanwhile waits for the next time: written at once, it
@@ -387,8 +424,7 @@ class ReadableFiles:
     def _metas(self, rows: Sequence[Row]) -> disk.Batch:
         batch = disk.Batch()
         for row in rows:
-            file = self._messages_file(SessionId(str(row["session_id"]))).with_name("meta.json")
-            batch.whole[file] = meta_text(row)
+            batch.whole[self._meta_file(SessionId(str(row["session_id"])))] = meta_text(row)
         return batch
 
     async def _index(self) -> disk.Batch:
@@ -397,7 +433,7 @@ class ReadableFiles:
         while rows := await self._log.rows("sessions", order_by="session_id", after=after, limit=_PAGE):
             after = str(rows[-1]["session_id"])
             texts.append(await asyncio.to_thread(index_text, await with_providers(self._log, rows)))
-        return disk.Batch(whole={self._root / "sessions" / "index.jsonl": "".join(texts)})
+        return disk.Batch(whole={self._index_file(): "".join(texts)})
 
     async def _titles(self, events: Sequence[Event]) -> dict[str, str]:
         wanted: list[Json] = [*sorted(_sessions_of(events))]
@@ -412,6 +448,12 @@ class ReadableFiles:
 
     def _messages_file(self, session_id: SessionId) -> Path:
         return self._root / "sessions" / str(session_id) / "messages.jsonl"
+
+    def _meta_file(self, session_id: SessionId) -> Path:
+        return self._root / "sessions" / str(session_id) / "meta.json"
+
+    def _index_file(self) -> Path:
+        return self._root / "sessions" / "index.jsonl"
 
 
 @contextlib.contextmanager

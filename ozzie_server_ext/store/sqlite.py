@@ -2,19 +2,21 @@
 
 import asyncio
 import sqlite3
-from collections.abc import Callable, Sequence, Set
+from collections.abc import Callable, Mapping, Sequence, Set
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from queue import SimpleQueue
 from typing import TypeVar, Unpack
 
 from ozzie_server_ext.domain.clock import Clock, IdSource
-from ozzie_server_ext.domain.events import Draft, Event
+from ozzie_server_ext.domain.events import HUB, Draft, Event, EventBody
+from ozzie_server_ext.domain.ids import BlobRef, EventId, MessageId, SessionId, session_stream
 from ozzie_server_ext.domain.tasks import Claim
-from ozzie_server_ext.store import contents, sqlite_events, sqlite_rows, writer
-from ozzie_server_ext.store.admission import SaltSource, prepare, random_salt
+from ozzie_server_ext.store import contents, erasing, sqlite_events, sqlite_rows, writer
+from ozzie_server_ext.store.admission import Append, SaltSource, prepare, random_salt
 from ozzie_server_ext.store.contents import HeldContents
 from ozzie_server_ext.store.database import FAILURES, open_readable, unusable
+from ozzie_server_ext.store.erasing import Target, Traces
 from ozzie_server_ext.store.log import EventFilter, Head, Listener, Listeners, LogClosed, Verification
 from ozzie_server_ext.store.projections.blobs import named_by
 from ozzie_server_ext.store.projector import TABLES
@@ -119,6 +121,51 @@ class SqliteEventLog:
         if self._readers is None:
             raise LogClosed()
         return await self._writer.call(Committer.rebuild_and_dump)
+
+    async def erase(self, target: Target) -> Event:
+        """Erase a session or the turn of a message; return the event that records it. Its traces in files and free
+        pages are still to be removed (`uncleaned`, `tasks.erasures`). Raise like `store.erasing.erase`."""
+        if self._readers is None:
+            raise LogClosed()
+        event_id, salt = EventId(self._ids.new()), self._salts()  # here: `record` runs on another thread
+
+        def record(body: EventBody) -> Append:
+            draft = Draft(body=body, actor="user", source=HUB, session_id=target.session_id, event_id=event_id)
+            return prepare(
+                session_stream(target.session_id),
+                [draft],
+                expected_version=None,
+                clock=self._clock,
+                ids=self._ids,
+                salts=lambda: salt,
+            )
+
+        (event,) = await self._writer.commit(lambda committer: committer.erase(target, record))
+        return event
+
+    async def session_of_message(self, message_id: MessageId) -> SessionId:
+        """Return the session of a message. Raise NotFound."""
+        return await self._read(lambda connection: erasing.session_of(connection, message_id))
+
+    async def uncleaned(self) -> list[Traces]:
+        """Return the erasures whose traces are still to be removed."""
+        return await self._read(erasing.uncleaned)
+
+    async def repeating_blobs(self) -> Mapping[BlobRef, int]:
+        """See `store.erasing.repeating_blobs`."""
+        return await self._read(erasing.repeating_blobs)
+
+    async def write_anew(self) -> None:
+        """Write the database's file anew, without what was erased. Raise Unavailable while another program reads it."""
+        if self._readers is None:
+            raise LogClosed()
+        await self._writer.call(Committer.write_anew)
+
+    async def note_cleaned(self, position: int) -> None:
+        """Note that the traces of all erasures up to this position are removed."""
+        if self._readers is None:
+            raise LogClosed()
+        await self._writer.call(lambda committer: committer.note_cleaned(position))
 
     async def expect_owned(self) -> None:
         await self._read(lambda connection: writer.expect_owner(connection, self._epoch))

@@ -75,6 +75,7 @@ def read(
     until: datetime | None = None,
     newest_first: bool = False,
     most_bytes: int | None = None,
+    erased: bool = False,
 ) -> tuple[Event, ...]:
     """See `EventLog.read`."""
     conditions = (
@@ -89,9 +90,16 @@ def read(
     given = [(condition, value) for condition, value in conditions if value is not None]
     where = " AND ".join(condition for condition, _ in given)
     order = "DESC" if newest_first else "ASC"
-    sql = f"{_WITH_BODY} WHERE {where} ORDER BY e.position {order} LIMIT ?"
+    events = _WITH_OR_WITHOUT if erased else _WITH_BODY
+    sql = f"{events} WHERE {where} ORDER BY e.position {order} LIMIT ?"
     rows = connection.execute(sql, [*(value for _, value in given), max(limit, 0)])
     return tuple(_events(rows if most_bytes is None else _up_to_bytes(rows, most_bytes)))
+
+
+def read_at(connection: sqlite3.Connection, positions: Sequence[int]) -> tuple[Event, ...]:
+    """Return the events at these positions, without those whose body was erased."""
+    sql = f"{_WITH_BODY} WHERE e.position IN (SELECT value FROM json_each(?)) ORDER BY e.position"
+    return tuple(_events(connection.execute(sql, (dumps(positions),))))
 
 
 def read_stream(connection: sqlite3.Connection, stream: str, after_version: int) -> tuple[Event, ...]:
@@ -151,7 +159,9 @@ def are_current(connection: sqlite3.Connection) -> bool:
 
 def _events(rows: Iterable[tuple[Any, ...]]) -> Iterator[Event]:
     for row in rows:
-        yield decode(Envelope(*row[:_WIDTH]), StoredBody(row[_WIDTH], row[_WIDTH + 1]))
+        stored = StoredBody(*row[_WIDTH:])
+        is_erased = stored == (None, None)  # in a damaged page, one of them may be NULL
+        yield decode(Envelope(*row[:_WIDTH]), None if is_erased else stored)
 
 
 def _up_to_bytes(rows: Iterable[tuple[Any, ...]], most: int) -> Iterator[tuple[Any, ...]]:
@@ -159,7 +169,7 @@ def _up_to_bytes(rows: Iterable[tuple[Any, ...]], most: int) -> Iterator[tuple[A
     size = 0
     for row in rows:
         yield row
-        size += len(row[_WIDTH])
+        size += len(row[_WIDTH] or b"")
         if size >= most:
             return
 

@@ -11,13 +11,15 @@ from pathlib import Path
 from queue import Empty, SimpleQueue
 from typing import Any, TypeVar
 
-from ozzie_server_ext.domain.errors import Bug, InputError, OzzieError
-from ozzie_server_ext.domain.events import Event
+from ozzie_server_ext.domain.errors import Bug, InputError, OzzieError, Unavailable
+from ozzie_server_ext.domain.events import Event, EventBody
+from ozzie_server_ext.domain.ids import SessionId
 from ozzie_server_ext.observability.logs import logger
-from ozzie_server_ext.store import sqlite_events, sqlite_rows
+from ozzie_server_ext.store import erasing, sqlite_events, sqlite_rows
 from ozzie_server_ext.store.admission import Admitted, Append, Found, Tip, admit
 from ozzie_server_ext.store.contents import ContentWriter, Parts
 from ozzie_server_ext.store.database import open_writable, unusable
+from ozzie_server_ext.store.erasing import Target
 from ozzie_server_ext.store.log import EventIdTaken, EventLog, Head, OwnerLost
 from ozzie_server_ext.store.projector import TABLES
 from ozzie_server_ext.store.sqlite_rows import SqliteRows
@@ -75,6 +77,7 @@ class Committer:
         self._unwritten: list[Found] = []
         self._contents: dict[bytes, Parts] = {}
         self._content_writer = ContentWriter(connection)
+        self._erased: set[SessionId] | None = None
 
     def head(self) -> Head:
         return self._head
@@ -82,6 +85,11 @@ class Committer:
     def tip(self, stream: str) -> Tip:
         known = self._tips.get(stream)
         return sqlite_events.tip(self._connection, stream) if known is None else known
+
+    def is_erased(self, session_id: SessionId) -> bool:
+        if self._erased is None:
+            self._erased = erasing.erased_sessions(self._connection)
+        return session_id in self._erased
 
     def version_of_key(self, stream: str, key: str) -> int | None:
         return sqlite_events.version_of_key(self._connection, stream, key)
@@ -105,6 +113,34 @@ class Committer:
             self._roll_back(before)
             failed = unusable(error, self._path) if isinstance(error, sqlite3.Error) else error
             return Committed((failed,) * len(appends), ())
+
+    def erase(self, target: Target, record: Callable[[EventBody], Append]) -> Committed:
+        """Erase, and record the fact as `record` prepares it. Raise like `store.erasing.erase`; then nothing has
+        changed."""
+        before = self._head
+        try:
+            begin(self._connection, self.epoch)
+            erasure = erasing.erase(self._connection, self._rows, target)
+            admitted = self._admit(record(erasure.fact))
+            self._write_out()
+            erasing.note_uncleaned(self._connection, self._head.position, erasure.blobs)
+            self._connection.execute("COMMIT")
+        except BaseException:
+            self._roll_back(before)
+            raise
+        self._content_writer.forget()
+        self._erased = None
+        return Committed((admitted.events,), admitted.events)
+
+    def write_anew(self) -> None:
+        """See `store.erasing.write_anew`. Raise OwnerLost."""
+        expect_owner(self._connection, self.epoch)
+        erasing.write_anew(self._connection)
+
+    def note_cleaned(self, position: int) -> None:
+        """See `store.erasing.note_cleaned`. Raise OwnerLost."""
+        expect_owner(self._connection, self.epoch)
+        erasing.note_cleaned(self._connection, position)
 
     def probe(self) -> None:
         """Commit a change without meaning. Raise sqlite3.Error or OwnerLost if nothing can be committed now."""
@@ -233,6 +269,7 @@ _ENOUGH_APPENDS = 256
 """Appends in one commit: bounds how long the first of them waits for the last."""
 
 T = TypeVar("T")
+E = TypeVar("E", bound=BaseException)
 
 
 @dataclass(frozen=True, slots=True)
@@ -259,11 +296,20 @@ class _WriterTask:
 
 
 @dataclass(frozen=True, slots=True)
+class _OwnCommit:
+    """Work that commits by itself what is then delivered."""
+
+    work: Callable[[Committer], Committed]
+    future: asyncio.Future[tuple[Event, ...]]
+
+
+@dataclass(frozen=True, slots=True)
 class _Stop:
     """Close the database and end."""
 
 
-_Job = list[_Waiting] | _WriterTask | _Stop
+_Other = _WriterTask | _OwnCommit | _Stop
+_Job = list[_Waiting] | _Other
 
 
 class Writer:
@@ -299,6 +345,14 @@ class Writer:
         self._send_off()
         self._jobs.put(_WriterTask(work, future))
         return await asyncio.wrap_future(future)
+
+    def commit(self, work: Callable[[Committer], Committed]) -> asyncio.Future[tuple[Event, ...]]:
+        """Run `work`, which commits one append by itself, after all earlier appends; its events are delivered like
+        those of others."""
+        future: asyncio.Future[tuple[Event, ...]] = self._loop.create_future()
+        self._send_off()
+        self._jobs.put(_OwnCommit(work, future))
+        return future
 
     async def stop(self) -> None:
         """Finish pending work, close the database, and end the thread."""
@@ -346,12 +400,18 @@ class Writer:
                             future.set_result(work(committer))
                         except BaseException as error:
                             future.set_exception(self._translated(error))
+                case _OwnCommit(work, future):
+                    try:
+                        committed = work(committer)
+                    except Exception as error:
+                        committed = Committed((self._translated(error),), ())
+                    self._send((future,), committed, committer)
                 case _Stop():
                     return
                 case None:
                     pass
 
-    def _take(self) -> tuple[list[_Waiting], _WriterTask | _Stop | None]:
+    def _take(self) -> tuple[list[_Waiting], _Other | None]:
         """Return the waiting appends, about `_ENOUGH_APPENDS` at most, and the other work that came after them."""
         job = self._jobs.get()
         batch: list[_Waiting] = []
@@ -367,11 +427,16 @@ class Writer:
 
     def _commit(self, batch: list[_Waiting], committer: Committer) -> None:
         committed = committer.commit([waiting.append for waiting in batch])
-        results = tuple(zip([waiting.future for waiting in batch], committed.results, strict=True))
+        self._send([waiting.future for waiting in batch], committed, committer)
+
+    def _send(
+        self, futures: Sequence[asyncio.Future[tuple[Event, ...]]], committed: Committed, committer: Committer
+    ) -> None:
+        results = tuple(zip(futures, committed.results, strict=True))
         with suppress(RuntimeError):  # the loop is closed, so nobody waits
             self._loop.call_soon_threadsafe(self._deliver, Delivery(results, committed.new, committer.head()))
 
-    def _translated(self, error: BaseException) -> BaseException:
+    def _translated(self, error: E) -> E | Unavailable:
         return unusable(error, self._path) if isinstance(error, sqlite3.Error) else error
 
 

@@ -13,11 +13,14 @@ from ozzie_server_ext.config.settings import BudgetSettings, BudgetsSettings, Se
 from ozzie_server_ext.domain.budget import Account, Budget, OnBreach, Scope, Spending
 from ozzie_server_ext.domain.clock import Clock
 from ozzie_server_ext.domain.events import (
+    ERASURE_TYPES,
     BudgetRaised,
     Event,
     Limits,
+    MessageErased,
     ModelCallCompleted,
     ModelCallFailed,
+    SessionErased,
 )
 from ozzie_server_ext.domain.ids import SessionId, TaskId, task_stream
 from ozzie_server_ext.domain.json import Json
@@ -68,6 +71,16 @@ class DayUsage:
             case _:
                 return self
 
+    def plus_erased(self, erasure: Event, began: datetime, *, of: tuple[str, str] | None = None) -> "DayUsage":
+        """Add what was used in an erased session or turn on the day that `began` then; `of` names a provider and its
+        model. Only its days in UTC are known, so what was used in the hours before may count too."""
+        assert isinstance(erasure.body, SessionErased | MessageErased), "the caller asked for erasures"
+        days = {began.date().isoformat(), erasure.ts.astimezone(UTC).date().isoformat()}
+        uses = [use for use in erasure.body.remains.usage if use.day in days]
+        uses = [use for use in uses if of is None or (use.provider, use.model) == of]
+        names = [name for name in DayUsage.__slots__ if name != "day"]
+        return replace(self, **{name: getattr(self, name) + sum(getattr(use, name) for use in uses) for name in names})
+
 
 class TodaysUsage:
     """Today's usage, updated from the log on each request. `zone` None means the machine's."""
@@ -79,16 +92,21 @@ class TodaysUsage:
         self._sum = DayUsage(day="")
         self._position = 0
         self._asking = asyncio.Lock()
+        log.on_commit(self._forget, types=ERASURE_TYPES)
+
+    def _forget(self, events: tuple[Event, ...]) -> None:
+        self._sum = DayUsage(day="")  # what is erased is counted by its erasure from now on
 
     async def sum(self) -> DayUsage:
         async with self._asking:
             day, midnight = today(self._clock.now(), self._zone)
             if day != self._sum.day:
                 self._sum, self._position = DayUsage(day=day), await self._before(midnight)
-            while page := await self._log.read(after=self._position, types=_ENDS, limit=_PAGE):
+            while page := await self._log.read(after=self._position, types=_ENDS | ERASURE_TYPES, limit=_PAGE):
                 for event in page:
                     if event.ts >= midnight:
-                        self._sum = self._sum.plus(event)
+                        is_erasure = event.type in ERASURE_TYPES
+                        self._sum = self._sum.plus_erased(event, midnight) if is_erasure else self._sum.plus(event)
                 self._position = page[-1].position
             return self._sum
 
@@ -96,7 +114,7 @@ class TodaysUsage:
         """Return a position before all events of the day, searched from the end of the log."""
         before: int | None = None
         while True:
-            page = await self._log.read(types=_ENDS, before=before, limit=_PAGE, newest_first=True)
+            page = await self._log.read(types=_ENDS | ERASURE_TYPES, before=before, limit=_PAGE, newest_first=True)
             if not page:
                 return 0
             if page[-1].ts < midnight:

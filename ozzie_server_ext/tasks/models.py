@@ -11,7 +11,7 @@ from typing import cast
 from ozzie_server_ext.config.settings import CHEAP, SUMMARIZER, CapabilitySettings
 from ozzie_server_ext.domain.clock import Clock
 from ozzie_server_ext.domain.errors import OzzieError, Unavailable
-from ozzie_server_ext.domain.events import INTERRUPTED, Event, ModelCallCompleted, ModelCallFailed
+from ozzie_server_ext.domain.events import ERASURE_TYPES, INTERRUPTED, Event, ModelCallCompleted, ModelCallFailed
 from ozzie_server_ext.domain.ids import SessionId
 from ozzie_server_ext.domain.json import Json, JsonObject
 from ozzie_server_ext.models.chain import Chain, Health
@@ -240,7 +240,7 @@ async def usage_of_model(
     total = {name: sum(cast(int, row[name]) for row in rows) for name in _COUNTERS}
     day, midnight = today(clock.now(), zone)
     found, position = DayUsage(day=day), 0
-    while page := await log.read(after=position, types=_ENDS, since=midnight, limit=_PAGE):
+    while page := await log.read(after=position, types=_ENDS | ERASURE_TYPES, since=midnight, limit=_PAGE):
         ends = [event for event in page if isinstance(event.body, ModelCallCompleted | ModelCallFailed)]
         ids = [cast("ModelCallCompleted | ModelCallFailed", event.body).call_id for event in ends]
         calls = await log.rows("model_calls", where={"call_id": list(ids), "provider": provider, "model": model})
@@ -248,6 +248,9 @@ async def usage_of_model(
         for event, call_id in zip(ends, ids, strict=True):
             if call_id in own:
                 found = found.plus(event)
+        for event in page:
+            if event.type in ERASURE_TYPES:
+                found = found.plus_erased(event, midnight, of=(provider, model))
         position = page[-1].position
     return ModelUsage(today=found, total=DayUsage(day="", **total))
 

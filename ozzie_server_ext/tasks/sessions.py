@@ -31,7 +31,7 @@ from ozzie_server_ext.domain.ids import SessionId, is_session_id, session_stream
 from ozzie_server_ext.domain.toolmeta import SideEffect
 from ozzie_server_ext.store.codec import time_text
 from ozzie_server_ext.store.log import EventLog
-from ozzie_server_ext.store.projections.sessions import TITLE_LENGTH
+from ozzie_server_ext.store.projections.sessions import TITLE_LENGTH, session_gone
 from ozzie_server_ext.store.tables import Row
 from ozzie_server_ext.tools.registry import ToolRegistry
 
@@ -142,11 +142,13 @@ class Sessions:
         return _info(await self.row(session_id))
 
     async def row(self, session_id: SessionId) -> Row:
-        """Return a session's row (`store.projections.sessions`). Raises NotFound."""
+        """Return a session's row (`store.projections.sessions`). Raises NotFound; Gone if it was erased."""
         is_id = is_session_id(session_id)
         rows = await self._log.rows("sessions", where={"session_id": session_id}, limit=1) if is_id else []
         if not rows:
             raise unknown_session(session_id)
+        if rows[0]["status"] == "erased":
+            raise session_gone(rows[0])
         return rows[0]
 
     async def list(
@@ -177,7 +179,8 @@ class Sessions:
     async def fitting(self, text: str) -> Sequence[Row]:
         """Return the sessions that match, including archived ones: by id, by title, or by the end of an id."""
         if is_session_id(text):
-            return await self._log.rows("sessions", where={"session_id": text})
+            found = await self._log.rows("sessions", where={"session_id": text})
+            return [row for row in found if row["status"] != "erased"]
         rows = await self.list(limit=MOST_SEARCHED) + await self.list(limit=MOST_SEARCHED, status="archived")
         wanted = text.strip().casefold()
         titled = [row for row in rows if str(row["title"]).casefold() == wanted] if wanted else []

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import cast
 
-from ozzie_server_ext.domain.events import Event
+from ozzie_server_ext.domain.events import ERASURE_TYPES, Event
 from ozzie_server_ext.domain.ids import EventId, SessionId, TaskId
 from ozzie_server_ext.domain.tasks import FINAL, TaskStatus
 from ozzie_server_ext.protocol.codec import encode
@@ -54,6 +54,7 @@ class FoldedTurns:
         self._idle_s = idle_s
         self._kept: dict[TaskId, FoldedTurn] = {}  # the last requested is last
         self._timers: dict[TaskId, asyncio.TimerHandle] = {}
+        log.on_commit(self._forget, types=ERASURE_TYPES)
 
     def __len__(self) -> int:
         return len(self._kept)
@@ -83,6 +84,10 @@ class FoldedTurns:
         self._timers[task_id] = asyncio.get_running_loop().call_later(self._idle_s, self._let_go, task_id)
         if len(self._kept) > self._most:
             self._let_go(next(iter(self._kept)))
+
+    def _forget(self, events: tuple[Event, ...]) -> None:
+        for task_id in list(self._kept):
+            self._let_go(task_id)
 
     def _let_go(self, task_id: TaskId) -> None:
         self._kept.pop(task_id, None)

@@ -6,7 +6,7 @@ from typing import Any, cast
 
 import pytest
 
-from ozzie_server_ext.domain.errors import Conflict, IllegalTransition, InputError, VersionConflict
+from ozzie_server_ext.domain.errors import Conflict, Gone, IllegalTransition, InputError, VersionConflict
 from ozzie_server_ext.domain.events import (
     Draft,
     Event,
@@ -405,11 +405,11 @@ async def test_after_a_body_is_erased_the_chain_still_verifies(store: Store, log
     assert event.position == 4
 
 
-async def test_a_repeat_of_what_was_erased_is_a_conflict(store: Store, log: EventLog) -> None:
+async def test_a_repeat_of_what_was_erased_hears_that_it_is_gone(store: Store, log: EventLog) -> None:
     once = [draft(SessionRenamed(title="a"), key="once")]
     await log.append(STREAM, once)
     await store.erase(1)
-    with pytest.raises(IdempotencyConflict):
+    with pytest.raises(Gone, match="erased since"):
         await log.append(STREAM, once)
 
 

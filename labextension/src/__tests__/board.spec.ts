@@ -156,6 +156,16 @@ test('an event of a shape that the page does not know is asked about, and the ot
   expect(board.row(other.task_id)?.title).toBe('another');
 });
 
+test('what was erased is not shown any more', async () => {
+  await begin({});
+  FakeSocket.last.accept();
+  server.answers.set('tasks?', () => ({ items: [], next: null }));
+  FakeSocket.last.say({ type: 'event', canonical: 'session.erased', position: 12, session_id: 'sess_1', payload: {} });
+  await settle();
+
+  expect(board.rows).toEqual([]);
+});
+
 test('a page that is open for weeks keeps the newest tasks, and all that are open', async () => {
   await begin({});
   FakeSocket.last.accept();

@@ -1,5 +1,5 @@
 import type { FeedEvent } from '../api/frames';
-import { FEED_EVENT_TYPES } from '../api/frames';
+import { FOLLOWED_TYPES } from '../api/frames';
 import { type ConnectionState, FeedSocket } from '../api/socket';
 import { anEvent, FakeSocket, FakeWebSocket, frame } from './rig';
 
@@ -29,7 +29,7 @@ test('it follows from the position that it is told, and nothing but what a page 
   FakeSocket.last.accept();
 
   expect(FakeSocket.last.sent).toEqual([
-    { type: 'req', id: 'follow', method: 'feed.subscribe', params: { from_position: 7, types: FEED_EVENT_TYPES } }
+    { type: 'req', id: 'follow', method: 'feed.subscribe', params: { from_position: 7, types: FOLLOWED_TYPES } }
   ]);
   expect(states).toEqual(['connecting', 'connected']);
   expect(FakeSocket.last.url).not.toContain('token');
@@ -116,6 +116,20 @@ test('a log that does not reach so far any more is said, not followed', () => {
 
   expect(outdated).toBe(1);
   expect(socket.state).toBe('closed');
+});
+
+test('what was erased is said once', () => {
+  let erased = 0;
+  socket.erased.connect(() => (erased += 1));
+  socket.follow(7);
+  FakeSocket.last.accept();
+  const said = { type: 'event', canonical: 'session.erased', session_id: 'sess_1', payload: {} };
+  for (const position of [7, 8, 8]) {
+    FakeSocket.last.say({ ...said, position });
+  }
+
+  expect(FakeSocket.last.sent[0]!.params.types).toEqual(expect.arrayContaining(['session.erased', 'message.erased']));
+  expect(erased).toBe(1);
 });
 
 test.each([

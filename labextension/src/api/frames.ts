@@ -32,6 +32,7 @@ export type Frame =
   | ({ readonly kind: 'response' } & Response)
   | { readonly kind: 'event'; readonly event: FeedEvent }
   | { readonly kind: 'notebook'; readonly request: NotebookRequest }
+  | { readonly kind: 'erased'; readonly position: number }
   | null;
 
 /** The canonical names that the page follows; the compiler checks them against the generated types. */
@@ -70,7 +71,9 @@ const FEED_EVENTS: Record<FeedEvent['canonical'], true> = {
   'tool.call.started': true,
   'tool.call.uncertain': true
 };
-export const FEED_EVENT_TYPES = Object.keys(FEED_EVENTS) as FeedEvent['canonical'][];
+/** Say that a person erased a session, or a turn: it is gone from what the server answers. */
+const ERASURES: readonly string[] = ['message.erased', 'session.erased'];
+export const FOLLOWED_TYPES = [...Object.keys(FEED_EVENTS), ...ERASURES];
 
 /** Return the frames of a message; none if it is no JSON. */
 export function readMessage(data: unknown): Frame[] {
@@ -94,6 +97,9 @@ function readFrame(message: unknown): Frame {
   if (type === 'event' && rest.canonical === NOTEBOOK_ASKED) {
     const request = readNotebookRequest(rest.payload);
     return request && { kind: 'notebook', request };
+  }
+  if (type === 'event' && ERASURES.includes(String(rest.canonical)) && typeof rest.position === 'number') {
+    return { kind: 'erased', position: rest.position };
   }
   const event = type === 'event' ? readEvent(rest as unknown as EventFrame) : null;
   return event && { kind: 'event', event };

@@ -5,7 +5,7 @@
 
 import { type ISignal, Signal } from '@lumino/signaling';
 
-import { FEED_EVENT_TYPES, type FeedEvent, readMessage } from './frames';
+import { type FeedEvent, FOLLOWED_TYPES, readMessage } from './frames';
 import type { NotebookRequest } from './notebookFrames';
 import type { FeedSubscribe, Request, Response } from './protocol.gen';
 
@@ -51,6 +51,11 @@ export class FeedSocket {
   /** The server's log is another one, or ends earlier: all known state is void. */
   get outdated(): ISignal<this, void> {
     return this._outdated;
+  }
+
+  /** Something was erased: known state may still have it. */
+  get erased(): ISignal<this, void> {
+    return this._erased;
   }
 
   /** Follow the feed after `position`, instead of what was followed before. */
@@ -99,7 +104,7 @@ export class FeedSocket {
     const socket = new this.options.WebSocket(this.options.url);
     this._socket = socket;
     socket.onopen = () => {
-      const params: FeedSubscribe = { from_position: this._position, types: FEED_EVENT_TYPES };
+      const params: FeedSubscribe = { from_position: this._position, types: FOLLOWED_TYPES };
       this.sendRequest('follow', 'feed.subscribe', { ...params });
     };
     socket.onmessage = message => this.take(message.data);
@@ -110,6 +115,7 @@ export class FeedSocket {
   private take(data: unknown): void {
     const events: FeedEvent[] = [];
     const requests: NotebookRequest[] = [];
+    let isErased = false;
     for (const frame of readMessage(data)) {
       if (frame?.kind === 'event') {
         const { position } = frame.event;
@@ -117,6 +123,9 @@ export class FeedSocket {
           this._position = position ?? this._position;
           events.push(frame.event);
         }
+      } else if (frame?.kind === 'erased') {
+        isErased ||= frame.position > this._position;
+        this._position = Math.max(this._position, frame.position);
       } else if (frame?.kind === 'notebook') {
         requests.push(frame.request);
       } else if (frame?.kind === 'response' && frame.id === 'follow') {
@@ -136,6 +145,9 @@ export class FeedSocket {
     this.expectSomething();
     if (events.length) {
       this._received.emit(events);
+    }
+    if (isErased) {
+      this._erased.emit();
     }
     requests.forEach(each => this._notebookRequested.emit(each));
   }
@@ -198,4 +210,5 @@ export class FeedSocket {
   private readonly _stateChanged = new Signal<this, ConnectionState>(this);
   private readonly _received = new Signal<this, readonly FeedEvent[]>(this);
   private readonly _outdated = new Signal<this, void>(this);
+  private readonly _erased = new Signal<this, void>(this);
 }

@@ -47,6 +47,7 @@ export class TaskBoard {
         void this.resume();
       }
     });
+    socket.erased.connect(() => void this.load());
     socket.outdated.connect(() => {
       // Load a changed log at once, but wait between attempts if the server keeps refusing.
       const soon = this.now() - this._outdatedAt < TRY_AGAIN_MS;

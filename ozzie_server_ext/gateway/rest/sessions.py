@@ -1,4 +1,4 @@
-"""`sessions`: list, show, create, rename, pin, archive, close, resume; and `message`."""
+"""`sessions`: list, show, create, rename, pin, archive, close, resume, erase; and `message`: send, erase."""
 
 import asyncio
 from typing import Any, Literal, cast
@@ -16,6 +16,7 @@ from ozzie_server_ext.gateway.rest import shapes
 from ozzie_server_ext.gateway.rest.shapes import (
     Accepted,
     Content,
+    Done,
     Limit,
     Message,
     NumberCursor,
@@ -200,6 +201,29 @@ async def close_session(call: Call, request: SessionNamed) -> Session:
     session_id = ids.SessionId(request.session_id)
     await call.ozzie.sessions.close(session_id, by=call.principal.name)
     return await _session(call, await call.ozzie.sessions.get(session_id))
+
+
+async def erase_session(call: Call, request: SessionNamed) -> Done:
+    """Erase a session: all that was said and done in it, for good.
+
+    Its log keeps that it was there, and what it cost. Sessions that were forked from it lose the history that they
+    began with. The answer comes when no trace is left.
+    """
+    await call.ozzie.erasures.erase_session(ids.SessionId(request.session_id), call.principal.name)
+    return Done()
+
+
+class MessageNamed(msgspec.Struct, frozen=True, kw_only=True):
+    message_id: Words
+
+
+async def erase_message(call: Call, request: MessageNamed) -> Done:
+    """Erase a message and its whole turn for good: the answer, the tool calls, and the artifacts that it made.
+
+    What other turns quote of it stays. The answer comes when no trace is left.
+    """
+    await call.ozzie.erasures.erase_message(ids.MessageId(request.message_id), call.principal.name)
+    return Done()
 
 
 async def open_session(

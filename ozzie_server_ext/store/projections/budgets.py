@@ -3,7 +3,14 @@
 from typing import cast
 
 from ozzie_server_ext.domain.budget import Account, Spending
-from ozzie_server_ext.domain.events import BudgetRaised, Event, ModelCallCompleted, ModelCallFailed
+from ozzie_server_ext.domain.events import (
+    BudgetRaised,
+    Event,
+    MessageErased,
+    ModelCallCompleted,
+    ModelCallFailed,
+    SessionErased,
+)
 from ozzie_server_ext.domain.ids import CallId
 from ozzie_server_ext.store.projections.tasks import ancestors
 from ozzie_server_ext.store.projections.usage import MODEL_CALLS, has_ended
@@ -18,7 +25,10 @@ one the most it may have used. Money in 1e-9 USD."""
 
 TABLES = (BUDGETS,)
 
-HANDLES = (ModelCallCompleted, ModelCallFailed, BudgetRaised)
+HANDLES = (ModelCallCompleted, ModelCallFailed, BudgetRaised, SessionErased, MessageErased)
+
+COUNTERS = ("cost", "tokens", "raised_cost", "raised_tokens")
+"""The columns that only grow."""
 
 
 def apply(event: Event, rows: Rows) -> None:
@@ -37,6 +47,10 @@ def apply(event: Event, rows: Rows) -> None:
             row = _row(rows, Account(scope, key))
             column = f"raised_{measure}"
             rows.put(BUDGETS, {**row, column: plus(row[column], amount)})
+        case SessionErased(remains=remains) | MessageErased(remains=remains):
+            for use in remains.budgets:
+                row = _row(rows, Account(use.scope, use.key))
+                rows.put(BUDGETS, {**row, **{name: plus(row[name], getattr(use, name)) for name in COUNTERS}})
         case _:
             return
 

@@ -4,7 +4,15 @@ from pathlib import Path
 from typing import cast
 
 from ozzie_server_ext.domain.content import Content
-from ozzie_server_ext.domain.events import Event, Fact, LabelsCleared, ToolCallCompleted, ToolCallStarted
+from ozzie_server_ext.domain.events import (
+    Event,
+    Fact,
+    LabelsCleared,
+    MessageErased,
+    SessionErased,
+    ToolCallCompleted,
+    ToolCallStarted,
+)
 from ozzie_server_ext.domain.json import Json
 from ozzie_server_ext.protocol.jsontext import loads
 from ozzie_server_ext.store.codec import strings_text
@@ -17,7 +25,7 @@ file is edited by hand."""
 
 TABLES = (MARKS,)
 
-HANDLES = (ToolCallStarted, ToolCallCompleted, LabelsCleared)
+HANDLES = (ToolCallStarted, ToolCallCompleted, LabelsCleared, SessionErased, MessageErased)
 
 
 def apply(event: Event, rows: Rows) -> None:
@@ -25,15 +33,21 @@ def apply(event: Event, rows: Rows) -> None:
     may read the file meanwhile; what the call itself brings in is added at its end."""
     match event.body:
         case ToolCallStarted(writes=paths) | ToolCallCompleted(wrote=paths) if event.labels:
-            content = event.content
             for path in paths:
-                found = rows.get(MARKS, (path,))
-                both = content if found is None else content | content_of(found)
-                rows.put(MARKS, _mark(path, event, both.labels, both.sources))
+                _add(path, event.content, event, rows)
+        case SessionErased(remains=remains) | MessageErased(remains=remains):
+            for mark in remains.marks:
+                _add(mark.path, Content(labels=mark.labels, sources=mark.sources), event, rows)
         case LabelsCleared(path=path) if path:
             rows.put(MARKS, _mark(path, event, (), ()))
         case _:
             pass
+
+
+def _add(path: str, content: Content, event: Event, rows: Rows) -> None:
+    found = rows.get(MARKS, (path,))
+    both = content if found is None else content | content_of(found)
+    rows.put(MARKS, _mark(path, event, both.labels, both.sources))
 
 
 def content_of(row: Row) -> Content:
@@ -90,5 +104,7 @@ def _marks(body: Fact) -> bool:
             return bool(paths)
         case LabelsCleared(path=path):
             return bool(path)
+        case SessionErased() | MessageErased():
+            return True
         case _:
             return False

@@ -1,9 +1,10 @@
 """The sessions: one row each, and a lookup by key."""
 
-from ozzie_server_ext.domain.errors import Conflict
+from ozzie_server_ext.domain.errors import Conflict, Gone
 from ozzie_server_ext.domain.events import (
     Event,
     MessageCompleted,
+    MessageErased,
     MessageReceived,
     ModelCallCompleted,
     ModelCallFailed,
@@ -11,6 +12,7 @@ from ozzie_server_ext.domain.events import (
     SessionArchived,
     SessionClosed,
     SessionCreated,
+    SessionErased,
     SessionForked,
     SessionModelChosen,
     SessionMoved,
@@ -18,6 +20,7 @@ from ozzie_server_ext.domain.events import (
     SessionResumed,
 )
 from ozzie_server_ext.domain.ids import SessionId
+from ozzie_server_ext.domain.remains import Remains
 from ozzie_server_ext.store.codec import time_text
 from ozzie_server_ext.store.projections.tasks import is_delegated
 from ozzie_server_ext.store.tables import Row, Rows, Table, integer, plus, text, usage_changes
@@ -43,11 +46,13 @@ SESSIONS = Table(
         *text("project"),
     ),
     key=("session_id",),
+    indexes=(("last_position",),),
 )
-"""`status` is active, archived or closed. `key` is empty once another session has taken it. `model` last answered,
-`chosen_model` is the user's choice (empty: the default). `cost` is in 1e-9 USD; `cost_known` is 0 once a call had no
-known price. A forked session has a `parent`, and begins with its history up to the position `forked_at`. `project` is
-the folder that it works in; empty: the gateway's own."""
+"""`status` is active, archived, closed or erased; of an erased session, only its place among forks is left. `key` is
+empty once another session has taken it. `model` last answered, `chosen_model` is the user's choice (empty: the
+default). `cost` is in 1e-9 USD; `cost_known` is 0 once a call had no known price. A forked session has a `parent`, and
+begins with its history up to the position `forked_at`. `project` is the folder that it works in; empty: the gateway's
+own."""
 
 TITLE_LENGTH = 60
 """Characters of a title taken from a message."""
@@ -65,26 +70,51 @@ HANDLES = (
     SessionForked,
     SessionArchived,
     SessionClosed,
+    SessionErased,
     SessionModelChosen,
     MessageReceived,
     MessageCompleted,
+    MessageErased,
     ModelCallStarted,
     ModelCallCompleted,
     ModelCallFailed,
 )
 
 
+def expect_new(event: Event, rows: Rows) -> None:
+    """Raise Conflict for the key or id of another session: of two that create one, one wins. Asked as a session is
+    recorded, not when it is folded again: what had taken the key meanwhile may be erased by then."""
+    if isinstance(event.body, SessionCreated):
+        held = rows.get(SESSION_KEYS, (event.body.key,))
+        if rows.get(SESSIONS, (event.session_id,)) is not None or (held is not None and held["session_id"]):
+            raise Conflict(f'There is a session "{event.body.key}" already.', code="conflict.session")
+
+
+def session_gone(row: Row) -> Gone:
+    """Return the error of whoever wants to use an erased session. Without its row, nobody knows when it was erased."""
+    when = f" on {str(row['updated_at'])[:10]}" if row else ""
+    return Gone(
+        f"This session was erased{when}.",
+        hint="Begin another with %session new, or ozzie ask --session NAME.",
+    )
+
+
 def apply(event: Event, rows: Rows) -> None:
-    """Fold one event. Raise Conflict for a key or id that another session has: of two that create one, one wins."""
+    """Fold one event."""
     if event.session_id is None:
         return
     row = rows.get(SESSIONS, (event.session_id,))
     if isinstance(event.body, SessionCreated):
-        held = rows.get(SESSION_KEYS, (event.body.key,))
-        if row is not None or (held is not None and held["session_id"]):
-            raise Conflict(f'There is a session "{event.body.key}" already.', code="conflict.session")
-        rows.put(SESSION_KEYS, {"key": event.body.key, "session_id": event.session_id})
         rows.put(SESSIONS, _begin(event, event.body))
+        _hand_over(event.body.key, event.session_id, rows)
+    elif isinstance(event.body, SessionErased):
+        rows.put(SESSIONS, _erased(event, event.body))
+        for key in event.body.remains.keys:
+            _release(key, rows)
+        for each in event.body.remains.models:
+            fork = rows.get(SESSIONS, (each.session_id,))
+            if fork is not None:
+                rows.put(SESSIONS, {**fork, "chosen_model": each.model, "chosen_base_url": each.base_url})
     elif row is not None:
         if isinstance(event.body, SessionResumed):
             _hand_over(event.body.key, event.session_id, rows)
@@ -109,6 +139,14 @@ def _hand_over(key: str, session_id: SessionId, rows: Rows) -> None:
     rows.put(SESSION_KEYS, {"key": key, "session_id": session_id})
 
 
+def _release(key: str, rows: Rows) -> None:
+    held = rows.get(SESSION_KEYS, (key,))
+    holder = None if held is None else rows.get(SESSIONS, (held["session_id"],))
+    if holder is not None:
+        rows.put(SESSIONS, {**holder, "key": ""})
+    rows.put(SESSION_KEYS, {"key": key, "session_id": ""})
+
+
 def _begin(event: Event, fact: SessionCreated) -> Row:
     at = time_text(event.ts)
     return SESSIONS.row(
@@ -122,6 +160,20 @@ def _begin(event: Event, fact: SessionCreated) -> Row:
         updated_at=at,
         cost_known=1,
         last_position=event.position,
+    )
+
+
+def _erased(event: Event, fact: SessionErased) -> Row:
+    """Return what is left. Forks still find its own parent through it."""
+    at = time_text(event.ts)
+    return SESSIONS.row(
+        session_id=event.session_id,
+        status="erased",
+        created_at=at,
+        updated_at=at,
+        last_position=event.position,
+        parent=fact.parent,
+        forked_at=fact.forked_at,
     )
 
 
@@ -161,8 +213,21 @@ def _changes(row: Row, event: Event) -> Row:
             return usage_changes(row, fact)
         case ModelCallFailed() as fact:
             return {"cost_known": 0} if fact.cost_is_unknown else {}
+        case MessageErased(remains=remains):
+            return _used(row, remains)
         case _:
             return {}
+
+
+def _used(row: Row, remains: Remains) -> Row:
+    """Return the sums with what the erased turn used."""
+    changes = {name: row[name] for name in ("input_tokens", "output_tokens", "cost")}
+    known = row["cost_known"]
+    for use in remains.usage:
+        if use.session_id == row["session_id"]:
+            changes = {name: plus(value, getattr(use, name)) for name, value in changes.items()}
+            known = 0 if use.unknown_price_calls else known
+    return {**changes, "cost_known": known}
 
 
 def _title_from(text: str) -> str:

@@ -2,10 +2,17 @@
 
 from typing import cast
 
-from ozzie_server_ext.domain.events import Event, ModelCallCompleted, ModelCallFailed, ModelCallStarted
+from ozzie_server_ext.domain.events import (
+    Event,
+    MessageErased,
+    ModelCallCompleted,
+    ModelCallFailed,
+    ModelCallStarted,
+    SessionErased,
+)
 from ozzie_server_ext.domain.ids import CallId
 from ozzie_server_ext.store.codec import time_text
-from ozzie_server_ext.store.tables import Row, Rows, Table, integer, plus, real, text
+from ozzie_server_ext.store.tables import Key, Row, Rows, Table, integer, plus, real, text
 
 MODEL_CALLS = Table(
     "model_calls",
@@ -45,7 +52,10 @@ session."""
 
 TABLES = (MODEL_CALLS, USAGE)
 
-HANDLES = (ModelCallStarted, ModelCallCompleted, ModelCallFailed)
+HANDLES = (ModelCallStarted, ModelCallCompleted, ModelCallFailed, SessionErased, MessageErased)
+
+COUNTERS = tuple(name for name in USAGE.names if name not in USAGE.key)
+"""The columns of `usage` that only grow."""
 
 
 def apply(event: Event, rows: Rows) -> None:
@@ -79,6 +89,10 @@ def apply(event: Event, rows: Rows) -> None:
             rows.put(MODEL_CALLS, call)
             # It may have been charged, and nobody said how much.
             _count(rows, call, failed=1, unknown=int(fact.cost_is_unknown))
+        case SessionErased(remains=remains) | MessageErased(remains=remains):
+            for use in remains.usage:
+                row = _sums(rows, tuple(getattr(use, name) for name in USAGE.key))
+                rows.put(USAGE, {**row, **{name: plus(row[name], getattr(use, name)) for name in COUNTERS}})
         case _:
             return
 
@@ -121,7 +135,7 @@ def _unknown(event: Event, call_id: CallId) -> Row:
 def _count(rows: Rows, call: Row, *, failed: int, unknown: int) -> None:
     day = cast(str, call["ended_at"])[:10]
     key = (call["session_id"] or "", call["alias"], call["provider"], call["model"], day)
-    row = rows.get(USAGE, key) or USAGE.row(**dict(zip(USAGE.key, key, strict=True)))
+    row = _sums(rows, key)
     rows.put(
         USAGE,
         {
@@ -135,3 +149,7 @@ def _count(rows: Rows, call: Row, *, failed: int, unknown: int) -> None:
             "cost": plus(row["cost"], cast("int | None", call["cost"]) or 0),
         },
     )
+
+
+def _sums(rows: Rows, key: Key) -> Row:
+    return rows.get(USAGE, key) or USAGE.row(**dict(zip(USAGE.key, key, strict=True)))

@@ -20,6 +20,7 @@ EXAMPLES = {
     "task_id": "01M800000000000000000000ZZ",
     "approval_id": "01M800000000000000000000ZZ",
     "artifact_id": "01M800000000000000000000ZZ",
+    "message_id": "01M800000000000000000000ZZ",
     "session_id": "sess_01M800000000000000000000ZZ",
     "step_id": "gate",
 }

@@ -11,19 +11,20 @@ import pytest
 
 from ozzie_server_ext.domain.errors import Conflict
 from ozzie_server_ext.domain.events import ConfigChanged, EventBody, ModelCallFailed, ModelCallStarted
-from ozzie_server_ext.domain.ids import BlobRef, CallId, ReplyId, SessionId
+from ozzie_server_ext.domain.ids import BlobRef, CallId, ReplyId, SessionId, session_stream
 from ozzie_server_ext.observability.clock import FakeClock, UlidSource
 from ozzie_server_ext.protocol.jsontext import canonical_bytes
 from ozzie_server_ext.store import compacting
 from ozzie_server_ext.store.anchor import AnchorFiles
-from ozzie_server_ext.store.blobs import FileBlobs
+from ozzie_server_ext.store.blobs import FileBlobs, digest_of
 from ozzie_server_ext.store.checks import check_deeply
 from ozzie_server_ext.store.compacting import compact
-from ozzie_server_ext.store.contents import MOST_OF_A_PART, DatabaseBlobs
+from ozzie_server_ext.store.contents import MOST_OF_A_PART, DatabaseBlobs, Parts
 from ozzie_server_ext.store.database import open_writable
+from ozzie_server_ext.store.erasing import Target
 from ozzie_server_ext.store.log import DamagedStore
 from ozzie_server_ext.store.sqlite import SqliteEventLog
-from tests.replay.histories import draft
+from tests.replay.histories import draft, session_created
 
 SESSIONS = [SessionId(f"sess_01{letter * 24}") for letter in "AB"]
 CALLS = 60
@@ -197,4 +198,31 @@ async def test_a_gateway_reads_on_while_its_home_is_compacted(old: Old) -> None:
     await log.append("config", [draft(ConfigChanged(version="2", blob=kept, files=(), previous="1"))])
     blobs.named(kept)
     assert await blobs.get(kept) == b"new"
+    await log.close()
+
+
+async def test_what_a_gateway_erases_meanwhile_does_not_become_rows(old: Old, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(compacting, "_STEP_BYTES", 3000)
+    log = await SqliteEventLog.open(old.database, clock=FakeClock(), ids=UlidSource())
+    for session in SESSIONS:
+        await log.append(session_stream(session), [draft(session_created(f"key {session}"), session_id=session)])
+    named = [event for event in await log.read() if isinstance(event.body, ModelCallStarted)]
+    loop, move = asyncio.get_running_loop(), compacting._Compaction._move
+    moves = 0
+
+    def erase_and_move(self: compacting._Compaction, step: dict[BlobRef, Parts]) -> None:
+        nonlocal moves
+        moves += 1
+        if moves == 3:
+            asyncio.run_coroutine_threadsafe(log.erase(Target("ana", SESSIONS[0])), loop).result(30)
+        move(self, step)
+
+    monkeypatch.setattr(compacting._Compaction, "_move", erase_and_move)
+    await asyncio.to_thread(compact, old.database, old.files)
+
+    assert moves > 3
+    for event in named:
+        assert isinstance(event.body, ModelCallStarted)
+        is_there = await log.content(digest_of(event.body.request_blob)) is not None
+        assert is_there is (event.session_id == SESSIONS[1])
     await log.close()

@@ -168,7 +168,7 @@ DAMAGES: dict[Callable[[Kept], None], tuple[str, ...]] = {
     cut_blob: ("The content of the blob {blob} was changed", "Put {blob} back from a backup."),
     delete_blob: (f"The blob sha256:{REF}, which an event names, is missing.", "Put {blob} back from a backup."),
     link_blob: ("The blob {blob} can't be read", "Put {blob} back from a backup."),
-    change_row: ("The table sessions is not what the log says, from {{", '"title":"another"', "ozzie events rebuild"),
+    change_row: ("The table sessions is not what the log says, from {{", '"session_id":"sess_', "ozzie events rebuild"),
     delete_row: ("The table sessions is not what the log says, from {{", "ozzie events rebuild"),
     add_row: ("The table blobs is not what the log says", "sha256:00", "ozzie events rebuild"),
     cut_log: ("The log was cut: it ends at 300", "ozzie events accept"),

@@ -6,12 +6,14 @@ from zoneinfo import ZoneInfo
 import pytest
 
 from ozzie_server_ext.domain.budget import Usage
-from ozzie_server_ext.domain.events import EventBody, ModelCallCompleted, ModelCallFailed
+from ozzie_server_ext.domain.events import EventBody, ModelCallCompleted, ModelCallFailed, SessionErased
 from ozzie_server_ext.domain.ids import BlobRef, CallId
+from ozzie_server_ext.domain.remains import ModelUse, Remains
 from ozzie_server_ext.observability.clock import CountingIds, FakeClock
 from ozzie_server_ext.store.memory import InMemoryEventLog
 from ozzie_server_ext.tasks import budgets as summing
 from ozzie_server_ext.tasks.budgets import DayUsage, TodaysUsage, today
+from ozzie_server_ext.tasks.models import usage_of_model
 from tests.replay.histories import draft
 
 BLOB = BlobRef("sha256:" + "0" * 64)
@@ -131,3 +133,26 @@ async def test_it_is_found_behind_any_number_of_earlier_ones(monkeypatch: pytest
     for number in range(5):
         await day.ends("2026-02-28T01:00:00", 1)
         assert (await TodaysUsage(day.log, day.clock, UTC).sum()).cost == number + 1
+
+
+@pytest.mark.parametrize("when", ["it was summed up before", "it was not"])
+async def test_what_was_used_in_an_erased_session_stays_used(when: str) -> None:
+    """Its calls are gone from the log, and the fact of the erasure says what they used."""
+    day = Day("2026-02-28T00:00:00")
+    usage = TodaysUsage(day.log, day.clock, UTC)
+    await day.ends("2026-02-28T01:00:00", 5)
+    if when == "it was summed up before":
+        assert (await usage.sum()).cost == 5
+    del day.log.bodies[1]
+    uses = [
+        ModelUse(session_id="s", alias="a", provider="p", model="m", day=of, calls=1, input_tokens=100, cost=cost)
+        for of, cost in (("2026-02-28", 5), ("2026-02-27", 50))
+    ]
+    await day.record(SessionErased(by="ana", remains=Remains(usage=tuple(uses))))
+    await day.ends("2026-02-28T02:00:00", 1)
+
+    found = await usage.sum()
+
+    assert (found.calls, found.input_tokens, found.cost) == (2, 200, 6)
+    of_model = await usage_of_model(day.log, day.clock, "p", "m", zone=UTC)
+    assert (of_model.today.calls, of_model.today.cost) == (1, 5)
