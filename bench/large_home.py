@@ -1,4 +1,5 @@
-"""A home of a year beside one of a day: the gateway's start, lists, and the first turn.
+"""A home of a year beside one of a day: the gateway's start, lists, and the first turn. And what an erasure takes there
+beside SQLite writing the same file anew.
 
 A start of the large home is measured once its readable files are written, as of a gateway that ran before.
 """
@@ -10,6 +11,7 @@ import statistics
 import tempfile
 import time
 from collections.abc import Awaitable
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -19,12 +21,15 @@ from bench.instant import InstantOzzie, session_of, turn
 from bench.result import Result, emit
 from ozzie_server_ext.app import Ozzie
 from ozzie_server_ext.config.home import Home
+from ozzie_server_ext.domain.ids import SessionId
+from ozzie_server_ext.store.database import open_writable
 
 EVENTS, SESSIONS, DAYS = 1_000_000, 2000, 365
 EVENTS_OF_A_DAY = 3000
 ROUNDS = 5
 LISTED = 50
 TARGET = 1.2
+TARGET_ERASURE = 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +58,7 @@ def main() -> None:
             for number in range(options.rounds + 1)
         ][1:]  # the first ones read the program and the file into memory
         emit([_row(what, events, pairs) for what in ("start", "lists", "turn")])
+        emit([asyncio.run(_erasure(large, events))])
 
 
 def _home(folder: Path) -> Home:
@@ -98,6 +104,28 @@ def _row(what: str, events: int, pairs: list[tuple[Times, Times]]) -> Result:
         unit="ms",
         target=f"<= {TARGET:g}x",
         met=large / small <= TARGET,
+    )
+
+
+async def _erasure(home: Home, events: int) -> Result:
+    """One session is erased, until no trace of it is left; then SQLite writes the same file anew."""
+    ozzie = await InstantOzzie.start(home, _project(home))
+    session = SessionId(str((await ozzie.sessions.list(limit=LISTED))[-1]["session_id"]))
+    erased = await _took(ozzie.erasures.erase_session(session, "bench"))
+    await ozzie.stop()
+    with closing(open_writable(home.database)) as connection:
+        began = time.perf_counter()
+        connection.execute("VACUUM")
+        connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        plain = time.perf_counter() - began
+    return Result(
+        name=f"a session erased in a home of {events:,} events, against SQLite writing the file anew",
+        ours=round(erased, 1),
+        against=round(plain, 1),
+        ratio=round(erased / plain, 1),
+        unit="s",
+        target=f"<= {TARGET_ERASURE:g}x",
+        met=erased / plain <= TARGET_ERASURE,
     )
 
 
