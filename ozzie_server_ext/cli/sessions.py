@@ -19,7 +19,7 @@ MAX_EVENTS = 100_000
 MOST_COUNTED = 1000
 """Artifacts that are counted before a session is erased."""
 ERASING_S = 660.0
-"""How long to wait: the gateway writes its database and files anew."""
+"""How long to wait: a minute longer than an erasure may take in the gateway (`gateway.routes`)."""
 
 
 def find_session(text: str) -> Object:

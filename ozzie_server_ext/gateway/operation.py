@@ -159,7 +159,7 @@ class Operation:
         """All refusal statuses, in order."""
         common = {400, 403, 503} | ({413, 415} if self.method == "POST" else set())
         not_there = {404} if self.in_path else set[int]()
-        erased = {410} if "session_id" in self.in_path else set[int]()
+        erased = {410} if "session_id" in self.request_type.__struct_fields__ else set[int]()
         return tuple(sorted({*common, *self.errors, *not_there, *erased}))
 
     @cached_property

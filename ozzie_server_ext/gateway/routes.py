@@ -50,7 +50,7 @@ OPERATIONS: tuple[Operation, ...] = (
     Operation(
         sessions.send_message,
         "POST /message",
-        errors=(404, 409, 410),
+        errors=(404, 409),
         status={Accepted: 202},
         waits_s=sessions.MAX_WAIT_S,
     ),

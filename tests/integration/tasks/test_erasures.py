@@ -286,14 +286,16 @@ async def test_who_follows_a_turn_that_is_erased_does_not_wait_for_ever(bench: B
 
 async def test_it_is_erased_also_if_nobody_waits_for_it_any_more(bench: Bench) -> None:
     await plant(bench)
-    waiting = asyncio.create_task(bench.ozzie.erasures.erase_session(await bench.session(), "ana"))
-    await asyncio.sleep(0)
+    session = await bench.session()
+    last = (await bench.ozzie.log.head()).position
+    async with asyncio.timeout(30), bench.ozzie.feed.subscribe(last, types=frozenset({"session.erased"})) as events:
+        waiting = asyncio.create_task(bench.ozzie.erasures.erase_session(session, "ana"))
+        await anext(events)
     waiting.cancel()
     await asyncio.wait([waiting])
 
-    async with asyncio.timeout(30), bench.ozzie.feed.subscribe(0, types=frozenset({"session.erased"})) as events:
-        await anext(events)
     await bench.ozzie.erasures.cleaned()
+    assert waiting.cancelled()
     assert on_disk(bench.ozzie.home.root) == []
 
 
