@@ -56,7 +56,7 @@ OPERATIONS: tuple[Operation, ...] = (
     ),
     Operation(methods.send_message, ws="message.send", kernels="own session"),
     Operation(sessions.list_sessions, "GET /sessions"),
-    Operation(sessions.create_session, "POST /sessions"),
+    Operation(sessions.create_session, "POST /sessions", errors=(409,)),
     Operation(sessions.get_session, "GET /sessions/{session_id}"),
     Operation(sessions.resume_session, "POST /sessions/{session_id}/resume"),
     Operation(

@@ -131,6 +131,7 @@ class _Counter:
         self._calls: dict[str, str] = {}
         self._passed: Counter[tuple[str, str]] = Counter()
         self._reached: set[tuple[str, str]] = set()
+        self._held: set[str] = set()
         self._changed = asyncio.Condition()
         self._requests: dict[str, Callable[..., Awaitable[Mapping[str, Any] | None]]] = {
             "plan": self._plan,
@@ -212,11 +213,13 @@ class _Counter:
     async def _pass_by(self, reader: asyncio.StreamReader, run: str, point: str) -> None:
         self._passed[run, point] += 1
         plan = self._plans.get(run)
-        if plan is None or (plan.point, plan.nth) != (point, self._passed[run, point]):
-            return
-        await self._reach(run, point)
-        if plan.holds:
+        if plan is not None and (plan.point, plan.nth) == (point, self._passed[run, point]):
+            if plan.holds:
+                self._held.add(run)
+            await self._reach(run, point)
+        if run in self._held:  # here, or elsewhere: who hears of a durable answer goes on beside the one who gave it
             await reader.read()
+            self._held.discard(run)
             raise _Gone
 
     async def _reach(self, run: str, point: str) -> None:
