@@ -1,5 +1,6 @@
 """Fixtures that tests of several kinds share: a real gateway, a real kernel, a fake provider."""
 
+import os
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import nullcontext
@@ -18,6 +19,10 @@ __all__ = ["fake_openai", "fake_openai_server", "nobody", "open_folder"]
 # How long an example takes says more about the machine than about the code.
 settings.register_profile("ozzie", deadline=None)
 settings.load_profile("ozzie")
+
+# As in the model worker (`programs.worker_backend`): litellm would ask the web for prices as it is imported.
+os.environ["LITELLM_LOCAL_MODEL_COST_MAP"] = "True"
+os.environ["LITELLM_MODE"] = "PRODUCTION"
 
 start_kernels_warm()
 
