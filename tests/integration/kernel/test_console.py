@@ -33,8 +33,7 @@ class Console:
         self.wait_for_prompt()
         # An empty line reads what the kernel has published so far. Otherwise the console takes the end of its own first
         # question to the kernel for the end of the first cell, if that begins late, and shows nothing of it.
-        self._child.send("\r")
-        self.wait_for_prompt()
+        self.enter()
 
     def wait_for_prompt(self) -> str:
         """What was shown until the console takes the next line."""
