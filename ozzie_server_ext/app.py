@@ -39,6 +39,7 @@ from ozzie_server_ext.store.feed import Feed
 from ozzie_server_ext.store.log import EventLog
 from ozzie_server_ext.store.readable import ReadableFiles
 from ozzie_server_ext.store.recorder import Recorder
+from ozzie_server_ext.store.snapshots import SignedSnapshots
 from ozzie_server_ext.store.sqlite import SqliteEventLog
 from ozzie_server_ext.store.tables import Row
 from ozzie_server_ext.store.troubles import Troubles
@@ -167,7 +168,8 @@ class Ozzie:
         self.projects = Projects(self.project, self.log, self.sessions, lambda root: Project.open(self._shared, root))
         self._closing.push_async_callback(self.projects.close)
         self._activity = Activity(self.log)
-        self._conversations = Conversations(self.log)
+        self._conversations = Conversations(self.log, SignedSnapshots(self._store, anchor_key_file))
+        self._closing.push_async_callback(self._conversations.close)
         self.pins = Pins(self.log, self.ids, self.sessions, self._conversations)
         self._progress = Progress(self.feed.publish)
         self.times, self._idle = TaskTimes(self.log, self.clock), IdleTasks()

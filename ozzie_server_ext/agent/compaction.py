@@ -6,7 +6,7 @@ The log keeps all of it. A summary keeps all labels, and no address in it counts
 import sys
 from collections.abc import Iterable, Sequence
 
-from ozzie_server_ext.agent.conversation import EarlierTurn
+from ozzie_server_ext.agent.entries import EarlierTurn
 from ozzie_server_ext.agent.plan import TurnContext
 from ozzie_server_ext.agent.summarizing import ASSUMED_CONTEXT, Summarizer, read_at_once, within
 from ozzie_server_ext.domain.budget import tokens_in

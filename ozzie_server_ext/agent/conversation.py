@@ -5,11 +5,22 @@ A turn has no other memory, so it resumes after a crash exactly where the log en
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
+from ozzie_server_ext.agent.entries import (
+    ABSENT,
+    NOT_SHOWN,
+    EarlierTurn,
+    History,
+    Updates,
+    UserMessage,
+    append_user_text,
+    with_notes,
+)
 from ozzie_server_ext.agent.provenance import SessionReading
 from ozzie_server_ext.agent.questions import GO_ON
 from ozzie_server_ext.agent.rounds import Outcomes, Round
+from ozzie_server_ext.agent.snapshot import Progress, SavedReading, Snapshot, restored_reading, saved
 from ozzie_server_ext.agent.structured_output import complaint
 from ozzie_server_ext.agent.toolsets import Toolsets
 from ozzie_server_ext.domain.approvals import AuthStrength
@@ -50,109 +61,12 @@ from ozzie_server_ext.domain.events import (
     ToolsetInjected,
     ToolUse,
 )
-from ozzie_server_ext.domain.ids import ApprovalId, BlobRef, CallId, ReplyId, TaskId
+from ozzie_server_ext.domain.ids import ApprovalId, CallId, ReplyId, TaskId
 from ozzie_server_ext.domain.json import JsonObject
-from ozzie_server_ext.domain.messages import MAX_PICTURES, MAX_SHOWN_BYTES, Picture
+from ozzie_server_ext.domain.messages import Picture
 from ozzie_server_ext.models.driver import ChatMessage
 from ozzie_server_ext.protocol.jsontext import dumps
 from ozzie_server_ext.tools.permissions import Earlier, Grant
-
-ABSENT = "does not exist"
-NOT_SHOWN = "belongs to this message, and is not shown"
-BEFORE = "was shown with this message, and is not shown again"
-AGAIN = "belongs to this message, too, and is shown below"
-UNSEEN = "belongs to this message; you can't see it"
-
-
-def with_notes(text: str, paths: Sequence[str], what: str) -> str:
-    """Return a message's text with a line for each picture that is not shown: otherwise a model takes it for seen, or
-    guesses."""
-    return "\n\n".join([text, "\n".join(f"[The picture {path} {what}.]" for path in paths)]) if paths else text
-
-
-def with_latest_pictures(messages: Sequence[ChatMessage], *, sees: bool) -> tuple[ChatMessage, ...]:
-    """Return the messages with the latest pictures, each content once, as many as fit."""
-    room, count = MAX_SHOWN_BYTES, MAX_PICTURES if sees else 0
-    shown: set[BlobRef] = set()
-    found: list[ChatMessage] = []
-    for message in reversed(messages):
-        kept: list[Picture] = []
-        notes: list[tuple[str, str]] = []
-        for picture in reversed(message.pictures):
-            if picture.ref in shown:
-                notes.append((picture.path, AGAIN))
-            elif count and picture.size <= room:
-                room, count = room - picture.size, count - 1
-                shown.add(picture.ref)
-                kept.append(picture)
-            else:
-                count = 0
-                notes.append((picture.path, BEFORE if sees else UNSEEN))
-        for path, what in reversed(notes):
-            message = replace(message, content=with_notes(message.content, [path], what))
-        found.append(replace(message, pictures=tuple(reversed(kept))) if message.pictures else message)
-    return tuple(reversed(found))
-
-
-@dataclass(frozen=True, slots=True)
-class _UserMessage:
-    """A message of the user's. `is_update`: it came while its turn was running."""
-
-    task_id: TaskId | None
-    text: str
-    pictures: tuple[Picture, ...] = ()
-    is_update: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class History:
-    """The messages that a model reads. `lacks_beginning`: earlier ones were left out."""
-
-    messages: tuple[ChatMessage, ...]
-    lacks_beginning: bool
-
-
-@dataclass(frozen=True, slots=True)
-class EarlierTurn:
-    """A turn before the running one, as models read it."""
-
-    task_id: TaskId
-    messages: tuple[ChatMessage, ...]
-
-
-class _Updates:
-    """The updates of all tasks: those that a model request has included, and those still pending."""
-
-    def __init__(self) -> None:
-        self._pending: dict[TaskId | None, list[_UserMessage]] = {}
-        self._included: Counter[TaskId | None] = Counter()
-
-    def add(self, message: _UserMessage) -> None:
-        self._pending.setdefault(message.task_id, []).append(message)
-
-    def take(self, task_id: TaskId | None, count: int) -> list[_UserMessage]:
-        """Return the updates that a request with the first `count` of them includes for the first time."""
-        pending = self._pending.get(task_id, [])
-        fresh = pending[: max(count - self._included[task_id], 0)]
-        del pending[: len(fresh)]
-        self._included[task_id] += len(fresh)
-        return fresh
-
-    def pending(self, task_id: TaskId | None) -> tuple[_UserMessage, ...]:
-        return tuple(self._pending.get(task_id, ()))
-
-    def count(self, task_id: TaskId | None) -> int:
-        return self._included[task_id] + len(self._pending.get(task_id, ()))
-
-
-def _append_user_text(messages: list[ChatMessage], text: str) -> None:
-    """Append to the last message if it is the user's, since some providers refuse two in a row; else add a message."""
-    last = messages[-1] if messages else None
-    if last is not None and last.role == "user":
-        messages[-1] = replace(last, content=f"{last.content}\n\n{text}")
-    else:
-        messages.append(ChatMessage(role="user", content=text))
-
 
 CALL_TYPES = frozenset(
     {
@@ -217,9 +131,9 @@ class Conversation:
         self._delegated: set[TaskId] = set()
         self._runs: set[TaskId] = set()
         """The runs of skills: a model sees what they came to, not what their steps called."""
-        self._entries: list[_UserMessage | Round] = []
+        self._entries: list[UserMessage | Round] = []
         self._rounds_of: defaultdict[TaskId | None, list[Round]] = defaultdict(list)  # those among the entries
-        self._received: dict[TaskId | None, _UserMessage] = {}
+        self._received: dict[TaskId | None, UserMessage] = {}
         self._pictures: dict[TaskId | None, tuple[Picture, ...]] = {}
         self._schemas: dict[TaskId | None, JsonObject] = {}
         self._turns = 0
@@ -235,22 +149,82 @@ class Conversation:
         self._pins: dict[str, SessionPinned] = {}
         self.summary = ""
         """What stands for the turns before the first entry; empty if there are none."""
-        self._covered: list[_UserMessage | Round] = []
+        self._covered: list[UserMessage | Round] = []
         """The entries that the summary stands for: one of these turns may be retried."""
         self._objections: dict[TaskId | None, dict[str, str]] = {}
-        self._updates = _Updates()
+        self._updates = Updates()
         self.degraded: set[TaskId | None] = set()
         self._retried: set[TaskId | None] = set()
         self._reading = SessionReading()
         self.toolsets = Toolsets()
+        self._saved = Progress()
+        self._is_restored = False
+        self.is_outdated = False
+        """Whether it was restored from snapshots, and a task from before them goes on: it has to be folded anew."""
         for event in events:
             self.apply(event)
+
+    @classmethod
+    def restored(cls, series: Sequence[Snapshot], *, is_own: bool = True) -> "Conversation":
+        """Return the conversation at the last of these snapshots. They are its own, or those of the session that it was
+        forked from, and then its next snapshot begins a series."""
+        conversation, last = cls(), series[-1]
+        conversation.position, conversation._is_restored = last.position, True
+        conversation._entries = [entry.restored() for snapshot in series for entry in snapshot.entries]
+        conversation._index_rounds()
+        for task_id, rounds in conversation._rounds_of.items():
+            if whole := [each for each in rounds if each.whole]:
+                conversation._last[task_id] = whole[-1]
+        conversation._turns, conversation.summary = last.turns, last.summary
+        conversation._pins = {pin.pin_id: pin for pin in last.pins}
+        conversation._reading.now = restored_reading(snapshot.reading for snapshot in series)
+        conversation.toolsets.restore(last.latest, last.used)
+        if is_own:
+            conversation._count_saved()
+        return conversation
+
+    def snapshot(self) -> Snapshot:
+        """Return what it has gained since its last snapshot, and count that as saved. No task may be open."""
+        latest, before = self.toolsets.latest, self._saved
+        found = Snapshot(
+            position=self.position,
+            after=before.position,
+            entries=tuple(map(saved, self._entries[before.entries :])),
+            turns=self._turns,
+            reading=SavedReading.of(self._reading.now, before.reading),
+            summary=self.summary,
+            pins=self.pins,
+            latest=latest,
+            used=self.toolsets.used(latest),
+        )
+        self._count_saved()
+        return found
+
+    def _count_saved(self) -> None:
+        self._saved = Progress(self.position, len(self._entries), self._reading.now)
+
+    @property
+    def fresh(self) -> int:
+        """The number of events since the last snapshot."""
+        return self._saved.fresh
+
+    def begin_snapshots(self) -> None:
+        """Begin a series with the next snapshot, since the last one could not be stored behind the others."""
+        self._saved.begin_again()
+
+    @property
+    def size(self) -> int:
+        """The number of messages and answers that it holds."""
+        return len(self._entries) + len(self._covered)
 
     def apply(self, event: Event) -> None:
         """Apply one event, unless it was applied before."""
         if event.position <= self.position:
             return
         self.position = event.position
+        if not self._saved.is_new(event):
+            self.is_outdated = self._is_restored
+            self._saved.begin_again()
         if self._is_delegated(event) or self._is_call_of_run(event):
             return
         self._reading.apply(event)
@@ -265,11 +239,11 @@ class Conversation:
     def _apply_message(self, event: Event) -> None:
         match event.body:
             case MessageReceived(text=text, pictures=pictures, absent=absent):
-                self._received[event.task_id] = _UserMessage(event.task_id, with_notes(text, absent, ABSENT), pictures)
+                self._received[event.task_id] = UserMessage(event.task_id, with_notes(text, absent, ABSENT), pictures)
                 if pictures:
                     self._pictures[event.task_id] = pictures
             case TaskUpdated(text=text):
-                self._updates.add(_UserMessage(event.task_id, text, is_update=True))
+                self._updates.add(UserMessage(event.task_id, text, is_update=True))
             case MessageCompleted(reply_id=reply_id, text=text):
                 self._entry(reply_id, event.task_id).text = text
                 if event.task_id in self._runs:
@@ -361,6 +335,7 @@ class Conversation:
                     self._entries = self._entries[ends[-1] + 1 :]
                     self._index_rounds()
                     self.summary = text
+                    self._saved.begin_again()
             case _:
                 pass
 
@@ -401,8 +376,8 @@ class Conversation:
     def has_new_updates(self, task_id: TaskId | None) -> bool:
         """Whether an update has no answer after it."""
         own = (entry for entry in reversed(self._entries) if entry.task_id == task_id)
-        last = next((entry for entry in own if isinstance(entry, _UserMessage) or entry.whole), None)
-        return bool(self._updates.pending(task_id)) or (isinstance(last, _UserMessage) and last.is_update)
+        last = next((entry for entry in own if isinstance(entry, UserMessage) or entry.whole), None)
+        return bool(self._updates.pending(task_id)) or (isinstance(last, UserMessage) and last.is_update)
 
     def asks(self, task_id: TaskId | None) -> int:
         """Return how often the task has asked a person since they last allowed it to ask more."""
@@ -414,7 +389,7 @@ class Conversation:
 
     def message(self, task_id: TaskId | None) -> str:
         """Return the text of the task's message; empty if it was erased."""
-        own = (each for each in reversed(self._entries) if isinstance(each, _UserMessage) and each.task_id == task_id)
+        own = (each for each in reversed(self._entries) if isinstance(each, UserMessage) and each.task_id == task_id)
         found = self._received.get(task_id) or next((each for each in own if not each.is_update), None)
         return "" if found is None else found.text
 
@@ -433,15 +408,15 @@ class Conversation:
         begins: list[int] = []  # the indices of the user's messages, without complaints about answers
         entries, is_cut = self._newest(max_history, task_id)
         for entry in entries:
-            if isinstance(entry, _UserMessage) and entry.is_update:
-                _append_user_text(found, entry.text)
-            elif isinstance(entry, _UserMessage):
+            if isinstance(entry, UserMessage) and entry.is_update:
+                append_user_text(found, entry.text)
+            elif isinstance(entry, UserMessage):
                 begins.append(len(found))
                 found.append(self._chat_message(entry, task_id))
             elif entry.is_read_by(task_id):
                 found.extend(entry.messages())
                 if entry.problem:
-                    _append_user_text(found, complaint(entry.problem))
+                    append_user_text(found, complaint(entry.problem))
         fitting = (begin for begin in begins if begin >= len(found) - max_history)
         first = next(fitting, max(begins, default=0))  # a turn that is longer than the window is kept whole
         kept = found[first:]
@@ -451,7 +426,7 @@ class Conversation:
             kept[0] = replace(kept[0], content=f"{SUMMARY}\n{summary}\n\n{kept[0].content}")
         return History(tuple(kept), lacks_beginning=is_cut or first > 0)
 
-    def _newest(self, max_history: int, task_id: TaskId | None) -> tuple[list[_UserMessage | Round], bool]:
+    def _newest(self, max_history: int, task_id: TaskId | None) -> tuple[list[UserMessage | Round], bool]:
         """Return all entries, or the last with more than `max_history` messages; and whether others come before."""
         own = [self._received[task_id]] if task_id in self._received else []
         entries = [*self._entries, *own, *self._updates.pending(task_id)]
@@ -473,13 +448,13 @@ class Conversation:
             if entry.task_id == task_id or entry.task_id is None:
                 break
             messages = turns.setdefault(entry.task_id, [])
-            if isinstance(entry, _UserMessage):
+            if isinstance(entry, UserMessage):
                 messages.append(self._chat_message(entry, task_id))
             elif entry.is_read_by(task_id):
                 messages.extend(entry.messages())
         return [EarlierTurn(earlier, tuple(messages)) for earlier, messages in turns.items()]
 
-    def _chat_message(self, message: _UserMessage, task_id: TaskId | None) -> ChatMessage:
+    def _chat_message(self, message: UserMessage, task_id: TaskId | None) -> ChatMessage:
         """Return a message for the model, without pictures if no model has answered it: a picture that providers refuse
         would end all later turns."""
         if message.task_id == task_id or message.task_id in self._last:

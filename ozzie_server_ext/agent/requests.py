@@ -5,7 +5,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from ozzie_server_ext.agent.conversation import Conversation, with_latest_pictures
+from ozzie_server_ext.agent.conversation import Conversation
+from ozzie_server_ext.agent.entries import with_latest_pictures
 from ozzie_server_ext.agent.plan import TurnContext
 from ozzie_server_ext.agent.structured_output import Enforcement, enforcement, without_metadata
 from ozzie_server_ext.domain.budget import UNKNOWN_OUTPUT, Need, tokens_of

@@ -24,7 +24,8 @@ class Toolsets:
         self._used: dict[TaskId | None, tuple[str, ...]] = {}
         self._found: dict[TaskId | None, tuple[str, ...]] = {}
         self._before: dict[TaskId | None, TaskId | None] = {}
-        self._latest: TaskId | None = None
+        self.latest: TaskId | None = None
+        """The turn that began last."""
         self._finding: set[CallId] = set()
 
     def apply(self, event: Event) -> None:
@@ -35,7 +36,7 @@ class Toolsets:
                 self._last[task_id] = self._known.setdefault(tools, tools)
                 self._offered[task_id] = _more(self.offered(task_id), *(tool.tool_id for tool in tools))
             case ModelCallStarted(purpose="answer") if task_id not in self._before:
-                self._before[task_id], self._latest = self._latest, task_id
+                self._before[task_id], self.latest = self.latest, task_id
             case ModelCallCompleted(tool_uses=uses, finish=finish) if uses and finish != "length":
                 self._used[task_id] = _more(self.used(task_id), *(use.name for use in uses))
             case ToolCallRequested(call_id=call_id, tool_id=tool_id) if tool_id == FIND_ID:
@@ -45,6 +46,11 @@ class Toolsets:
                 self._found[task_id] = _more(self.found(task_id), *_names_in(data))
             case _:
                 pass
+
+    def restore(self, latest: TaskId | None, used: tuple[str, ...]) -> None:
+        """Begin behind a turn that used these tools."""
+        self.latest = latest
+        self._used[latest] = used
 
     def offered(self, task_id: TaskId | None) -> tuple[str, ...]:
         """Return the ids of all tools that the turn was offered, in order."""
@@ -61,7 +67,7 @@ class Toolsets:
 
     def used_before(self, task_id: TaskId | None) -> tuple[str, ...]:
         """Return the same for the turn before."""
-        before = self._before.get(task_id, self._latest)
+        before = self._before.get(task_id, self.latest)
         return () if before is None else self.used(before)
 
     def found(self, task_id: TaskId | None) -> tuple[str, ...]:

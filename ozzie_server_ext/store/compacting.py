@@ -133,7 +133,7 @@ class _Compaction:
     def _follow_erasures(self) -> None:
         """Look what a gateway has erased since the last step, in the open transaction. It may be what was read from
         files since then, and the scopes of sessions."""
-        if erasing.are_there_after(self._connection, self._checked):
+        if sqlite_events.has_erasure_after(self._connection, self._checked):
             self._repeating = erasing.repeating_blobs(self._connection)
             self._writer.forget()
         self._checked = sqlite_events.head(self._connection).position

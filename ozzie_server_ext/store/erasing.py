@@ -30,7 +30,7 @@ from ozzie_server_ext.domain.ids import BlobRef, MessageId, SessionId, TaskId
 from ozzie_server_ext.domain.remains import BudgetUse, ChosenModel, FileMark, ModelUse, Remains
 from ozzie_server_ext.domain.tasks import FINAL
 from ozzie_server_ext.protocol.jsontext import dumps
-from ozzie_server_ext.store import contents, sqlite_events, sqlite_rows
+from ozzie_server_ext.store import contents, snapshots, sqlite_events, sqlite_rows
 from ozzie_server_ext.store.blobs import digest_of
 from ozzie_server_ext.store.projections import budgets, marks, usage
 from ozzie_server_ext.store.projections.blobs import named_by
@@ -88,6 +88,7 @@ def erase(connection: sqlite3.Connection, rows: SqliteRows, target: Target) -> E
     repeating = repeating_blobs(connection, {session_id: [range(first + 1, end)] for session_id in readers})
     blobs = tuple(sorted(_unneeded(connection, named | repeating.keys(), repeating)))
     contents.erase(connection, map(digest_of, blobs))
+    snapshots.forget_all(connection)
 
     after = {table.name: _by_key(connection, table) for table in _LASTING}
     remains = _remains(before, after, is_session=target.message_id is None)
@@ -264,12 +265,6 @@ def erased_sessions(connection: sqlite3.Connection) -> set[SessionId]:
     return {
         SessionId(each) for (each,) in connection.execute("SELECT session_id FROM sessions WHERE status = 'erased'")
     }
-
-
-def are_there_after(connection: sqlite3.Connection, position: int) -> bool:
-    """Whether something was erased after this position."""
-    sql = f"SELECT 1 FROM events WHERE position > ? AND type {_IN} LIMIT 1"
-    return connection.execute(sql, (position, dumps(sorted(ERASURE_TYPES)))).fetchone() is not None
 
 
 def _events(connection: sqlite3.Connection, session_id: SessionId | None, types: frozenset[str]) -> Iterator[Event]:

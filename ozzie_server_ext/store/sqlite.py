@@ -12,7 +12,7 @@ from ozzie_server_ext.domain.clock import Clock, IdSource
 from ozzie_server_ext.domain.events import HUB, Draft, Event, EventBody
 from ozzie_server_ext.domain.ids import BlobRef, EventId, MessageId, SessionId, session_stream
 from ozzie_server_ext.domain.tasks import Claim
-from ozzie_server_ext.store import contents, erasing, sqlite_events, sqlite_rows, writer
+from ozzie_server_ext.store import contents, erasing, snapshots, sqlite_events, sqlite_rows, writer
 from ozzie_server_ext.store.admission import Append, SaltSource, prepare, random_salt
 from ozzie_server_ext.store.contents import HeldContents
 from ozzie_server_ext.store.database import FAILURES, open_readable, unusable
@@ -166,6 +166,20 @@ class SqliteEventLog:
         if self._readers is None:
             raise LogClosed()
         await self._writer.call(lambda committer: committer.note_cleaned(position))
+
+    async def snapshots(self, session_id: SessionId, before: int | None, key: bytes) -> Sequence[bytes] | None:
+        """See `store.snapshots.read`."""
+        return await self._read(lambda connection: snapshots.read(connection, session_id, before, key))
+
+    async def add_snapshot(
+        self, session_id: SessionId, content: bytes, *, position: int, after: int, key: bytes
+    ) -> bool:
+        """Store a snapshot behind that at position `after`, or as the only one if that is 0. Return whether it was."""
+        if self._readers is None:
+            raise LogClosed()
+        return await self._writer.call(
+            lambda committer: committer.add_snapshot(session_id, content, position=position, after=after, key=key)
+        )
 
     async def expect_owned(self) -> None:
         await self._read(lambda connection: writer.expect_owner(connection, self._epoch))

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
 from typing import Any
 
-from ozzie_server_ext.domain.events import Event
+from ozzie_server_ext.domain.events import ERASURE_TYPES, Event
 from ozzie_server_ext.protocol.jsontext import dumps
 from ozzie_server_ext.store import sqlite_rows
 from ozzie_server_ext.store.admission import Found, Tip
@@ -21,6 +21,8 @@ _WITH_BODY = f"SELECT {_ENVELOPE}, b.body, b.salt FROM events AS e JOIN bodies A
 _WITH_OR_WITHOUT = f"SELECT {_ENVELOPE}, b.body, b.salt FROM events AS e LEFT JOIN bodies AS b USING (position)"
 _INSERT_ENVELOPE = ManyRows("INSERT INTO events", len(Envelope._fields))
 _INSERT_BODY = ManyRows("INSERT INTO bodies (position, body, salt)", 3)
+_IS_ERASURE = f"type IN ({', '.join(repr(name) for name in sorted(ERASURE_TYPES))})"
+"""As in the index `events_of_erasures`, which is used for nothing else."""
 _OF_TYPES = "e.type IN (SELECT value FROM json_each(?))"
 
 _WIDTH = len(Envelope._fields)
@@ -43,6 +45,12 @@ def head(connection: sqlite3.Connection) -> Head:
 def hash_at(connection: sqlite3.Connection, position: int) -> str | None:
     row = connection.execute("SELECT hash FROM events WHERE position = ?", (position,)).fetchone()
     return None if row is None else row[0]
+
+
+def has_erasure_after(connection: sqlite3.Connection, position: int) -> bool:
+    """Whether something was erased after this position. An index has these events alone."""
+    sql = f"SELECT 1 FROM events WHERE {_IS_ERASURE} AND position > ? LIMIT 1"
+    return connection.execute(sql, (position,)).fetchone() is not None
 
 
 def tip(connection: sqlite3.Connection, stream: str) -> Tip:

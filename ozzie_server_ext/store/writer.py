@@ -15,7 +15,7 @@ from ozzie_server_ext.domain.errors import Bug, InputError, OzzieError, Unavaila
 from ozzie_server_ext.domain.events import Event, EventBody
 from ozzie_server_ext.domain.ids import SessionId
 from ozzie_server_ext.observability.logs import logger
-from ozzie_server_ext.store import erasing, sqlite_events, sqlite_rows
+from ozzie_server_ext.store import erasing, snapshots, sqlite_events, sqlite_rows
 from ozzie_server_ext.store.admission import Admitted, Append, Found, Tip, admit
 from ozzie_server_ext.store.contents import ContentWriter, Parts
 from ozzie_server_ext.store.database import open_writable, unusable
@@ -141,6 +141,23 @@ class Committer:
         """See `store.erasing.note_cleaned`. Raise OwnerLost."""
         expect_owner(self._connection, self.epoch)
         erasing.note_cleaned(self._connection, position)
+
+    def add_snapshot(self, session_id: SessionId, content: bytes, *, position: int, after: int, key: bytes) -> bool:
+        """See `store.snapshots.add`; false, too, if something was erased after `position`. Raise Unavailable or
+        OwnerLost."""
+        try:
+            begin(self._connection, self.epoch)
+            is_outdated = sqlite_events.has_erasure_after(self._connection, position)
+            added = not is_outdated and snapshots.add(
+                self._connection, session_id, content, position=position, after=after, key=key
+            )
+            self._connection.execute("COMMIT")
+        except BaseException as error:
+            self._roll_back(self._head)
+            if isinstance(error, sqlite3.Error):
+                raise unusable(error, self._path) from error
+            raise
+        return added
 
     def probe(self) -> None:
         """Commit a change without meaning. Raise sqlite3.Error or OwnerLost if nothing can be committed now."""

@@ -250,7 +250,7 @@ class TurnRunner:
             pause_if_requested=partial(self.pauses.point, recorder),
         )
         delegated = recorder.task_id if row["parent_id"] is not None else None
-        conversation = await self.conversations.get(recorder.session_id, delegated)
+        conversation = await self.conversations.for_turn(recorder.session_id, delegated)
         recorder = msgspec.structs.replace(recorder, read=lambda: conversation.content)
         context = self.delegation.bound(context, row, recorder, brief, room)
         turn = Turn(self.parts, plan, conversation, recorder, context)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from ozzie_server_ext.agent.conversation import with_latest_pictures
+from ozzie_server_ext.agent.entries import with_latest_pictures
 from ozzie_server_ext.domain.budget import tokens_in
 from ozzie_server_ext.domain.events import MessageReceived, ModelCallStarted, Origin
 from ozzie_server_ext.domain.ids import BlobRef, MessageId
