@@ -3,11 +3,11 @@
 import asyncio
 import os
 import time
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+import msgspec
 from jupyter_core.paths import jupyter_runtime_dir
 from jupyter_server.extension.application import ExtensionApp
 from tornado.ioloop import PeriodicCallback
@@ -161,8 +161,7 @@ class OzzieExtension(ExtensionApp):
         return handshake_path(Path(jupyter_runtime_dir()), os.getpid())
 
 
-@dataclass(frozen=True, slots=True)
-class _LogReporter:
+class _LogReporter(msgspec.Struct, frozen=True):
     """Tells in Jupyter's log."""
 
     log: Any

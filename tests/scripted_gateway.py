@@ -1,7 +1,8 @@
 """A gateway without HTTP in which the model is a script: log, tools, rules, approvals and files are real."""
 
-from dataclasses import replace
 from pathlib import Path
+
+from msgspec.structs import replace
 
 from ozzie_server_ext.app import Ozzie
 from ozzie_server_ext.config.home import Home

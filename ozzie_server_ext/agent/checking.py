@@ -6,10 +6,10 @@ conversation. Every answer but a plain yes counts as no.
 
 import asyncio
 import hashlib
-from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias, cast
 
 import msgspec
+from msgspec.structs import replace
 
 from ozzie_server_ext.agent.model_call import Answer, ModelCaller
 from ozzie_server_ext.agent.plan import TurnContext
@@ -56,8 +56,7 @@ Answer with one JSON object and nothing else, no code fence and no other text:
 Verdict: TypeAlias = Literal["yes", "no", "unsure", "failed", "before"]
 
 
-@dataclass(frozen=True, slots=True)
-class Opinion:
+class Opinion(msgspec.Struct, frozen=True):
     """The verdict of a second model, `by`. `failed`: it gave none, and `reason` says why; `before`: the same call was
     checked already, and `reason` is the sentence about that check."""
 

@@ -5,7 +5,8 @@ A turn has no other memory, so it resumes after a crash exactly where the log en
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from ozzie_server_ext.agent.entries import (
     ABSENT,

@@ -167,7 +167,7 @@ class Conversations:
         """Store a snapshot, unless a task of the session is open: its next event may be about what came before."""
         position = conversation.position
         try:
-            where: dict[str, Json] = {"session_id": session_id, "status": sorted(OPEN)}
+            where: dict[str, Json] = {"session_id": session_id, "status": [status.value for status in OPEN]}
             if await self._log.rows("tasks", where=where, limit=1) or conversation.position != position:
                 return
             snapshot = conversation.snapshot()

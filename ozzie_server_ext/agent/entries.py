@@ -2,7 +2,9 @@
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+
+import msgspec
+from msgspec.structs import replace
 
 from ozzie_server_ext.domain.ids import BlobRef, TaskId
 from ozzie_server_ext.domain.messages import MAX_PICTURES, MAX_SHOWN_BYTES, Picture
@@ -45,8 +47,7 @@ def with_latest_pictures(messages: Sequence[ChatMessage], *, sees: bool) -> tupl
     return tuple(reversed(found))
 
 
-@dataclass(frozen=True, slots=True)
-class UserMessage:
+class UserMessage(msgspec.Struct, frozen=True):
     """A message of the user's. `is_update`: it came while its turn was running."""
 
     task_id: TaskId | None
@@ -55,16 +56,14 @@ class UserMessage:
     is_update: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class History:
+class History(msgspec.Struct, frozen=True):
     """The messages that a model reads. `lacks_beginning`: earlier ones were left out."""
 
     messages: tuple[ChatMessage, ...]
     lacks_beginning: bool
 
 
-@dataclass(frozen=True, slots=True)
-class EarlierTurn:
+class EarlierTurn(msgspec.Struct, frozen=True):
     """A turn before the running one, as models read it."""
 
     task_id: TaskId

@@ -4,9 +4,9 @@ import asyncio
 import json
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import aclosing
-from dataclasses import dataclass, replace
 
 import msgspec
+from msgspec.structs import replace
 
 from ozzie_server_ext.agent.plan import Allowance, TurnContext
 from ozzie_server_ext.agent.requests import need_of
@@ -79,8 +79,7 @@ class Reply:
         return (MessageCompleted(reply_id=self.reply_id, text=self.text, finish=finish),)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Answer:
+class Answer(msgspec.Struct, frozen=True, kw_only=True):
     """The result of a call, and its reservation."""
 
     finished: Finished
@@ -312,8 +311,7 @@ class ModelCaller:
         return round((self._parts.clock.monotonic() - began) * 1000, 3)
 
 
-@dataclass(frozen=True, slots=True)
-class _CallInProgress:
+class _CallInProgress(msgspec.Struct, frozen=True):
     """A call in progress. `is_shown`: its text is for the user. `began`: monotonic seconds. For `is_asked_again`, see
     `ModelCaller.make`."""
 

@@ -2,8 +2,9 @@
 
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AbstractAsyncContextManager
-from dataclasses import dataclass, field
 from typing import Literal
+
+import msgspec
 
 from ozzie_server_ext.agent.conversation import Conversation
 from ozzie_server_ext.domain.budget import Budget
@@ -34,8 +35,7 @@ async def _unpriced(choice: ModelChoice) -> ModelChoice:
     return choice
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Allowance:
+class Allowance(msgspec.Struct, frozen=True, kw_only=True):
     """The current budgets of a turn, and the project's folder and the day that its calls count for."""
 
     budgets: tuple[Budget, ...] = ()
@@ -43,8 +43,7 @@ class Allowance:
     day: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Deadline:
+class Deadline(msgspec.Struct, frozen=True, kw_only=True):
     """How many seconds a turn may work. The context manager `within()` raises OutOfTime when that time is over; earlier
     work counts. `budget` is the task's and says what follows."""
 
@@ -53,8 +52,7 @@ class Deadline:
     within: Callable[[], AbstractAsyncContextManager[None]]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TurnPlan:
+class TurnPlan(msgspec.Struct, frozen=True, kw_only=True):
     """Which models answer a turn, its limits, and the versions of prompt and configuration.
 
     - `allowance`: returns the current budgets.
@@ -76,7 +74,7 @@ class TurnPlan:
     custom_prompt: str
     session_title: str
     config_version: str
-    retry: RetryPolicy = field(default_factory=RetryPolicy)
+    retry: RetryPolicy = msgspec.field(default_factory=RetryPolicy)
     rates_of: Callable[[ModelChoice], RateLimits] = lambda choice: RateLimits()
     recovered: bool = False
     allowance: Callable[[], Allowance] = Allowance
@@ -84,18 +82,17 @@ class TurnPlan:
     deadline: Deadline | None = None
     cheaper: Callable[[], Awaitable[Chain | None]] = _none
     attended: bool = True
-    brief: Brief = field(default_factory=Brief)
+    brief: Brief = msgspec.field(default_factory=Brief)
     checker: Callable[[], Awaitable[Chain | None]] = _none
     check_s: float = CHECK_S
-    offers: Offers = field(default_factory=Offers)
+    offers: Offers = msgspec.field(default_factory=Offers)
     compact_tokens: int | None = None
     summarizer: Callable[[], Awaitable[Chain | None]] = _none
     result_summarizer: Callable[[], Awaitable[Chain | None]] = _none
     pause_if_requested: Callable[[], Awaitable[None]] = _none
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TurnParts:
+class TurnParts(msgspec.Struct, frozen=True, kw_only=True):
     """The objects that all turns share. `known_secrets` returns texts to remove from whatever is recorded. `leaving`:
     the gateway stops, so a turn that is cancelled now goes on at the next start. `failed_summaries`: when the earlier
     turns of a session could last not be summarized, in monotonic seconds."""
@@ -113,11 +110,10 @@ class TurnParts:
     ids: IdSource
     known_secrets: Callable[[], Sequence[str]] = tuple
     leaving: Callable[[], bool] = lambda: False
-    failed_summaries: dict[SessionId, float] = field(default_factory=dict[SessionId, float])
+    failed_summaries: dict[SessionId, float] = msgspec.field(default_factory=dict[SessionId, float])
 
 
-@dataclass(frozen=True, slots=True)
-class TurnContext:
+class TurnContext(msgspec.Struct, frozen=True):
     """One run of one turn: its plan and conversation, the recorder of its task, and the shared parts."""
 
     parts: TurnParts

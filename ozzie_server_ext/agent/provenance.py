@@ -2,7 +2,8 @@
 
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from ozzie_server_ext.domain.content import CLEAN, Label
 from ozzie_server_ext.domain.events import (

@@ -2,8 +2,9 @@
 
 import hashlib
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import cached_property
+
+import msgspec
 
 from ozzie_server_ext.agent.conversation import Conversation
 from ozzie_server_ext.agent.entries import with_latest_pictures
@@ -46,14 +47,12 @@ it, and its result comes back to you. Say what it is to do in full, and look at 
 _MORE = f"There are more tools than these: where none fits, look for one with {FIND_NAME}(query)."
 
 
-@dataclass(frozen=True, slots=True)
-class Layer:
+class Layer(msgspec.Struct, frozen=True):
     name: str
     text: str
 
 
-@dataclass(frozen=True, slots=True)
-class Prompt:
+class Prompt(msgspec.Struct, frozen=True):
     """The non-empty layers, top to bottom."""
 
     layers: tuple[Layer, ...]
@@ -68,8 +67,7 @@ class Prompt:
         return hashlib.sha256(self.text.encode()).hexdigest()[:16]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SessionContext:
+class SessionContext(msgspec.Struct, frozen=True, kw_only=True):
     """The content of the session layer. `goes_on`: there were earlier turns; `recovered`: a restart interrupted this
     turn; `pins`: what the user has pinned. Nothing else may change from turn to turn, or providers could not cache the
     prompt."""

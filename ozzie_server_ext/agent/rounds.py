@@ -1,7 +1,9 @@
 """Rounds: one answer of the model with the outcomes of its tool calls, and the limits on repeating that."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+
+import msgspec
+from msgspec.structs import replace
 
 from ozzie_server_ext.domain.calls import CallRecord, Calls
 from ozzie_server_ext.domain.errors import OzzieError
@@ -89,16 +91,14 @@ def result_text(*, data: Json = None, error: JsonObject | None = None, artifacts
 _STOPPED = result_text(error={"code": "tool.stopped", "message": "The turn was stopped."})
 
 
-@dataclass(frozen=True, slots=True)
-class ShortenedResult:
+class ShortenedResult(msgspec.Struct, frozen=True):
     """A result of which the conversation has only a part; the artifact has the whole."""
 
     call_id: CallId
     artifact_id: ArtifactId
 
 
-@dataclass(slots=True)
-class Round:
+class Round(msgspec.Struct):
     """One answer of the model, its tool calls, and their outcomes.
 
     By the model's ids of the calls:
@@ -120,18 +120,18 @@ class Round:
     reply_id: ReplyId | None = None
     text: str = ""
     uses: tuple[ToolUse, ...] = ()
-    outcomes: dict[str, str] = field(default_factory=dict[str, str])
+    outcomes: dict[str, str] = msgspec.field(default_factory=dict[str, str])
     finish: Finish = "stop"
     whole: bool = False
     placed: bool = False
     guessed: bool = False
     problem: str = ""
-    unresolved: dict[str, str] = field(default_factory=dict[str, str])
-    earlier: dict[str, Earlier] = field(default_factory=dict[str, Earlier])
-    begun: dict[str, JsonObject | None] = field(default_factory=dict[str, JsonObject | None])
-    to_repeat: dict[str, str] = field(default_factory=dict[str, str])
-    failures: dict[str, str] = field(default_factory=dict[str, str])
-    shortened: dict[str, ShortenedResult] = field(default_factory=dict[str, ShortenedResult])
+    unresolved: dict[str, str] = msgspec.field(default_factory=dict[str, str])
+    earlier: dict[str, Earlier] = msgspec.field(default_factory=dict[str, Earlier])
+    begun: dict[str, JsonObject | None] = msgspec.field(default_factory=dict[str, JsonObject | None])
+    to_repeat: dict[str, str] = msgspec.field(default_factory=dict[str, str])
+    failures: dict[str, str] = msgspec.field(default_factory=dict[str, str])
+    shortened: dict[str, ShortenedResult] = msgspec.field(default_factory=dict[str, ShortenedResult])
     is_given: bool = False
     reading: Reading = UNREAD
     event_id: EventId | None = None

@@ -6,7 +6,6 @@ is about: if an event is about a task from before it, the snapshot no longer ser
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
 from typing import TypeAlias
 
 import msgspec
@@ -136,8 +135,7 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     used: tuple[str, ...] = ()
 
 
-@dataclass(slots=True)
-class Progress:
+class Progress(msgspec.Struct):
     """How much of a conversation is in snapshots: up to `position`, so many `entries`, and what was read then. Since
     then there were so many `fresh` events, and the tasks `begun`. Without a position, the next begins a series."""
 
@@ -145,7 +143,7 @@ class Progress:
     entries: int = 0
     reading: Reading = UNREAD
     fresh: int = 0
-    begun: set[TaskId] = field(default_factory=set[TaskId])
+    begun: set[TaskId] = msgspec.field(default_factory=set[TaskId])
 
     def is_new(self, event: Event) -> bool:
         """Count an event; return whether it belongs to a task that began since, or to none."""

@@ -5,9 +5,9 @@ A summary is material, like what it was made from: its event bears all labels of
 
 import hashlib
 from collections.abc import Callable
-from dataclasses import dataclass, replace
 
 import msgspec
+from msgspec.structs import replace
 
 from ozzie_server_ext.agent.model_call import ModelCaller
 from ozzie_server_ext.agent.plan import Allowance, TurnContext
@@ -28,8 +28,7 @@ _TOO_LONG = 3
 roughly, and twice too high for some languages."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Summary:
+class Summary(msgspec.Struct, frozen=True, kw_only=True):
     """A text, and the call that wrote it. `is_whole`: no limit of its length cut it off."""
 
     call_id: CallId

@@ -7,9 +7,9 @@ All of the loop's state is in the conversation (`agent/conversation.py`), which 
 import asyncio
 import itertools
 from contextlib import nullcontext
-from dataclasses import replace
 
 import msgspec
+from msgspec.structs import replace
 
 from ozzie_server_ext.agent.checking import CHANGING, CallChecker, Opinion, refused_unattended
 from ozzie_server_ext.agent.conversation import Conversation

@@ -2,9 +2,10 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Sequence
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import IntEnum
+
+import msgspec
 
 from ozzie_server_ext.artifacts.store import ArtifactStore, expect_there
 from ozzie_server_ext.config.settings import ArtifactsSettings
@@ -53,8 +54,7 @@ def is_too_old(artifact: Artifact, now: datetime, days: int) -> bool:
     return now - (artifact.superseded_at or artifact.ts) > timedelta(days=days)
 
 
-@dataclass(frozen=True, slots=True)
-class StoredContent:
+class StoredContent(msgspec.Struct, frozen=True):
     """One content: its size, its artifacts' ids, and whether all of them may be erased now."""
 
     size: int

@@ -2,9 +2,10 @@
 
 import asyncio
 from collections.abc import AsyncGenerator, Mapping, Sequence
-from dataclasses import dataclass, field
 from datetime import datetime
 from typing import cast
+
+import msgspec
 
 from ozzie_server_ext.domain.artifacts import (
     MAX_NAME,
@@ -28,8 +29,7 @@ from ozzie_server_ext.store.recorder import Recorder
 from ozzie_server_ext.store.tables import Row
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Kept:
+class Kept(msgspec.Struct, frozen=True, kw_only=True):
     """Durable content that no event names yet."""
 
     artifact_id: ArtifactId
@@ -39,7 +39,7 @@ class Kept:
     size: int
     blob: BlobRef
     call_id: CallId | None = None
-    meta: JsonObject = field(default_factory=dict["str", "Json"])
+    meta: JsonObject = msgspec.field(default_factory=dict["str", "Json"])
 
 
 class ArtifactStore:

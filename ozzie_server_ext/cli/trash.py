@@ -1,8 +1,9 @@
 """`ozzie trash`: list the files that `trash_file` moved away, and restore one. It needs no gateway."""
 
 import argparse
-from dataclasses import asdict
 from pathlib import Path
+
+from msgspec.structs import asdict
 
 from ozzie_server_ext.cli.terminal import cell, local_time, print_json, print_result
 from ozzie_server_ext.render.text import visible_label, visible_prose

@@ -2,8 +2,9 @@
 gateway."""
 
 import argparse
-import dataclasses
 import os
+
+import msgspec
 
 from ozzie_server_ext.cli.terminal import agreed, local_time, print_json, print_result
 from ozzie_server_ext.config.home import anchor_key_file, find_home
@@ -108,14 +109,14 @@ def _files() -> AnchorFiles:
 def _as_json(verdict: Verdict, deep: DeepVerdict | None, *, ok: bool) -> dict[str, object]:
     evidence, finding = verdict.evidence, verdict.finding
     found: dict[str, object] = {
-        **dataclasses.asdict(verdict.found),
+        **msgspec.to_builtins(verdict.found),
         "ok": ok,
         "hint": finding.hint if finding else "" if verdict.chain.ok else RESTORE,
         "anchored": evidence.anchor.position if evidence.anchor else None,
         "recorded": evidence.record.position if evidence.record else None,
-        "accepted": [dataclasses.asdict(each) for each in evidence.record.accepted] if evidence.record else [],
+        "accepted": [msgspec.to_builtins(each) for each in evidence.record.accepted] if evidence.record else [],
     }
     if deep is not None:
-        found["faults"] = [dataclasses.asdict(fault) for fault in deep.faults]
+        found["faults"] = [msgspec.to_builtins(fault) for fault in deep.faults]
         found["blobs"], found["note"] = deep.blobs, deep.note
     return found

@@ -2,8 +2,9 @@
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
+
+import msgspec
 
 from ozzie_server_ext.domain.disk import hint_for
 from ozzie_server_ext.domain.errors import Unavailable
@@ -20,8 +21,7 @@ class _Below:
         return home.root / self._path
 
 
-@dataclass(frozen=True, slots=True)
-class Home:
+class Home(msgspec.Struct, frozen=True):
     """`$OZZIE_PATH`, or `~/.ozzie`. Folders are 0700, files 0600."""
 
     root: Path

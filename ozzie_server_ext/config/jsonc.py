@@ -10,9 +10,10 @@ import os
 import re
 import stat
 from bisect import bisect_right
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeAlias
+
+import msgspec
 
 from ozzie_server_ext.domain.errors import InputError
 from ozzie_server_ext.domain.json import Json
@@ -29,8 +30,7 @@ _NUMBER = re.compile(r"-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][+-]?\d+)?")
 _WORDS: dict[str, Json] = {"true": True, "false": False, "null": None}
 
 
-@dataclass(frozen=True, slots=True)
-class SourceLocation:
+class SourceLocation(msgspec.Struct, frozen=True):
     """A position in a file; line and column count from 1."""
 
     file: str
@@ -41,12 +41,11 @@ class SourceLocation:
         return f"{self.file}, line {self.line}, column {self.column}"
 
 
-@dataclass(frozen=True, slots=True)
-class Document:
+class Document(msgspec.Struct, frozen=True):
     """A parsed file: its value, and the location of each key and element. A member's location is that of its key."""
 
     value: Json
-    places: dict[KeyPath, SourceLocation] = field(default_factory=dict[KeyPath, SourceLocation])
+    places: dict[KeyPath, SourceLocation] = msgspec.field(default_factory=dict[KeyPath, SourceLocation])
 
 
 class JsoncError(InputError):

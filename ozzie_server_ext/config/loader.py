@@ -3,10 +3,10 @@
 import io
 import os
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path as FilePath
 from typing import Any
 
+import msgspec
 from dotenv import dotenv_values
 
 from ozzie_server_ext.config.files import is_one_of
@@ -36,8 +36,7 @@ _NOT_FOR_PROJECTS = {
 """Keys that a project's configuration can't set, with the reason."""
 
 
-@dataclass(frozen=True, slots=True)
-class Config:
+class Config(msgspec.Struct, frozen=True):
     """The settings in force and their sources.
 
     `raw` is the merged tree before variables are expanded: it contains no secret and may be recorded. `ignored` are

@@ -4,10 +4,10 @@ import difflib
 import json
 import re
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any, TypeVar
 
+import msgspec
 from pydantic import AfterValidator, BaseModel, ValidationError
 from pydantic_core import PydanticCustomError
 
@@ -139,8 +139,7 @@ def validate(model: type[Model], tree: Json, places: Mapping[KeyPath, SourceLoca
         raise ConfigError("\n".join(lines), hint="Correct the file there and try again.") from None
 
 
-@dataclass(frozen=True, slots=True)
-class Problem:
+class Problem(msgspec.Struct, frozen=True):
     """A problem at one place of a tree, as a sentence; `is_of_name`: about a key, not a value."""
 
     path: KeyPath

@@ -1,9 +1,10 @@
 """Approvals: how strong an answer must be, what it covers, and how a typed answer is understood."""
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import Literal, Protocol, TypeAlias, TypeVar
+
+import msgspec
 
 from ozzie_server_ext.domain.errors import InputError
 from ozzie_server_ext.domain.toolmeta import Category, RiskLevel, SideEffect, ToolMeta
@@ -44,8 +45,7 @@ _GRAVE = frozenset(
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SessionGrant:
+class SessionGrant(msgspec.Struct, frozen=True, kw_only=True):
     """What a yes for the session covers: calls of the tool in this version and project that the same rule asks for, if
     every path is below one of the folders `below` or is one of the files `on`, every host is one of `hosts`, and the
     call is made from content with the same labels. A call without paths and hosts could do anything, so only the

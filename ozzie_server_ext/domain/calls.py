@@ -7,8 +7,9 @@ A call whose request was erased has no `requested`.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
+
+import msgspec
 
 from ozzie_server_ext.domain.events import (
     ApprovalExpired,
@@ -32,8 +33,7 @@ CallOutcome: TypeAlias = ToolCallCompleted | ToolCallFailed | ToolCallCancelled 
 ApprovalAnswer: TypeAlias = ApprovalGranted | ApprovalRejected | ApprovalExpired
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CallRecord:
+class CallRecord(msgspec.Struct, frozen=True, kw_only=True):
     """One call: each state is the event that recorded it.
 
     `approval` is the newest request for a yes and `answer` the answer to it; `prompt` is a question that the call

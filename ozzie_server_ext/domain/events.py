@@ -6,7 +6,6 @@ specifications. To change a shape, raise `schema` and add a function to `store.c
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
 from datetime import datetime
 from typing import ClassVar, Final, Literal, NamedTuple, TypeAlias, get_args
 
@@ -163,8 +162,7 @@ class SessionModelChosen(Fact, frozen=True, kw_only=True):
     by: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Origin:
+class Origin(msgspec.Struct, frozen=True, kw_only=True):
     """Where a message came from. Fields that a channel lacks are empty."""
 
     channel: str
@@ -225,8 +223,7 @@ class Erased(Fact, frozen=True):
     type: ClassVar[str] = "erased"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PromptOption:
+class PromptOption(msgspec.Struct, frozen=True, kw_only=True):
     """One answer to choose from. `unit` is the unit of `amount` (1e-9 USD, tokens, ms), which the person may change;
     empty without an amount. `help` is a line about the option; with `takes_text`, the answer has a text."""
 
@@ -282,8 +279,7 @@ INTERRUPTED = "interrupted"
 """The code of a call that the gateway's end cut off; its turn makes it again."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ToolUse:
+class ToolUse(msgspec.Struct, frozen=True, kw_only=True):
     """A tool call as the model requested it: the name that the provider saw, unchecked arguments.
 
     `call_id` is the model's own, unique within one response; events about the call have a ULID.
@@ -497,8 +493,7 @@ class ToolCallResolved(Fact, frozen=True, kw_only=True):
     by: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class InjectedTool:
+class InjectedTool(msgspec.Struct, frozen=True, kw_only=True):
     tool_id: str
     name: str
     version: str
@@ -657,8 +652,7 @@ class BudgetRaised(Fact, frozen=True, kw_only=True):
     by: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Limits:
+class Limits(msgspec.Struct, frozen=True, kw_only=True):
     """The limits of a task; None means no limit. Money is in 1e-9 USD. `skill` is the one that it runs, if that has a
     budget; `skill_bounds` are the limits from that budget, which are narrower than the configuration's."""
 
@@ -670,16 +664,14 @@ class Limits:
     skill_bounds: tuple[Measure, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GivenCall:
+class GivenCall(msgspec.Struct, frozen=True, kw_only=True):
     """A tool call that a task makes without a model. `tool` is a name or an id."""
 
     tool: str
     args: JsonObject
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Brief:
+class Brief(msgspec.Struct, frozen=True, kw_only=True):
     """The instructions of a delegated task beside its message. `tools` are those that it may call (None for all);
     `dangerous_tools` ask first whatever the rules say, and with `asks_for_changes` so do all tools with effects.
     `skill` is the brief's origin; `one_by_one`: read-only calls are not made in parallel either. `given` are the
@@ -694,8 +686,7 @@ class Brief:
     given: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class UsedModel:
+class UsedModel(msgspec.Struct, frozen=True, kw_only=True):
     """A model that was called, and the alias used."""
 
     alias: str
@@ -703,8 +694,7 @@ class UsedModel:
     model: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DelegatedUse:
+class DelegatedUse(msgspec.Struct, frozen=True, kw_only=True):
     """What delegated tasks had used when the delegating task ended. `cost` is in 1e-9 USD, a lower bound if
     `cost_known` is false; `models` are in the order of their first calls."""
 
@@ -913,8 +903,7 @@ FailureKind: TypeAlias = Literal["model", "parse", "tool", "business", "system"]
 """The class of a failure."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PlannedStep:
+class PlannedStep(msgspec.Struct, frozen=True, kw_only=True):
     """A step or state of the skill: its kind, the steps that it `needs` or the states that it `leads_to`. `event` is
     the signal that it waits for, if any."""
 
@@ -961,8 +950,7 @@ class SkillFailed(Fact, frozen=True, kw_only=True):
     step_id: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MadeCall:
+class MadeCall(msgspec.Struct, frozen=True, kw_only=True):
     """A call of a read-only tool, as earlier versions recorded it: in the end of its step, instead of events of its own
     (ADR 44). `rule` and `policy`: see `ToolCallDecided`."""
 
@@ -1250,11 +1238,10 @@ TransientType: TypeAlias = Literal[
 ]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Transient:
+class Transient(msgspec.Struct, frozen=True, kw_only=True):
     """A live message, sent through the feed and never recorded."""
 
     type: TransientType
     session_id: SessionId | None
     task_id: TaskId | None
-    payload: JsonObject = field(default_factory=dict["str", "Json"])
+    payload: JsonObject = msgspec.field(default_factory=dict["str", "Json"])

@@ -7,8 +7,9 @@ import ast
 import threading
 import warnings
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass, field
-from typing import Any, Generic, TypeVar, cast
+from typing import Generic, TypeVar, cast
+
+import msgspec
 
 V = TypeVar("V")
 
@@ -41,8 +42,7 @@ class NotAllowed(Exception):
         self.node = node
 
 
-@dataclass(frozen=True, kw_only=True)
-class Language(Generic[V]):
+class Language(msgspec.Struct, Generic[V], frozen=True, kw_only=True):
     """The elements of a language and their meaning. An empty table means none of that kind.
 
     `literal` returns the value of a literal; TypeError if the language lacks it. `truth` decides for `and`, `or`,
@@ -50,11 +50,11 @@ class Language(Generic[V]):
     """
 
     literal: Callable[[object], V]
-    names: Mapping[str, V] = field(default_factory=dict[str, Any])
-    binary: Mapping[type[ast.operator], Callable[[V, V], V]] = field(default_factory=dict[type[ast.operator], Any])
-    unary: Mapping[type[ast.unaryop], Callable[[V], V]] = field(default_factory=dict[type[ast.unaryop], Any])
-    comparisons: Mapping[type[ast.cmpop], Callable[[V, V], bool]] = field(default_factory=dict[type[ast.cmpop], Any])
-    functions: Mapping[str, Callable[..., V]] = field(default_factory=dict[str, Any])
+    names: Mapping[str, V] = {}
+    binary: Mapping[type[ast.operator], Callable[[V, V], V]] = {}
+    unary: Mapping[type[ast.unaryop], Callable[[V], V]] = {}
+    comparisons: Mapping[type[ast.cmpop], Callable[[V, V], bool]] = {}
+    functions: Mapping[str, Callable[..., V]] = {}
     truth: Callable[[V], bool] | None = None
     listed: Callable[[list[V]], V] | None = None
 

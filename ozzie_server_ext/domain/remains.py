@@ -5,13 +5,12 @@ The facts that say so are gone, so the fact of the erasure says it again. It has
 sessions, and paths of files, never what was said (docs/adr/0060-erasure.md).
 """
 
-from dataclasses import dataclass
+import msgspec
 
 from ozzie_server_ext.domain.budget import Scope
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BudgetUse:
+class BudgetUse(msgspec.Struct, frozen=True, kw_only=True):
     """What erased calls count against a budget, and how much a person raised it there. Money in 1e-9 USD."""
 
     scope: Scope
@@ -22,8 +21,7 @@ class BudgetUse:
     raised_tokens: int = 0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ModelUse:
+class ModelUse(msgspec.Struct, frozen=True, kw_only=True):
     """How often a session called a model on a day, and with what use. The fields are those of the table `usage`."""
 
     session_id: str
@@ -40,8 +38,7 @@ class ModelUse:
     cost: int = 0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FileMark:
+class FileMark(msgspec.Struct, frozen=True, kw_only=True):
     """A file made from outside content, by its full path."""
 
     path: str
@@ -49,8 +46,7 @@ class FileMark:
     sources: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True, order=True)
-class ChosenModel:
+class ChosenModel(msgspec.Struct, frozen=True, order=True):
     """The model that a fork has from its parent."""
 
     session_id: str
@@ -58,8 +54,7 @@ class ChosenModel:
     base_url: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Remains:
+class Remains(msgspec.Struct, frozen=True, kw_only=True):
     budgets: tuple[BudgetUse, ...] = ()
     usage: tuple[ModelUse, ...] = ()
     marks: tuple[FileMark, ...] = ()

@@ -1,8 +1,10 @@
 """The state machine of a step: a pure table, and the fold that applies it."""
 
-from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import assert_never
+
+import msgspec
+from msgspec.structs import replace
 
 from ozzie_server_ext.domain.errors import Conflict
 from ozzie_server_ext.domain.events import StepCompleted, StepFact, StepFailed, StepSkipped, StepStarted
@@ -39,8 +41,7 @@ class IllegalStep(Conflict):
         self.step_id, self.status, self.change = step_id, status, change
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StepRecord:
+class StepRecord(msgspec.Struct, frozen=True, kw_only=True):
     """The state of a step at one visit. `task` carries out its latest attempt, if that has its own task; `event` is
     what it ended with, `to` the state that this leads to; `message` says why it failed or was skipped."""
 

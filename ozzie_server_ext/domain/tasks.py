@@ -1,8 +1,10 @@
 """The task's state machine: a pure table, and the fold that applies it."""
 
-from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import assert_never
+
+import msgspec
+from msgspec.structs import replace
 
 from ozzie_server_ext.domain.errors import Conflict, IllegalTransition
 from ozzie_server_ext.domain.events import (
@@ -60,8 +62,7 @@ _FROM: dict[type[TaskFact], frozenset[TaskStatus]] = {
 }
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Claim:
+class Claim(msgspec.Struct, frozen=True, kw_only=True):
     """A driver's claim on a task, from `task.started` until the task ends or returns to the queue. Each start has an
     `epoch` of its own, a ULID; `attempt` counts from 1 and only a retry raises it."""
 
@@ -70,8 +71,7 @@ class Claim:
     attempt: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Task:
+class Task(msgspec.Struct, frozen=True, kw_only=True):
     """One unit of durable work: a turn or a run of a skill. `stop_by` and `pause_by` name who requested a cancellation
     or a pause that has not taken effect yet; `reason` is why it was cancelled, or is about to be."""
 

@@ -9,11 +9,11 @@ import inspect
 import json
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
-from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
 import msgspec
+from msgspec.structs import replace
 
 from ozzie_server_ext.agent.provenance import SessionReading
 from ozzie_server_ext.artifacts.store import ArtifactStore
@@ -72,8 +72,7 @@ from ozzie_server_ext.web.port import Web
 from ozzie_server_ext.web.reach import ErrandWeb
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Outcome:
+class Outcome(msgspec.Struct, frozen=True, kw_only=True):
     """The outcome of a call, by `status`:
 
     - `done`: `data` is the result without secrets; of a large one its beginning and end, and the whole is the first of

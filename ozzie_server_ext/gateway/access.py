@@ -7,10 +7,11 @@ import getpass
 import hmac
 import re
 import secrets
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 from urllib.parse import quote, unquote
+
+import msgspec
 
 from ozzie_server_ext.domain.approvals import AuthStrength
 from ozzie_server_ext.domain.ids import SessionId
@@ -25,8 +26,7 @@ They count only with the local token, and are percent-encoded UTF-8, because hea
 _MAX_NAME = 256
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Principal:
+class Principal(msgspec.Struct, frozen=True, kw_only=True):
     """An authenticated caller. `session_id` is the only session that a kernel may touch; None: any. `root` is the
     folder that paths from an attached server's page are relative to; None: the project folder."""
 

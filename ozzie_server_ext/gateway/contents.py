@@ -3,11 +3,11 @@
 import asyncio
 import json
 import os
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
 from weakref import WeakValueDictionary
 
+import msgspec
 import nbformat
 from jupyter_core.utils import ensure_async
 from jupyter_server.services.contents.filemanager import AsyncFileContentsManager, FileContentsManager
@@ -66,8 +66,7 @@ def does_more(manager: Any) -> bool:
     return type(manager) not in _ONLY_FILES or any(hook is not None for hook in hooks)
 
 
-@dataclass(frozen=True, slots=True)
-class _Got:
+class _Got(msgspec.Struct, frozen=True):
     """What the manager gave. `seen` is the file's state just before, `modified` the time that the manager names."""
 
     seen: Seen

@@ -3,12 +3,12 @@
 import asyncio
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from types import TracebackType
 from typing import Any
 from uuid import uuid4
 
+import msgspec
 import zmq
 import zmq.asyncio
 
@@ -39,8 +39,7 @@ _LIGHT = 64 * 1024
 _AGAIN_S = 0.3
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Message:
+class Message(msgspec.Struct, frozen=True, kw_only=True):
     """A kernel's message. `process` identifies the kernel process; `is_reply`: sent to the requester, not to all."""
 
     kind: str

@@ -8,7 +8,6 @@ import asyncio
 import inspect
 import re
 from collections.abc import Awaitable, Callable, Collection, Mapping
-from dataclasses import dataclass, field
 from functools import cache, cached_property
 from pathlib import Path
 from types import NoneType, UnionType
@@ -39,15 +38,14 @@ Kernels: TypeAlias = Literal["none", "own session", "own task", "all"]
 itself checks the caller."""
 
 
-@dataclass(frozen=True, slots=True)
-class Call:
+class Call(msgspec.Struct, frozen=True):
     """A request's context. `gone` is set when the client closes the connection; `socket` is the WebSocket connection,
     if any."""
 
     state: GatewayState
     ozzie: Services
     principal: Principal
-    gone: asyncio.Event = field(default_factory=asyncio.Event)
+    gone: asyncio.Event = msgspec.field(default_factory=asyncio.Event)
     socket: "WsHandler | None" = None
 
     async def project(self, session_id: str | None = None, *, folder: str | None = None) -> Project:
@@ -66,8 +64,7 @@ class Call:
         return await self.ozzie.projects.at(self.principal.root)
 
 
-@dataclass(frozen=True, eq=False)
-class Operation:
+class Operation(msgspec.Struct, frozen=True, eq=False, dict=True):
     """One function that clients can call. Its signature declares the input and the answers, its docstring describes it.
 
     `rest` is "METHOD /path". Input fields named in the path come from there; the others from the query of a GET or the
@@ -84,7 +81,7 @@ class Operation:
     kernels: Kernels = "none"
     payload: Callable[[Any], JsonObject] | None = None
     errors: tuple[int, ...] = ()
-    status: Mapping[type, int] = field(default_factory=dict[type, int])
+    status: Mapping[type, int] = msgspec.field(default_factory=dict[type, int])
     waits_s: float = 0.0
     """Extra seconds that its answer may take."""
     attached: Callable[[GatewayState, JsonObject], JsonObject] | None = None

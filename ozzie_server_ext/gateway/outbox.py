@@ -3,7 +3,8 @@
 import asyncio
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+
+import msgspec
 
 from ozzie_server_ext.domain.errors import OzzieError
 from ozzie_server_ext.protocol.frames import encode_frame, event_frame
@@ -44,8 +45,7 @@ class FrameCache:
 _cache = FrameCache()
 
 
-@dataclass(slots=True, eq=False)
-class Followed:
+class Followed(msgspec.Struct, eq=False):
     """A feed that goes to the client. It ends after an item for which `last` is true (None: it never ends)."""
 
     subscription: Subscription

@@ -5,7 +5,6 @@ import itertools
 import os
 import time
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Annotated, TypeVar
@@ -123,8 +122,7 @@ class PageHas(msgspec.Struct, frozen=True, kw_only=True):
         return (Path(self.root).expanduser() / self.path.lstrip("/")).resolve()
 
 
-@dataclass(frozen=True, slots=True)
-class _Open:
+class _Open(msgspec.Struct, frozen=True):
     link: PageLink
     path: str
 

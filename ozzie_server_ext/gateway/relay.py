@@ -8,12 +8,12 @@ that waits for minutes blocks no other.
 import asyncio
 import ssl
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import TypeVar
 from urllib.parse import urlencode, urlsplit
 
+import msgspec
 from tornado.http1connection import HTTP1Connection, HTTP1ConnectionParameters
 from tornado.httpclient import HTTPClientError, HTTPRequest
 from tornado.httputil import HTTPHeaders, HTTPMessageDelegate, RequestStartLine, ResponseStartLine
@@ -39,8 +39,7 @@ PING_S = 30.0
 MAX_MESSAGE_BYTES = 64 << 20
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Forwarded:
+class Forwarded(msgspec.Struct, frozen=True, kw_only=True):
     """A request to relay. `path`: below the server's base URL, with its original query. `waits_s`: extra seconds that
     its answer may take."""
 

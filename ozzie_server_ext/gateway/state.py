@@ -1,8 +1,9 @@
 """The state that all handlers of one server share."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from typing import Protocol
+
+import msgspec
 
 from ozzie_server_ext.domain.errors import OzzieError, Unavailable
 from ozzie_server_ext.gateway.access import AccessTokens
@@ -34,17 +35,16 @@ class Reporter(Protocol):
         ...
 
 
-@dataclass(slots=True)
-class GatewayState:
+class GatewayState(msgspec.Struct):
     """`ozzie` is set while this server owns its home, `relay` while it is attached to the owner; otherwise `failure`
     says why neither is."""
 
-    access: AccessTokens = field(default_factory=AccessTokens)
+    access: AccessTokens = msgspec.field(default_factory=AccessTokens)
     ozzie: Services | None = None
     relay: Relay | None = None
     failure: OzzieError | None = None
-    connections: set[Connection] = field(default_factory=set[Connection])
-    pages: PageNotebooks = field(default_factory=PageNotebooks)
+    connections: set[Connection] = msgspec.field(default_factory=set[Connection])
+    pages: PageNotebooks = msgspec.field(default_factory=PageNotebooks)
     headless: bool = False
     """Whether this server was started for Ozzie alone, so that `ozzie gateway --stop` may stop it."""
     temporary: bool = False

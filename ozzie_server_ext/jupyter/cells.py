@@ -6,6 +6,8 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Literal, TypeAlias
 
+import msgspec
+
 from ozzie_server_ext.domain.errors import Conflict
 from ozzie_server_ext.domain.json import Json, JsonObject
 
@@ -55,8 +57,7 @@ def version_of(kind: CellKind, source: str) -> str:
     return hashlib.sha256(f"{kind}\0{source}".encode("utf-8", "surrogatepass")).hexdigest()[:16]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Notebook:
+class Notebook(msgspec.Struct, frozen=True, kw_only=True):
     """The cells in their order. `named`: they have ids of their own (nbformat 4.5)."""
 
     cells: tuple[Cell, ...]
@@ -140,8 +141,7 @@ class CellChanged(Conflict):
     code = "tool.cell_changed"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Insert:
+class Insert(msgspec.Struct, frozen=True, kw_only=True):
     """Insert a cell, as nbformat has it, below the cell `after`; at the top if that is empty."""
 
     cell: JsonObject
@@ -149,8 +149,7 @@ class Insert:
     does: Literal["insert"] = "insert"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Replace:
+class Replace(msgspec.Struct, frozen=True, kw_only=True):
     """Replace the source of a cell whose kind and source were these. Its outputs stay, as when a person types.
     `made_from` are outside sources, which are added to those that the cell notes."""
 
@@ -162,8 +161,7 @@ class Replace:
     does: Literal["replace"] = "replace"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Move:
+class Move(msgspec.Struct, frozen=True, kw_only=True):
     """Move a cell whose source was this from below `was_after` to below `after`."""
 
     cell_id: str
@@ -173,8 +171,7 @@ class Move:
     does: Literal["move"] = "move"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Delete:
+class Delete(msgspec.Struct, frozen=True, kw_only=True):
     """Delete a cell whose source and outputs were these, and which was below `was_after`."""
 
     cell_id: str
@@ -184,8 +181,7 @@ class Delete:
     does: Literal["delete"] = "delete"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Show:
+class Show(msgspec.Struct, frozen=True, kw_only=True):
     """Put these outputs below a code cell with this source, which was run."""
 
     cell_id: str

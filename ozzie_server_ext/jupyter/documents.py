@@ -1,8 +1,9 @@
 """The port to open notebooks: in a page of Lab, or as shared documents."""
 
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal, Protocol
+
+import msgspec
 
 from ozzie_server_ext.domain.errors import Conflict, Unavailable
 from ozzie_server_ext.jupyter.cells import Edit, Notebook
@@ -23,8 +24,7 @@ class DocumentSilent(Unavailable):
     code = "tool.notebook_silent"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Edited:
+class Edited(msgspec.Struct, frozen=True, kw_only=True):
     """The edit was made. `notes` are sentences for the user, for example that it could not be saved."""
 
     notes: tuple[str, ...] = ()
@@ -62,11 +62,10 @@ class NoLiveDocuments:
         return None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Jupyter:
+class Jupyter(msgspec.Struct, frozen=True, kw_only=True):
     """By default there is no Jupyter: notebooks are files, and no kernel runs. `private` are folders with files of
     running servers, which commands may not see, even within the project."""
 
-    kernels: Kernels = field(default_factory=NoKernels)
-    documents: LiveDocuments = field(default_factory=NoLiveDocuments)
+    kernels: Kernels = msgspec.field(default_factory=NoKernels)
+    documents: LiveDocuments = msgspec.field(default_factory=NoLiveDocuments)
     private: tuple[Path, ...] = ()

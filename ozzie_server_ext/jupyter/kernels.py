@@ -2,12 +2,14 @@
 
 import keyword
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
 from typing import Any, Protocol
+
+import msgspec
+from msgspec.structs import replace
 
 from ozzie_server_ext.domain.errors import Conflict, InputError, NotFound
 from ozzie_server_ext.domain.json import JsonObject
@@ -40,8 +42,7 @@ class KernelUnfit(Conflict):
     code = "kernel.unfit"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class KernelInfo:
+class KernelInfo(msgspec.Struct, frozen=True, kw_only=True):
     """`name` is that of the kernel spec, `state` what Jupyter says it does ("idle", "busy", "starting"), `notebook` the
     path that it was started for, relative to the server's root, if any. `is_agent`: it is Ozzie's own, whose cells are
     turns."""
@@ -91,8 +92,7 @@ class Ended(StrEnum):
     """The kernel ended, or was restarted, while it ran."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Ran:
+class Ran(msgspec.Struct, frozen=True, kw_only=True):
     """The result of code in a kernel. `outputs` are those of nbformat 4.5, inert (`jupyter.outputs`), so that they can
     be put into a notebook. `left_out` are the media types of others; `is_cut`: some output is missing."""
 

@@ -2,16 +2,16 @@
 
 import random
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Literal, TypeAlias, cast
+
+import msgspec
 
 from ozzie_server_ext.domain.clock import Clock
 from ozzie_server_ext.domain.errors import OzzieError, Unavailable
 from ozzie_server_ext.models.driver import ModelChoice, ModelError, ModelErrorCode
 
 
-@dataclass(frozen=True, slots=True)
-class Chain:
+class Chain(msgspec.Struct, frozen=True):
     """`choices`, never empty, are tried one after the other until one answers. `stronger` are tried, before the rest of
     them, if a model is not up to the request. `wanted` is the provider that stood first before any was left out: a
     substitute names it."""
@@ -38,8 +38,7 @@ class Chain:
 MAX_COOL_DOWN_S = 3600.0
 
 
-@dataclass(frozen=True, slots=True)
-class CoolDown:
+class CoolDown(msgspec.Struct, frozen=True):
     """Until when, in monotonic seconds, a provider is tried last, and the code of the failure that caused it.
     `requested`: the provider itself asked for that pause."""
 
@@ -187,8 +186,7 @@ JITTER = 0.2
 """The largest share by which a pause is stretched, so that turns that failed together do not return together."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RetryPolicy:
+class RetryPolicy(msgspec.Struct, frozen=True, kw_only=True):
     """`max_attempts`: how often a request is sent to one provider. The pause before the second is `backoff_s`, and
     doubles each time. `cool_down_s`: how long a provider that failed is tried last."""
 
@@ -197,8 +195,7 @@ class RetryPolicy:
     cool_down_s: float = 30.0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Attempt:
+class Attempt(msgspec.Struct, frozen=True, kw_only=True):
     """The provider to call now, after how many seconds, and why, in words; `number` counts from 1 over the whole
     request. `instead_of` names the wanted provider if this is another one."""
 

@@ -4,6 +4,8 @@ from collections.abc import AsyncGenerator, Callable
 from dataclasses import dataclass, field
 from typing import Literal, Protocol, TypeAlias
 
+import msgspec
+
 from ozzie_server_ext.domain.budget import TokenPrices, Usage
 from ozzie_server_ext.domain.errors import InputError, Unavailable
 from ozzie_server_ext.domain.events import Finish, ToolUse
@@ -18,8 +20,7 @@ from ozzie_server_ext.protocol.worker import ClientCredentials
 Role: TypeAlias = Literal["system", "user", "assistant", "tool"]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ChatMessage:
+class ChatMessage(msgspec.Struct, frozen=True, kw_only=True):
     """One message of the conversation that a model reads. `tool_uses` belongs to an assistant's message; `tool_call_id`
     and `name` to a tool's, whose content is JSON text; `pictures` to a user's message."""
 
@@ -47,8 +48,7 @@ class ChatMessage:
         return found
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ModelChoice:
+class ModelChoice(msgspec.Struct, frozen=True, kw_only=True):
     """The model that answers: `alias` as it was requested, `provider` its name in the configuration (or `offline`,
     `scripted`), `driver` the kind of provider (openai, anthropic, gemini, ollama, …), `model` the provider's name.
     `takes_tools`: whether tools may be offered; `sees`: whether it accepts pictures; `structured`: whether it is known
@@ -80,8 +80,7 @@ class ModelChoice:
         return self.provider if self.in_chain else self.alias
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ModelRequest:
+class ModelRequest(msgspec.Struct, frozen=True, kw_only=True):
     """One call of a model. `schema`: the JSON Schema that the provider has to enforce."""
 
     call_id: CallId
@@ -119,20 +118,17 @@ class ModelRequest:
         return canonical_parts(self.to_json(), "messages")
 
 
-@dataclass(frozen=True, slots=True)
-class TextDelta:
+class TextDelta(msgspec.Struct, frozen=True):
     """The next piece of the answer's text; never empty."""
 
     text: str
 
 
-@dataclass(frozen=True, slots=True)
-class Reasoning:
+class Reasoning(msgspec.Struct, frozen=True):
     """The model reasons before it answers. Sent at most once, and before any text."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Finished:
+class Finished(msgspec.Struct, frozen=True, kw_only=True):
     """The answer is complete. `cost` in 1e-9 USD, None if the price is unknown; `response` holds all that a replay
     needs (see `finished`); `ttft_ms` is None if no text came.
 

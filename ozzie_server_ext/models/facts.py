@@ -8,9 +8,10 @@ import json
 import socket
 import threading
 from collections.abc import Awaitable, Callable, Iterable, Mapping
-from dataclasses import dataclass
 from typing import Literal, TypeAlias, TypeVar
 from urllib.parse import urlsplit
+
+import msgspec
 
 from ozzie_server_ext.config.settings import CapabilitySettings
 from ozzie_server_ext.domain.budget import TokenPrices
@@ -162,24 +163,21 @@ T = TypeVar("T")
 FactSource: TypeAlias = Literal["configuration", "Ollama", "litellm", "unknown"]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Amount:
+class Amount(msgspec.Struct, frozen=True, kw_only=True):
     """A number and its source; None if unknown."""
 
     value: int | None = None
     source: FactSource = "unknown"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Ability:
+class Ability(msgspec.Struct, frozen=True, kw_only=True):
     """Whether a model can do something, and the source; None if unknown, which is not the same as false."""
 
     value: bool | None = None
     source: FactSource = "unknown"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Capabilities:
+class Capabilities(msgspec.Struct, frozen=True, kw_only=True):
     """Facts about a model, each with its source. `context` and `max_output` in tokens, of the conversation and of one
     answer; prices in 1e-9 USD per million tokens."""
 

@@ -1,7 +1,8 @@
 """The words for a failed model call: one sentence, and what to do next."""
 
-from dataclasses import dataclass
 from urllib.parse import urlsplit
+
+import msgspec
 
 from ozzie_server_ext.models.driver import ModelChoice, ModelError, ModelErrorCode
 from ozzie_server_ext.render.text import visible_label
@@ -23,8 +24,7 @@ _MAY_BREAK_OFF: frozenset[ModelErrorCode] = frozenset(
 MAX_QUOTED_CHARS = 300
 
 
-@dataclass(frozen=True, slots=True)
-class ErrorContext:
+class ErrorContext(msgspec.Struct, frozen=True):
     """Where a call goes, as far as a sentence needs it. `key_name`: the source of the key; `key_place`: where that is.
     `address` is empty for a provider's own."""
 

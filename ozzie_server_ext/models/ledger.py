@@ -7,13 +7,13 @@ that checking it and reserving from it is one step, whatever else runs.
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass, field
+
+import msgspec
 
 from ozzie_server_ext.domain.budget import NOTHING, Account, Budget, Measure, Need, Spending
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AccountBalance:
+class AccountBalance(msgspec.Struct, frozen=True, kw_only=True):
     """What the log has of an account: settled amounts, and what was allowed in addition to its budget."""
 
     settled: Spending = NOTHING
@@ -24,8 +24,7 @@ Look = Callable[[Account], Awaitable[AccountBalance]]
 """Reads an account from the log."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BudgetOverrun:
+class BudgetOverrun(msgspec.Struct, frozen=True, kw_only=True):
     """A call that does not fit: `limit` with all raises, `used` so far, `wanted` by the call at the most, `least` by
     one with the shortest possible answer."""
 
@@ -56,8 +55,7 @@ class BudgetBreach(Exception):
         self.breach = breach
 
 
-@dataclass(slots=True)
-class _Open:
+class _Open(msgspec.Struct):
     """An account in use."""
 
     settled: Spending
@@ -66,8 +64,7 @@ class _Open:
     reserved: Spending = NOTHING
 
 
-@dataclass(frozen=True, slots=True)
-class _Room:
+class _Room(msgspec.Struct, frozen=True):
     """What is left of a budget after the settled calls; None if it has no such limit."""
 
     budget: Budget
@@ -169,12 +166,11 @@ class Reserved:
         self._settled = spending
 
 
-@dataclass(slots=True)
-class _Entry:
+class _Entry(msgspec.Struct):
     """One account in the ledger. Waiting calls are admitted in `order`: a call that needs much is not overtaken for
     ever by those that need little."""
 
-    order: asyncio.Lock = field(default_factory=asyncio.Lock)
+    order: asyncio.Lock = msgspec.field(default_factory=asyncio.Lock)
     open: _Open | None = None
     users: int = 0
 

@@ -5,8 +5,9 @@ import io
 import posixpath
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import TypeAlias
+
+import msgspec
 
 from ozzie_server_ext.domain.json import Json, JsonObject
 from ozzie_server_ext.protocol.jsontext import dumps
@@ -15,23 +16,20 @@ from ozzie_server_ext.render.text import counted
 _PATH = re.compile(r"@(?:\"([^\"]+)\"|(\S+))|(?<![\w/@])((?:[\w.-]+/)*[\w-]+\.[A-Za-z]\w{0,9})\b")
 
 
-@dataclass(frozen=True, slots=True)
-class Say:
+class Say(msgspec.Struct, frozen=True):
     """The answer, in Markdown."""
 
     text: str
 
 
-@dataclass(frozen=True, slots=True)
-class Ask:
+class Ask(msgspec.Struct, frozen=True):
     """Calls a tool before it answers."""
 
     tool: str
     args: JsonObject
 
 
-@dataclass(frozen=True, slots=True)
-class Seen:
+class Seen(msgspec.Struct, frozen=True):
     """The result of a tool in this turn: its data, or a sentence that says why there is none."""
 
     tool: str

@@ -5,15 +5,15 @@ import contextlib
 from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+
+import msgspec
 
 from ozzie_server_ext.domain.clock import Clock
 
 WINDOW_S = 60.0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RateLimits:
+class RateLimits(msgspec.Struct, frozen=True, kw_only=True):
     """None means no limit. Requests and tokens are counted over any 60 s."""
 
     requests_per_minute: int | None = None
@@ -21,8 +21,7 @@ class RateLimits:
     parallel: int | None = None
 
 
-@dataclass(slots=True, eq=False)
-class _RecentCall:
+class _RecentCall(msgspec.Struct, eq=False):
     at: float
     tokens: int
 
@@ -43,14 +42,13 @@ class RateSlot:
             self._gate.recent.remove(self._call)
 
 
-@dataclass(slots=True)
-class _Gate:
+class _Gate(msgspec.Struct):
     """One provider. Calls are admitted in order: small requests never overtake a large one for ever."""
 
-    order: asyncio.Lock = field(default_factory=asyncio.Lock)
-    recent: deque[_RecentCall] = field(default_factory=deque[_RecentCall])
+    order: asyncio.Lock = msgspec.field(default_factory=asyncio.Lock)
+    recent: deque[_RecentCall] = msgspec.field(default_factory=deque[_RecentCall])
     running: int = 0
-    freed: asyncio.Event = field(default_factory=asyncio.Event)
+    freed: asyncio.Event = msgspec.field(default_factory=asyncio.Event)
 
 
 class Rates:

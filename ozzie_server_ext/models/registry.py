@@ -1,9 +1,11 @@
 """Resolve names of models: configured providers and aliases, `driver/model` named directly, and what is found here."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
 from os.path import expanduser
 from urllib.parse import urlsplit
+
+import msgspec
+from msgspec.structs import replace
 
 from ozzie_server_ext.config.settings import CHEAP, FALLBACK, ModelsSettings, ProviderSettings, is_address
 from ozzie_server_ext.domain.budget import TokenPrices
@@ -51,8 +53,7 @@ class BadAddress(InputError):
     code = "model.address"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Listed:
+class Listed(msgspec.Struct, frozen=True, kw_only=True):
     """A model that can be chosen: its name, what it stands for, its tags, and why it can't be used right now, if so.
     `key` is where its key was found, "" if it needs or has none."""
 
@@ -62,11 +63,10 @@ class Listed:
     key: KeyPlace = ""
     missing: str = ""
     is_default: bool = False
-    tags: Tags = field(default_factory=dict[str, str | int | float | bool])
+    tags: Tags = msgspec.field(default_factory=dict[str, str | int | float | bool])
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Offer:
+class Offer(msgspec.Struct, frozen=True, kw_only=True):
     """Something found on this machine, in words, and the name that uses it."""
 
     found: str

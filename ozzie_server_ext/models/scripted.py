@@ -2,8 +2,9 @@
 
 import asyncio
 from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
-from dataclasses import dataclass
 from typing import TypeAlias
+
+import msgspec
 
 from ozzie_server_ext.domain.budget import Usage
 from ozzie_server_ext.domain.clock import Clock
@@ -19,15 +20,13 @@ from ozzie_server_ext.protocol.jsontext import dumps
 _ONE_TOKEN = Usage(input_tokens=1, output_tokens=1)
 
 
-@dataclass(frozen=True, slots=True)
-class Say:
+class Say(msgspec.Struct, frozen=True):
     """Streams one delta."""
 
     text: str
 
 
-@dataclass(frozen=True, slots=True)
-class Use:
+class Use(msgspec.Struct, frozen=True):
     """Requests a tool call. `arguments` is an object, or the exact text that a model gave, which may be no JSON."""
 
     name: str
@@ -35,24 +34,21 @@ class Use:
     call_id: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Wait:
+class Wait(msgspec.Struct, frozen=True):
     """Continues once `event` is set; sets `reached` when it gets here."""
 
     event: asyncio.Event
     reached: asyncio.Event | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Fail:
+class Fail(msgspec.Struct, frozen=True):
     """Ends the call with an error."""
 
     code: ModelErrorCode
     after_s: float | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class End:
+class End(msgspec.Struct, frozen=True, kw_only=True):
     """What the Finished of this round contains beside text and tools."""
 
     usage: Usage = _ONE_TOKEN

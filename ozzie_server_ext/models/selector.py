@@ -2,9 +2,9 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar, Literal, TypeAlias
 
+import msgspec
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from ozzie_server_ext.domain.errors import InputError
@@ -126,16 +126,14 @@ class ModelSelector(_Part):
     preferred: Constraints = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Failed:
+class Failed(msgspec.Struct, frozen=True, kw_only=True):
     """A required constraint that a model does not meet, and why."""
 
     constraint: str
     reason: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Weighed:
+class Weighed(msgspec.Struct, frozen=True, kw_only=True):
     """The result for one model: it fits if nothing `failed`; `preferred` are the preferences that it meets."""
 
     name: str
@@ -151,8 +149,7 @@ class Weighed:
         return len(self.preferred)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Resolution:
+class Resolution(msgspec.Struct, frozen=True, kw_only=True):
     """How a selector came to its choice: all models in the order of their declaration, and the chosen name, if any."""
 
     weighed: tuple[Weighed, ...]

@@ -7,8 +7,9 @@ import signal
 import socket
 import struct
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
+
+import msgspec
 
 from ozzie_server_ext.observability.logs import logger
 
@@ -33,8 +34,7 @@ _GONE = frozenset("ZX")
 _BOOT = Path("/proc/sys/kernel/random/boot_id")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ProcessMark:
+class ProcessMark(msgspec.Struct, frozen=True, kw_only=True):
     """A process's unique identity: pids are reused, but not with the same start in the same boot.
 
     `started` is in clock ticks since the boot, `boot` names the boot. Both are empty if the system does not tell; then

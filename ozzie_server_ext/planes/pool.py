@@ -8,7 +8,8 @@ child would only delay more (docs/adr/0018-several-model-workers.md).
 import asyncio
 import os
 from collections.abc import Callable
-from dataclasses import dataclass
+
+import msgspec
 
 from ozzie_server_ext.domain.json import JsonObject
 from ozzie_server_ext.observability.logs import logger
@@ -27,8 +28,7 @@ IDLE_S = 60.0
 MOST_BY_DEFAULT = 4
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ChildState:
+class ChildState(msgspec.Struct, frozen=True, kw_only=True):
     """A child's state: `ready` or starting, open `calls`, and the `share` of a core between its last two heartbeats."""
 
     pid: int

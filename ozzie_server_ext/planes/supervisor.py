@@ -9,9 +9,10 @@ import socket
 import subprocess
 from collections import deque
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
+
+import msgspec
 
 from ozzie_server_ext.domain.errors import Unavailable
 from ozzie_server_ext.domain.json import JsonObject
@@ -21,8 +22,7 @@ from ozzie_server_ext.planes.child import child_environment
 from ozzie_server_ext.planes.identity import ProcessMark, mark_of
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Pace:
+class Pace(msgspec.Struct, frozen=True, kw_only=True):
     """Times in seconds. The number of deaths in a row selects the pause."""
 
     silent_s: float = 20.0

@@ -1,7 +1,8 @@
 """What an approval covers: exactly the call that was shown, or similar calls of the session."""
 
 import hashlib
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from ozzie_server_ext.domain.approvals import SessionGrant, may_cover
 from ozzie_server_ext.domain.content import Content

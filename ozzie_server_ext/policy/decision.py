@@ -6,6 +6,8 @@ from enum import StrEnum
 from typing import Literal, TypeAlias, TypeVar
 from urllib.parse import urlsplit, urlunsplit
 
+import msgspec
+
 from ozzie_server_ext.domain.approvals import AuthStrength
 from ozzie_server_ext.domain.content import CLEAN, Content
 from ozzie_server_ext.domain.json import Json
@@ -25,8 +27,7 @@ Given: TypeAlias = Literal["address", "unread", ""]
 """Who gave an address literally: the user, a page or a search; nobody, but nothing that could leak was read; nobody."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Reading:
+class Reading(msgspec.Struct, frozen=True, kw_only=True):
     """What the conversation before a call contains. `content`: what came from outside. `has_read`: tools told the model
     anything; `has_own`: some of it was not from the web. Addresses, as by `plain_address`: `typed` by the user or
     fetched before, `linked` by the web; `followed` counts linked ones requested since the user's last message."""
@@ -75,8 +76,7 @@ MAX_WORDS = 256
 MAX_WORD_CHARACTERS = 8192
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Caller:
+class Caller(msgspec.Struct, frozen=True, kw_only=True):
     """Who a call is made for, and where: the project folder (without links in its path), the channel, the Jupyter user,
     and whether anybody is there to be asked."""
 
@@ -159,8 +159,7 @@ class Decision(StrEnum):
 _RANKS = {decision: rank for rank, decision in enumerate(Decision)}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Verdict:
+class Verdict(msgspec.Struct, frozen=True, kw_only=True):
     """The decision, its rule, and the reason as a sentence for people. `place` is the file and line of the rule, empty
     for a built-in one. `needs` is the weakest way to approve, if the rule wants a stronger one than the contract."""
 

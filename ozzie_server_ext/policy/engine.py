@@ -5,8 +5,10 @@ Pure: the same call, caller, reading and rules give the same verdict.
 """
 
 import asyncio
-from dataclasses import dataclass, replace
 from typing import Protocol
+
+import msgspec
+from msgspec.structs import replace
 
 from ozzie_server_ext.domain.json import JsonObject
 from ozzie_server_ext.domain.toolmeta import Category, RiskLevel, SideEffect, ToolMeta
@@ -44,8 +46,7 @@ ALWAYS_ASK = frozenset({Category.LIVE_KERNEL, Category.HOST_COMMAND, Category.CO
 """Effects that always need a person's approval: no rule allows them, and no model approves them."""
 
 
-@dataclass(frozen=True, slots=True)
-class Explanation:
+class Explanation(msgspec.Struct, frozen=True):
     """A verdict, why each rule does not apply ("" if it does), and the rules' own verdict if a floor overruled it."""
 
     verdict: Verdict
@@ -151,8 +152,7 @@ def _may_lower_source(rule: Rule, meta: ToolMeta) -> bool:
     return _may_lower_effect(rule, meta) and rule.states_sources
 
 
-@dataclass(frozen=True, slots=True)
-class Ruling:
+class Ruling(msgspec.Struct, frozen=True):
     """A verdict, and the version of the rules that gave it."""
 
     verdict: Verdict

@@ -9,6 +9,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import msgspec
+
 from ozzie_server_ext.config.files import is_one_of
 from ozzie_server_ext.config.home import Home
 from ozzie_server_ext.config.jsonc import ConfigError, SourceLocation, content_if_there, content_of, parse_object
@@ -29,8 +31,7 @@ SYSTEM_FILE = Path("/etc/ozzie/policy.jsonc")
 PROJECT_FILE = Path(".ozzie/policy.jsonc")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RuleFile:
+class RuleFile(msgspec.Struct, frozen=True, kw_only=True):
     """One file: its rules, and warnings for its author."""
 
     path: Path

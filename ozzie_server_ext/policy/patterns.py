@@ -4,11 +4,11 @@ import ipaddress
 import re
 import unicodedata
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TypeAlias, TypeVar
 from urllib.parse import urlsplit
 
 import idna
+import msgspec
 
 T = TypeVar("T")
 
@@ -16,8 +16,7 @@ MANY = "**"
 """Any number of path components, or of words at the end of a command."""
 
 
-@dataclass(frozen=True, slots=True)
-class Glob:
+class Glob(msgspec.Struct, frozen=True):
     """A pattern for one text, in which `*` stands for any characters."""
 
     pieces: tuple[str, ...]
@@ -42,8 +41,7 @@ class Glob:
         return True
 
 
-@dataclass(frozen=True, slots=True)
-class SequenceGlob:
+class SequenceGlob(msgspec.Struct, frozen=True):
     """A pattern for a sequence of texts, in which `**` stands for any number of them, including none.
 
     Each run of patterns between two `**` is tried at every place until it fits. The work is at most the number of texts
@@ -151,8 +149,7 @@ def _ip_network(text: str) -> IpNetwork | None:
     return ipaddress.IPv4Network((mapped, found.prefixlen - _MAPPED_BITS))
 
 
-@dataclass(frozen=True, slots=True)
-class HostPattern:
+class HostPattern(msgspec.Struct, frozen=True):
     """`example.org`: that host; `*.example.org`: all below it, not itself; `10.0.0.0/8` or `::1`: IP addresses."""
 
     host: str

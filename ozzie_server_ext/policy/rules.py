@@ -1,11 +1,12 @@
 """Rules: as written in a file, and as the engine applies them."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path, PurePosixPath
 from typing import Annotated, Any, Literal, Protocol, TypeAlias, TypeVar
 
+import msgspec
+from msgspec.structs import replace
 from pydantic import BaseModel, ConfigDict, Field
 
 from ozzie_server_ext.config.validation import like
@@ -32,8 +33,7 @@ _LABEL_NAMES: dict[str, str] = {
 _MOST_PLACES = 3
 
 
-@dataclass(frozen=True, slots=True)
-class SourcePattern:
+class SourcePattern(msgspec.Struct, frozen=True):
     """A pattern for sources of content. An empty `label` means any source, `place` None any place of that label."""
 
     label: str
@@ -100,8 +100,7 @@ Condition = Callable[[Action], str]
 """Returns why a rule does not apply to a call, in a few words; "" if the condition holds."""
 
 
-@dataclass(frozen=True, slots=True)
-class Tools:
+class Tools(msgspec.Struct, frozen=True):
     """Names of tools: ids, names for the model, or patterns for both."""
 
     patterns: tuple[str, ...]
@@ -337,8 +336,7 @@ class PolicyText(_Text):
     rules: Annotated[tuple[RuleText, ...], Field(max_length=MAX_RULES)] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Rule:
+class Rule(msgspec.Struct, frozen=True, kw_only=True):
     """A compiled rule. A CHECK rule both lowers and raises the decision, so it matches twice: `conditions` miss no call
     that is meant, `sure` matches no other. `only_tightens`: from a project; `states_sources`: about outside content."""
 

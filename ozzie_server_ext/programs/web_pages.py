@@ -2,11 +2,11 @@
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from functools import cache
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
+import msgspec
 from bs4 import BeautifulSoup
 from bs4.element import NavigableString, PageElement, PreformattedString, Tag
 from bs4.exceptions import ParserRejectedMarkup
@@ -267,8 +267,7 @@ _MAIN_SHARE = 0.5
 _ARTICLES = 20
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ReadPage:
+class ReadPage(msgspec.Struct, frozen=True, kw_only=True):
     """A parsed page; see `web.port.Fetched`."""
 
     title: str

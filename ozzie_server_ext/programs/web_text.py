@@ -2,7 +2,8 @@
 
 import codecs
 import re
-from dataclasses import dataclass
+
+import msgspec
 
 from ozzie_server_ext.domain.errors import OzzieError
 from ozzie_server_ext.render.text import byte_count
@@ -77,8 +78,7 @@ _HTML = re.compile(rb"\s{0,200}(<!--.{0,500}?-->\s{0,200})?<(!doctype\s+html|htm
 _ADDRESS = re.compile(r"https?://[^\s<>\"'`\\\]\[{}|^]{1,600}", re.I)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Downloaded:
+class Downloaded(msgspec.Struct, frozen=True, kw_only=True):
     """A response. `type` and `charset` come from the header and the first bytes; the rest is in `web.port.Fetched`."""
 
     url: str
@@ -91,8 +91,7 @@ class Downloaded:
     leads_to: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Declared:
+class Declared(msgspec.Struct, frozen=True):
     """The headers' claims, "" and -1 if missing or unreadable."""
 
     type: str

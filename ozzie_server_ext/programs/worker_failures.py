@@ -8,11 +8,11 @@ import re
 import socket
 import ssl
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import quote, quote_plus, unquote, urlsplit
 
 import httpx
+import msgspec
 import openai
 from litellm.exceptions import ContentPolicyViolationError, ContextWindowExceededError
 
@@ -27,13 +27,12 @@ _SECONDS = re.compile(r"(\d+(?:\.\d+)?)s")
 _UNEXPECTED = "Got unexpected response from Ollama: "
 
 
-@dataclass(frozen=True, slots=True)
-class Refusal:
+class Refusal(msgspec.Struct, frozen=True):
     """An error response: `status` is 0 once streaming has begun, `body` is empty unless it is a JSON object."""
 
     status: int = 0
-    headers: Mapping[str, str] = field(default_factory=dict[str, str])
-    body: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    headers: Mapping[str, str] = msgspec.field(default_factory=dict[str, str])
+    body: Mapping[str, Any] = msgspec.field(default_factory=dict[str, Any])
 
     @property
     def message(self) -> str:

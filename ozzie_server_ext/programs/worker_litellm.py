@@ -8,11 +8,11 @@ import hashlib
 import re
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Any
 
 import litellm
+import msgspec
 from litellm.llms.ollama.common_utils import OllamaModelInfo
 from litellm.llms.vertex_ai.gemini.vertex_and_google_ai_studio_gemini import VertexGeminiConfig
 
@@ -259,11 +259,10 @@ async def warm_up() -> None:
         return
 
 
-@dataclass(slots=True)
-class _Use:
+class _Use(msgspec.Struct):
     id: str = ""
     name: str = ""
-    arguments: list[str] = field(default_factory=list)
+    arguments: list[str] = msgspec.field(default_factory=list)
 
 
 class Answer:

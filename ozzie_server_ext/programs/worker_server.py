@@ -11,9 +11,10 @@ import stat
 from collections import OrderedDict
 from collections.abc import Callable, Coroutine, Iterator
 from contextlib import aclosing, contextmanager
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+
+import msgspec
 
 from ozzie_server_ext.domain.clock import IdSource
 from ozzie_server_ext.domain.errors import Conflict, NotFound, OzzieError, RetryLater, Unavailable
@@ -40,14 +41,13 @@ MAX_CHARS = 4_000_000
 """Size of a session's history; older messages are dropped."""
 
 
-@dataclass(eq=False, slots=True)
-class WorkerSession:
+class WorkerSession(msgspec.Struct, eq=False):
     """A client's conversation. `system` holds its instructions; `busy` while an answer is being written."""
 
     session_id: str
     system: str = ""
     busy: bool = False
-    _history: list[ChatMessage] = field(default_factory=list[ChatMessage])
+    _history: list[ChatMessage] = msgspec.field(default_factory=list[ChatMessage])
 
     def messages(self, prompt: str, *, most: int) -> tuple[ChatMessage, ...]:
         """Return the model's input: the instructions, at most `most` earlier messages, and the prompt."""

@@ -9,12 +9,13 @@ import json
 import ssl
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cache
 from typing import Any
 from urllib.parse import quote_plus
 
 import httpx
+import msgspec
 
 from ozzie_server_ext.protocol.worker import ClientCredentials, Provider
 
@@ -39,8 +40,7 @@ class NoToken(Exception):
     """No token: the server can't be reached, fails, or answers something else."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Token:
+class _Token(msgspec.Struct, frozen=True):
     text: str
     ends_at: float
 

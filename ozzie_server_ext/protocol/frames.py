@@ -5,9 +5,10 @@ message.
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
 from difflib import get_close_matches
 from typing import NamedTuple, TypeAlias, get_args
+
+import msgspec
 
 from ozzie_server_ext.domain.errors import InputError
 from ozzie_server_ext.domain.events import EVENT_CLASSES, Event, Transient, TransientType
@@ -101,8 +102,7 @@ def canonical_names(names: Iterable[str]) -> frozenset[str]:
 MAX_FRAME_BYTES = 1 << 20
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ErrorInfo:
+class ErrorInfo(msgspec.Struct, frozen=True, kw_only=True):
     """A failed request: a stable code, a sentence, and what to do next."""
 
     code: str
@@ -110,29 +110,26 @@ class ErrorInfo:
     hint: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Request:
+class Request(msgspec.Struct, frozen=True, kw_only=True):
     id: str
     method: str
-    params: JsonObject = field(default_factory=dict[str, Json])
+    params: JsonObject = msgspec.field(default_factory=dict[str, Json])
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Response:
+class Response(msgspec.Struct, frozen=True, kw_only=True):
     id: str
     ok: bool
-    payload: JsonObject = field(default_factory=dict[str, Json])
+    payload: JsonObject = msgspec.field(default_factory=dict[str, Json])
     error: ErrorInfo | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class EventFrame:
+class EventFrame(msgspec.Struct, frozen=True, kw_only=True):
     """`position` is None and `ts` empty for a transient; else `ts` is RFC 3339 in UTC."""
 
     event: str
     canonical: str = ""
     position: int | None = None
-    payload: JsonObject = field(default_factory=dict[str, Json])
+    payload: JsonObject = msgspec.field(default_factory=dict[str, Json])
     session_id: str | None = None
     task_id: str | None = None
     ts: str = ""

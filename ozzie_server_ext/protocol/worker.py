@@ -9,6 +9,8 @@ its whole conversation; only workers of plain S2 have sessions.
 from dataclasses import dataclass, field
 from typing import TypeAlias, TypeVar
 
+import msgspec
+
 from ozzie_server_ext.domain.budget import Usage
 from ozzie_server_ext.domain.events import Finish, ToolUse
 from ozzie_server_ext.domain.json import Json, JsonObject
@@ -44,22 +46,19 @@ class Provider:
     oauth2: ClientCredentials | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Configure:
+class Configure(msgspec.Struct, frozen=True, kw_only=True):
     """Replaces all providers that the worker knows; their names are those of the configuration."""
 
     providers: dict[str, Provider]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CreateSession:
+class CreateSession(msgspec.Struct, frozen=True, kw_only=True):
     """Begins a conversation that the worker keeps; answered with `{ok: true, session_id}`."""
 
     params: JsonObject
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CloseSession:
+class CloseSession(msgspec.Struct, frozen=True, kw_only=True):
     """Ends a session and all its calls."""
 
     session_id: str
@@ -81,31 +80,27 @@ class Generate:
     next_s: float = 120.0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Abort:
+class Abort(msgspec.Struct, frozen=True, kw_only=True):
     """Ends one call (`id`), or all calls of a session without an id."""
 
     session_id: str
     id: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Status:
+class Status(msgspec.Struct, frozen=True, kw_only=True):
     """Asks for the worker's status; answered with `{ok: true, …}`."""
 
     id: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ModelName:
+class ModelName(msgspec.Struct, frozen=True, kw_only=True):
     """A model as litellm's table names it: `driver` is the provider whose own model it is."""
 
     driver: str
     model: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Describe:
+class Describe(msgspec.Struct, frozen=True, kw_only=True):
     """Asks for the facts in litellm's table about these models; answered with `{ok: true, models}`, see Described."""
 
     id: str
@@ -128,31 +123,27 @@ _COMMAND_NAMES = {kind: name for name, kind in _COMMANDS.items()}
 # --- from the worker ----------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Token:
+class Token(msgspec.Struct, frozen=True, kw_only=True):
     text: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Reasoning:
+class Reasoning(msgspec.Struct, frozen=True, kw_only=True):
     """The model has begun to reason, which takes time and is no part of its answer. Sent once, at most."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Stop:
+class Stop(msgspec.Struct, frozen=True, kw_only=True):
     """The answer is complete. `cost` in 1e-9 USD, None if the price is unknown; `provider` is what it said of itself;
     `reasoning` the part of its reasoning that it disclosed, cut if very long."""
 
     finish: Finish = "stop"
     tool_uses: tuple[ToolUse, ...] = ()
-    usage: Usage = field(default_factory=Usage)
+    usage: Usage = msgspec.field(default_factory=Usage)
     cost: int | None = None
-    provider: JsonObject = field(default_factory=dict[str, Json])
+    provider: JsonObject = msgspec.field(default_factory=dict[str, Json])
     reasoning: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Error:
+class Error(msgspec.Struct, frozen=True, kw_only=True):
     """The call failed. `code` is one of ours (empty from a foreign worker), `detail` the provider's own words, bounded
     and without keys. `begun`: a part of the answer had come, even if only reasoning or half a tool call."""
 
@@ -163,8 +154,7 @@ class Error:
     begun: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ModelFacts:
+class ModelFacts(msgspec.Struct, frozen=True, kw_only=True):
     """The facts about a model; None if unknown. `context` and `max_output` in tokens, of the conversation and of one
     answer; prices in 1e-9 USD per million tokens."""
 
@@ -179,8 +169,7 @@ class ModelFacts:
     price_out: int | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Described:
+class Described(msgspec.Struct, frozen=True, kw_only=True):
     """The answer to Describe: facts, in the order of the names."""
 
     models: tuple[ModelFacts, ...]

@@ -1,6 +1,7 @@
 """The work order of a step, made from the skill and the outputs of earlier steps."""
 
-from dataclasses import dataclass, replace
+import msgspec
+from msgspec.structs import replace
 
 from ozzie_server_ext.domain.content import Content
 from ozzie_server_ext.domain.events import Brief, GivenCall
@@ -17,8 +18,7 @@ MOST_CHARS = 60_000
 """Characters of one earlier output in the message of a step."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Order:
+class Order(msgspec.Struct, frozen=True, kw_only=True):
     """The work of a step: a text for a model, or one call; `content` says what of it came from outside."""
 
     text: str = ""

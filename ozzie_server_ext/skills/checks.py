@@ -4,8 +4,9 @@ Each complaint has a path, so that it can be reported with its line.
 """
 
 from collections.abc import Collection, Iterator
-from dataclasses import dataclass
 from graphlib import CycleError, TopologicalSorter
+
+import msgspec
 
 from ozzie_server_ext.config.jsonc import KeyPath
 from ozzie_server_ext.config.validation import near
@@ -19,8 +20,7 @@ APPROVED, REJECTED, DONE, FAILED = "approved", "rejected", "done", "failed"
 """The events with which a state's work ends; `wait` ends with the event that it names."""
 
 
-@dataclass(frozen=True, slots=True)
-class Complaint:
+class Complaint(msgspec.Struct, frozen=True):
     """An error of a skill: a sentence, and the path in the file."""
 
     path: KeyPath
@@ -52,8 +52,7 @@ def works_of(skill: Skill) -> Iterator[tuple[KeyPath, Work]]:
             return
 
 
-@dataclass(frozen=True, slots=True)
-class _Scope:
+class _Scope(msgspec.Struct, frozen=True):
     """What a template may refer to: the skill's variables, and the steps that have ended by then."""
 
     skill: Skill

@@ -7,9 +7,10 @@ created, so evaluation is linear in the length.
 import ast
 import operator
 from collections.abc import Callable
-from dataclasses import dataclass
 from types import NoneType
 from typing import Any
+
+import msgspec
 
 from ozzie_server_ext.domain.errors import InputError
 from ozzie_server_ext.domain.expressions import Language, parsed
@@ -38,8 +39,7 @@ class UnfitValues(InputError):
     code = "skill.condition_values"
 
 
-@dataclass(frozen=True, slots=True)
-class Condition:
+class Condition(msgspec.Struct, frozen=True):
     """A parsed condition: `references` are the names of its templates in `tree`."""
 
     text: str

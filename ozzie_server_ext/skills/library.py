@@ -7,9 +7,12 @@ import asyncio
 import hashlib
 import os
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal, TypeAlias
+
+import msgspec
+from msgspec.structs import replace
 
 from ozzie_server_ext.config.files import Stamps, stamps_of
 from ozzie_server_ext.config.home import Home
@@ -43,8 +46,7 @@ class SkillError(ConfigError):
     code = "skill.invalid"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SkillFile:
+class SkillFile(msgspec.Struct, frozen=True, kw_only=True):
     """A skill with its path and the SHA-256 of its file."""
 
     skill: Skill
@@ -184,8 +186,7 @@ MOST_FILES = 500
 Origin: TypeAlias = Literal["shipped", "yours", "project"]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Found:
+class Found(msgspec.Struct, frozen=True, kw_only=True):
     """One file. `name` is its skill's, or the file's if that is unknown. `file` is None if the file is not used; then
     `problem` says why and `hint` what to do. `replaces` is the file that it replaces."""
 

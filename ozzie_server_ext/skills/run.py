@@ -2,8 +2,9 @@
 
 from collections import deque
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from types import MappingProxyType
+
+import msgspec
 
 from ozzie_server_ext.domain import steps
 from ozzie_server_ext.domain.content import CLEAN
@@ -17,8 +18,7 @@ from ozzie_server_ext.skills.spec import FsmSkill, State, Step, Work, WorkflowSk
 from ozzie_server_ext.skills.templates import Output, Values
 
 
-@dataclass(frozen=True, slots=True)
-class Begin:
+class Begin(msgspec.Struct, frozen=True):
     """Start an attempt at a step."""
 
     work: Work
@@ -26,8 +26,7 @@ class Begin:
     attempt: int
 
 
-@dataclass(frozen=True, slots=True)
-class Skip:
+class Skip(msgspec.Struct, frozen=True):
     """Skip a step."""
 
     step_id: str
@@ -35,8 +34,7 @@ class Skip:
     reason: str
 
 
-@dataclass(frozen=True, slots=True)
-class Broken:
+class Broken(msgspec.Struct, frozen=True):
     """A step can't begin: its condition can't be evaluated."""
 
     work: Work
@@ -44,15 +42,13 @@ class Broken:
     message: str
 
 
-@dataclass(frozen=True, slots=True)
-class Done:
+class Done(msgspec.Struct, frozen=True):
     """The run has its result."""
 
     output: Output
 
 
-@dataclass(frozen=True, slots=True)
-class Failed:
+class Failed(msgspec.Struct, frozen=True):
     """The run has failed; `step_id` is the first step that failed, empty if none did."""
 
     message: str

@@ -6,10 +6,10 @@ tool, another skill or a person does something.
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Annotated, Any, Literal, TypeAlias
 
+import msgspec
 from pydantic import AliasChoices, BaseModel, ConfigDict, Field, model_validator
 
 from ozzie_server_ext.config.validation import like
@@ -294,8 +294,7 @@ FORMAL = frozenset(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Mode:
+class Mode(msgspec.Struct, frozen=True):
     """How a skill runs; `reason` is a sentence for people."""
 
     mode: Literal["FREE", "GRAPH"]

@@ -5,8 +5,9 @@ A text is filled in once. Braces in inserted values stay text: what a page or mo
 
 import re
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from typing import TypeAlias
+
+import msgspec
 
 from ozzie_server_ext.domain.content import CLEAN, Content
 from ozzie_server_ext.domain.errors import InputError
@@ -32,8 +33,7 @@ class BadTemplate(InputError):
         self.at = at
 
 
-@dataclass(frozen=True, slots=True)
-class Reference:
+class Reference(msgspec.Struct, frozen=True):
     """A reference between braces: `path` has its parts, `start` and `end` are its position, braces included."""
 
     path: tuple[str, ...]
@@ -154,8 +154,7 @@ class Unresolved(InputError):
     code = "skill.unresolved"
 
 
-@dataclass(frozen=True, slots=True)
-class Output:
+class Output(msgspec.Struct, frozen=True):
     """A step's output, and what of it came from outside."""
 
     value: Json

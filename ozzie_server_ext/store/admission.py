@@ -5,8 +5,9 @@ one at a time: repeat? version? place in the chain, projections.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol
+
+import msgspec
 
 from ozzie_server_ext.domain.clock import Clock, IdSource
 from ozzie_server_ext.domain.errors import Gone, InputError, VersionConflict
@@ -41,8 +42,7 @@ class Prepared(NamedTuple):
     commitment: str
 
 
-@dataclass(frozen=True, slots=True)
-class Append:
+class Append(msgspec.Struct, frozen=True):
     """One call of `append`, recorded as a whole or not at all. `contents` has the blobs that it names and that
     are still to be written, by hash."""
 
@@ -50,7 +50,7 @@ class Append:
     prepared: tuple[Prepared, ...]
     expected_version: int | None
     claim: Claim | None = None
-    contents: Mapping[bytes, Parts] = field(default_factory=dict[bytes, Parts])
+    contents: Mapping[bytes, Parts] = msgspec.field(default_factory=dict[bytes, Parts])
 
 
 class Found(NamedTuple):
@@ -90,8 +90,7 @@ class LogState(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
-class Admitted:
+class Admitted(msgspec.Struct, frozen=True):
     """An append with its place in the log. `new` is empty if it repeats an earlier one."""
 
     events: tuple[Event, ...]

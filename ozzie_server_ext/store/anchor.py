@@ -12,12 +12,12 @@ import os
 import secrets
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
 from typing import TypeVar
 
 import msgspec
+from msgspec.structs import replace
 
 from ozzie_server_ext.config.files import replace_file, sync_folder
 from ozzie_server_ext.config.home import Home
@@ -37,8 +37,7 @@ _MOST_RECORDS = 1000
 T = TypeVar("T")
 
 
-@dataclass(frozen=True, slots=True)
-class Anchor:
+class Anchor(msgspec.Struct, frozen=True):
     """A signed head: HMAC-SHA-256 over "ozzie anchor 1\\0" and the canonical JSON of position and hash."""
 
     position: int
@@ -50,8 +49,7 @@ class Anchor:
         return Head(self.position, self.hash)
 
 
-@dataclass(frozen=True, slots=True)
-class Acceptance:
+class Acceptance(msgspec.Struct, frozen=True):
     """A person accepted the log up to `position` in spite of `reason`; `at` is an RFC 3339 time."""
 
     at: str
@@ -59,8 +57,7 @@ class Acceptance:
     reason: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Record:
+class Record(msgspec.Struct, frozen=True, kw_only=True):
     """The head of a home's log, kept beside the key. `log` is the hash of the first event, which identifies the log
     wherever it lies ("" if empty). `folder` is the home's real path."""
 
@@ -76,8 +73,7 @@ class Record:
         return Head(self.position, self.hash)
 
 
-@dataclass(frozen=True, slots=True)
-class AnchorFiles:
+class AnchorFiles(msgspec.Struct, frozen=True):
     """The paths of one home's anchor, of the key, and of all homes' records."""
 
     home: Path
@@ -231,8 +227,7 @@ ACCEPT = "ozzie events accept"
 _HINT = f"Put back the newest backup of the folder data. If you know why it is so, `{ACCEPT}` takes the log as it is."
 
 
-@dataclass(frozen=True, slots=True)
-class Finding:
+class Finding(msgspec.Struct, frozen=True):
     """Why the log does not match its anchor, and what to do. `bad_position` is the first missing or differing event;
     None if only the proof is missing."""
 
@@ -244,8 +239,7 @@ class Finding:
         return f"{self.reason} {self.hint}"
 
 
-@dataclass(frozen=True, slots=True)
-class Evidence:
+class Evidence(msgspec.Struct, frozen=True):
     """What was found outside the log. `record` is that of this folder, or of the folder that the home was moved or
     copied from; `original` is that folder if it still holds a log."""
 

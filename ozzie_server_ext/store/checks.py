@@ -8,12 +8,12 @@ import sqlite3
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import closing
-from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from itertools import zip_longest
 from pathlib import Path
 
 import msgspec
+from msgspec.structs import replace
 
 from ozzie_server_ext.config.files import replace_file
 from ozzie_server_ext.config.home import Home
@@ -34,8 +34,7 @@ from ozzie_server_ext.store.tables import Table, dump_lines
 RESTORE = "Put the newest backup of the folder data in its place."
 
 
-@dataclass(frozen=True, slots=True)
-class Verdict:
+class Verdict(msgspec.Struct, frozen=True):
     """The result of verifying a log file: the walk along its chain, and what contradicts it from outside. `first` is
     the hash of its first event."""
 
@@ -131,8 +130,7 @@ _CHUNK = 1 << 20
 _HASH = re.compile(r"[0-9a-f]{64}")
 
 
-@dataclass(frozen=True, slots=True)
-class Fault:
+class Fault(msgspec.Struct, frozen=True):
     """A deviation from what was written, and what to do about it."""
 
     what: str
@@ -142,8 +140,7 @@ class Fault:
         return f"{self.what} {self.hint}"
 
 
-@dataclass(frozen=True, slots=True)
-class DeepVerdict:
+class DeepVerdict(msgspec.Struct, frozen=True):
     """What was found. `blobs` counts the blobs whose content was compared with their hash; `note` says why something
     was not checked."""
 

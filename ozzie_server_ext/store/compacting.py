@@ -9,8 +9,9 @@ first, then for a file.
 import sqlite3
 from collections.abc import Iterator
 from contextlib import closing
-from dataclasses import dataclass
 from pathlib import Path
+
+import msgspec
 
 from ozzie_server_ext.domain.errors import Conflict, InputError, NotFound
 from ozzie_server_ext.domain.events import Event, ModelCallCompleted, ModelCallFailed, ModelCallStarted
@@ -28,8 +29,7 @@ _STEP_BYTES = 8 << 20
 _TYPES = frozenset({ModelCallStarted.type, ModelCallCompleted.type, ModelCallFailed.type})
 
 
-@dataclass(frozen=True, slots=True)
-class Compacted:
+class Compacted(msgspec.Struct, frozen=True):
     """How many files became rows, their bytes, and the bytes that the rows have. `damaged`: files that are not what
     was put there, and stay."""
 

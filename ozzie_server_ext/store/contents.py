@@ -12,7 +12,6 @@ import os
 import sqlite3
 from collections.abc import Awaitable, Callable, Collection, Generator, Iterable, Mapping, Sequence, Set
 from contextlib import contextmanager
-from dataclasses import dataclass
 from itertools import takewhile
 from typing import NamedTuple, Protocol
 
@@ -284,8 +283,7 @@ class ContentLog(Protocol):
     async def contents_there(self, digests: Sequence[bytes]) -> set[bytes]: ...
 
 
-@dataclass(frozen=True, slots=True)
-class _Last:
+class _Last(msgspec.Struct, frozen=True):
     digest: bytes
     parts: tuple[bytes, ...]
     size: int

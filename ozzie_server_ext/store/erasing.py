@@ -8,11 +8,11 @@ remains in files and in free pages of the database is removed afterwards, by who
 import sqlite3
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from datetime import date
 from typing import Any, NamedTuple
 
 import msgspec
+from msgspec.structs import replace
 
 from ozzie_server_ext.domain.errors import Conflict, Gone, NotFound, Unavailable
 from ozzie_server_ext.domain.events import (

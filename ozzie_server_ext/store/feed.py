@@ -4,10 +4,12 @@ import asyncio
 import weakref
 from collections import deque
 from collections.abc import Awaitable, Callable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
 from itertools import islice
 from types import TracebackType
 from typing import Literal, Self, cast
+
+import msgspec
+from msgspec.structs import replace
 
 from ozzie_server_ext.domain.errors import Bug, Gone, InputError
 from ozzie_server_ext.domain.events import (
@@ -25,8 +27,7 @@ from ozzie_server_ext.domain.json import Json
 from ozzie_server_ext.store.log import EventLog
 
 
-@dataclass(slots=True)
-class OpenReply:
+class OpenReply(msgspec.Struct):
     """A reply between its first delta and its `message.completed`. Offsets count characters of the whole text."""
 
     reply_id: ReplyId
@@ -35,7 +36,7 @@ class OpenReply:
     length: int = 0
     phase: str = ""
     was_reset: bool = False
-    _pieces: list[str] = field(default_factory=list[str])
+    _pieces: list[str] = msgspec.field(default_factory=list[str])
 
     @property
     def text(self) -> str:

@@ -4,9 +4,10 @@ import asyncio
 import itertools
 import logging
 from collections.abc import Awaitable, Callable, Sequence, Set
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Protocol, TypedDict, TypeVar, Unpack
+
+import msgspec
 
 from ozzie_server_ext.domain.errors import Conflict, Unavailable
 from ozzie_server_ext.domain.events import Draft, Event
@@ -24,8 +25,7 @@ GENESIS = "0" * 64
 """Stands for the hash before the first event."""
 
 
-@dataclass(frozen=True, slots=True)
-class Head:
+class Head(msgspec.Struct, frozen=True):
     """Where the log ends: the position of its last event (0 when empty) and that event's hash, in hexadecimal."""
 
     position: int = 0
@@ -36,8 +36,7 @@ BEGINNING = Head()
 """Where an empty log ends."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Verification:
+class Verification(msgspec.Struct, frozen=True, kw_only=True):
     """The result of walking the whole chain.
 
     `events` counts the good events, `erased` those of them without a body (which is allowed). `bad_position` is the

@@ -7,8 +7,9 @@ import re
 from collections import defaultdict
 from collections.abc import Collection, Iterable
 from contextlib import closing
-from dataclasses import dataclass, field
 from pathlib import Path
+
+import msgspec
 
 from ozzie_server_ext.config.files import replace_file, sync_folder
 from ozzie_server_ext.domain.errors import OzzieError
@@ -20,12 +21,11 @@ _ONE_PATH = frozenset({errno.EISDIR, errno.ENOTDIR, errno.EACCES, errno.EPERM, e
 """Errors of one file, unlike those of the disk."""
 
 
-@dataclass(slots=True)
-class Batch:
+class Batch(msgspec.Struct):
     """What to append to each file, and the files to write whole."""
 
-    lines: dict[Path, list[str]] = field(default_factory=lambda: defaultdict(list))
-    whole: dict[Path, str] = field(default_factory=dict[Path, str])
+    lines: dict[Path, list[str]] = msgspec.field(default_factory=lambda: defaultdict(list))
+    whole: dict[Path, str] = msgspec.field(default_factory=dict[Path, str])
 
 
 def note_of(root: Path) -> Path:

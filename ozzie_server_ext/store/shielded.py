@@ -2,14 +2,14 @@
 
 import asyncio
 from collections.abc import Coroutine
-from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
+
+import msgspec
 
 T = TypeVar("T")
 
 
-@dataclass(slots=True)
-class Ended(Generic[T]):
+class Ended(msgspec.Struct, Generic[T]):
     """The result of work that did not have to wait."""
 
     value: T

@@ -56,6 +56,8 @@ class NoSnapshots(Snapshots):
 class StoresSnapshots(Protocol):
     """The part of a `SqliteEventLog` that is needed here."""
 
+    async def sessions_with_snapshots(self) -> set[SessionId]: ...
+
     async def snapshots(self, session_id: SessionId, before: int | None, key: bytes) -> Sequence[bytes] | None: ...
 
     async def add_snapshot(
@@ -69,10 +71,13 @@ class SignedSnapshots(Snapshots):
     def __init__(self, store: StoresSnapshots, key_file: Callable[[], Path]) -> None:
         self._store = store
         self._key_file = key_file
+        self._sessions: set[SessionId] | None = None
+        """Those with snapshots. Most sessions are short, and their first turn should not look for any."""
 
     async def read(self, session_id: SessionId, *, before: int | None = None) -> Sequence[bytes]:
-        key = await self._key()
-        if key is None:
+        if self._sessions is None:
+            self._sessions = await self._store.sessions_with_snapshots()
+        if session_id not in self._sessions or (key := await self._key()) is None:
             return ()
         found = await self._store.snapshots(session_id, before, key)
         if found is None:
@@ -85,13 +90,21 @@ class SignedSnapshots(Snapshots):
         if key is None:
             return False
         compressed = await asyncio.to_thread(zlib.compress, content)
-        return await self._store.add_snapshot(session_id, compressed, position=position, after=after, key=key)
+        added = await self._store.add_snapshot(session_id, compressed, position=position, after=after, key=key)
+        if added and self._sessions is not None:
+            self._sessions.add(session_id)
+        return added
 
     async def _key(self) -> bytes | None:
         try:
             return await asyncio.to_thread(lambda: read_key(self._key_file()))
         except Unavailable:
             return None  # the anchor reports it
+
+
+def sessions(connection: sqlite3.Connection) -> set[SessionId]:
+    """Return the sessions with snapshots."""
+    return {SessionId(each) for (each,) in connection.execute("SELECT DISTINCT session_id FROM snapshots")}
 
 
 def read(

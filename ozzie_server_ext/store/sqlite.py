@@ -167,6 +167,10 @@ class SqliteEventLog:
             raise LogClosed()
         await self._writer.call(lambda committer: committer.note_cleaned(position))
 
+    async def sessions_with_snapshots(self) -> set[SessionId]:
+        """See `store.snapshots.sessions`."""
+        return await self._read(snapshots.sessions)
+
     async def snapshots(self, session_id: SessionId, before: int | None, key: bytes) -> Sequence[bytes] | None:
         """See `store.snapshots.read`."""
         return await self._read(lambda connection: snapshots.read(connection, session_id, before, key))

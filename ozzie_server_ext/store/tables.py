@@ -2,9 +2,10 @@
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Literal, Protocol, TypeAlias, TypedDict, Unpack
+
+import msgspec
 
 from ozzie_server_ext.domain.errors import InputError
 from ozzie_server_ext.domain.events import ModelCallCompleted
@@ -21,8 +22,7 @@ _TYPES: dict[str, tuple[type, ...]] = {"TEXT": (str,), "INTEGER": (int,), "REAL"
 _NAME = re.compile(r"[a-z][a-z_]*")
 
 
-@dataclass(frozen=True, slots=True)
-class Column:
+class Column(msgspec.Struct, frozen=True):
     name: str
     kind: Literal["TEXT", "INTEGER", "REAL"] = "TEXT"
     nullable: bool = False
@@ -44,8 +44,7 @@ def real(*names: str, nullable: bool = False) -> tuple[Column, ...]:
     return tuple(Column(name, "REAL", nullable) for name in names)
 
 
-@dataclass(frozen=True)
-class Table:
+class Table(msgspec.Struct, frozen=True, dict=True):
     """A projection's table. `indexes` name the columns that readers look rows up by."""
 
     name: str
@@ -131,8 +130,7 @@ class MemoryRows:
         return found[query.offset : None if query.limit is None else query.offset + query.limit]
 
 
-@dataclass(frozen=True, slots=True)
-class Query:
+class Query(msgspec.Struct, frozen=True):
     """A checked query: accepted values by column, the columns that order the result, and the value of the first of
     these after which it begins (None: at its start)."""
 

@@ -6,10 +6,11 @@ import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 from queue import Empty, SimpleQueue
 from typing import Any, TypeVar
+
+import msgspec
 
 from ozzie_server_ext.domain.errors import Bug, InputError, OzzieError, Unavailable
 from ozzie_server_ext.domain.events import Event, EventBody
@@ -55,8 +56,7 @@ _MOST_STREAMS = 10_000
 Result = tuple[Event, ...] | Exception
 
 
-@dataclass(frozen=True, slots=True)
-class Committed:
+class Committed(msgspec.Struct, frozen=True):
     """The outcome of a batch: for each append its events or its error, and all new events of the log."""
 
     results: tuple[Result, ...]
@@ -289,8 +289,7 @@ T = TypeVar("T")
 E = TypeVar("E", bound=BaseException)
 
 
-@dataclass(frozen=True, slots=True)
-class Delivery:
+class Delivery(msgspec.Struct, frozen=True):
     """The result of a commit: for each append its events or its error, all new events, and the new head."""
 
     results: tuple[tuple[asyncio.Future[tuple[Event, ...]], Result], ...]
@@ -298,30 +297,26 @@ class Delivery:
     head: Head
 
 
-@dataclass(frozen=True, slots=True)
-class _Waiting:
+class _Waiting(msgspec.Struct, frozen=True):
     append: Append
     future: asyncio.Future[tuple[Event, ...]]
 
 
-@dataclass(frozen=True, slots=True)
-class _WriterTask:
+class _WriterTask(msgspec.Struct, frozen=True):
     """Other work to do between commits."""
 
     work: Callable[[Committer], Any]
     future: "Future[Any]"
 
 
-@dataclass(frozen=True, slots=True)
-class _OwnCommit:
+class _OwnCommit(msgspec.Struct, frozen=True):
     """Work that commits by itself what is then delivered."""
 
     work: Callable[[Committer], Committed]
     future: asyncio.Future[tuple[Event, ...]]
 
 
-@dataclass(frozen=True, slots=True)
-class _Stop:
+class _Stop(msgspec.Struct, frozen=True):
     """Close the database and end."""
 
 

@@ -1,8 +1,10 @@
 """Answers to the questions of tasks, from a cell, the command line or REST; the first one counts."""
 
 from collections.abc import Collection, Iterable
-from dataclasses import dataclass, replace
 from typing import Literal
+
+import msgspec
+from msgspec.structs import replace
 
 from ozzie_server_ext.agent.questions import AGAIN, ALLOW, CHEAPER, DONE, GO_ON, LEAVE
 from ozzie_server_ext.config.settings import CHEAP, MOST_AMOUNT
@@ -42,8 +44,7 @@ MOST_MONEY = 1_000_000 * 1_000_000_000
 """The limit of an amount in 1e-9 USD."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OpenQuestion:
+class OpenQuestion(msgspec.Struct, frozen=True, kw_only=True):
     """The question that a task waits for. `asked` is its event, `version` that of the task's stream when it was read.
     `breach` is the reason of a question about a budget; `unresolved` are the uncertain calls, `open_calls` those
     without an outcome."""

@@ -8,7 +8,6 @@ import asyncio
 from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Literal, TypeAlias, cast
 
@@ -59,8 +58,7 @@ _Act: TypeAlias = Literal["approve", "reject", "renew", "revoke"]
 _Why: TypeAlias = Literal["unknown", "session", "way", "answered", "expired", "extent", "changed"]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Answerer:
+class Answerer(msgspec.Struct, frozen=True, kw_only=True):
     """Who answers and how. `session_id` is the only session that they may answer for; None means any."""
 
     name: str
@@ -68,8 +66,7 @@ class Answerer:
     session_id: SessionId | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Approval:
+class Approval(msgspec.Struct, frozen=True, kw_only=True):
     """The current state of an approval. `status` and `why` are as in the table; `by`, `way`, `extent` and `comment` are
     the answer's."""
 
@@ -408,8 +405,7 @@ class Expiry:
                 pass
 
 
-@dataclass(frozen=True, slots=True)
-class ApprovalCards:
+class ApprovalCards(msgspec.Struct, frozen=True):
     """Draws the cards of approvals in one project. `context_of` returns the context of a task's calls."""
 
     log: EventLog

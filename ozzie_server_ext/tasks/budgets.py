@@ -2,11 +2,13 @@
 
 import asyncio
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
 from datetime import UTC, datetime, time, tzinfo
 from functools import partial
 from pathlib import Path
 from typing import NamedTuple, cast
+
+import msgspec
+from msgspec.structs import replace
 
 from ozzie_server_ext.agent.plan import Allowance, Deadline
 from ozzie_server_ext.config.settings import BudgetSettings, BudgetsSettings, Settings
@@ -35,8 +37,7 @@ _PAGE = 500
 _ENDS = frozenset({ModelCallCompleted.type, ModelCallFailed.type})
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DayUsage:
+class DayUsage(msgspec.Struct, frozen=True, kw_only=True):
     """The model calls that ended on `day` (YYYY-MM-DD), as in the table `usage`. `cost` is the known part in 1e-9
     USD."""
 
@@ -78,7 +79,7 @@ class DayUsage:
         days = {began.date().isoformat(), erasure.ts.astimezone(UTC).date().isoformat()}
         uses = [use for use in erasure.body.remains.usage if use.day in days]
         uses = [use for use in uses if of is None or (use.provider, use.model) == of]
-        names = [name for name in DayUsage.__slots__ if name != "day"]
+        names = [name for name in DayUsage.__struct_fields__ if name != "day"]
         return replace(self, **{name: getattr(self, name) + sum(getattr(use, name) for use in uses) for name in names})
 
 
@@ -153,8 +154,7 @@ async def balance_of(log: EventLog, account: Account) -> AccountBalance:
     )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BudgetUse:
+class BudgetUse(msgspec.Struct, frozen=True, kw_only=True):
     """A budget and its use. Limits include what was allowed in addition; None means no limit. Money is in 1e-9 USD."""
 
     scope: Scope
@@ -265,8 +265,7 @@ def _budget(account: Account, settings: BudgetSettings) -> Budget:
 MOST_TURNS = 100
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Spent:
+class Spent(msgspec.Struct, frozen=True, kw_only=True):
     """Tokens and money (1e-9 USD). If not `cost_known`, `cost` is a lower bound."""
 
     input_tokens: int = 0
@@ -294,8 +293,7 @@ class Spent:
         )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TurnCost:
+class TurnCost(msgspec.Struct, frozen=True, kw_only=True):
     """One turn: `title` is the beginning of its message, `models` are the aliases of the models called for it."""
 
     task_id: str
@@ -306,8 +304,7 @@ class TurnCost:
     spent: Spent
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Costs:
+class Costs(msgspec.Struct, frozen=True, kw_only=True):
     """The newest turns of a session, oldest first; `has_earlier`: there are more. `today` counts all sessions of this
     home on `day`, the date where the gateway runs; `budgets` are those that the session shares."""
 

@@ -7,10 +7,11 @@ import os
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Literal, TypeVar
+
+import msgspec
 
 from ozzie_server_ext.domain.errors import InputError, OzzieError, Unavailable
 from ozzie_server_ext.domain.ids import SessionId
@@ -45,16 +46,14 @@ HEAD_LINES = 10
 T = TypeVar("T")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Entry:
+class Entry(msgspec.Struct, frozen=True, kw_only=True):
     """`path` is relative to the project and, for a folder, ends with a slash."""
 
     path: str
     kind: Literal["folder", "file"]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FileFacts:
+class FileFacts(msgspec.Struct, frozen=True, kw_only=True):
     """A file or folder. `head` has a text file's first lines; `entries` is a folder's number of entries; `picture` is
     the media type of a picture that can be shown to a model."""
 
@@ -199,8 +198,7 @@ _MODEL_AT_END = re.compile(r"[ \t]*%model[ \t]+(\S*)\Z")
 _SESSION_AT_END = re.compile(r"[ \t]*%session[ \t]+(?:resume|archive|close)[ \t]+(.*)\Z")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Match:
+class Match(msgspec.Struct, frozen=True, kw_only=True):
     """`text` replaces the typed text. `kind`: file, folder, model or session; `detail` is for people."""
 
     text: str
@@ -208,8 +206,7 @@ class Match:
     detail: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Completions:
+class Completions(msgspec.Struct, frozen=True, kw_only=True):
     """The matches for the text between `start` and `end`, in characters as Jupyter counts them."""
 
     start: int
@@ -323,20 +320,18 @@ _PICTURES = {"image/png": "PNG", "image/jpeg": "JPEG", "image/webp": "WebP"}
 _WHO = {"configuration": "the configuration", "Ollama": "Ollama", "litellm": "litellm"}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Card:
+class Card(msgspec.Struct, frozen=True, kw_only=True):
     """The description of a thing: kind, name, a sentence, facts with labels, and a sample of its content. Its texts are
     unescaped."""
 
     kind: str
     name: str
     about: str = ""
-    facts: list[tuple[str, str]] = field(default_factory=list[tuple[str, str]])
+    facts: list[tuple[str, str]] = msgspec.field(default_factory=list[tuple[str, str]])
     sample: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Inspection:
+class Inspection(msgspec.Struct, frozen=True):
     """Describes the thing at a cursor."""
 
     sessions: Sessions

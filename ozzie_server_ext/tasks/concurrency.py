@@ -4,9 +4,10 @@ import asyncio
 from collections import Counter, deque
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
-from dataclasses import dataclass, field
 from heapq import nsmallest
 from itertools import islice
+
+import msgspec
 
 from ozzie_server_ext.config.settings import Settings
 from ozzie_server_ext.domain.ids import SessionId, TaskId
@@ -23,11 +24,10 @@ OnPosition = Callable[[int], None]
 """Receives the number of waiters ahead."""
 
 
-@dataclass(eq=False, slots=True)
-class _Waiter:
+class _Waiter(msgspec.Struct, eq=False):
     on_position: OnPosition
     number: int
-    granted: "asyncio.Future[None]" = field(default_factory=lambda: asyncio.get_running_loop().create_future())
+    granted: "asyncio.Future[None]" = msgspec.field(default_factory=lambda: asyncio.get_running_loop().create_future())
     ahead: int = -1
 
 

@@ -1,10 +1,10 @@
 """Operations on existing tasks besides cancelling and answering: pause, signal, update, retry."""
 
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass, replace
 from typing import cast
 
 import msgspec
+from msgspec.structs import replace
 
 from ozzie_server_ext.agent.conversation import Conversation
 from ozzie_server_ext.agent.questions import TOO_LATE, describe, limit_exceeded, time_overrun
@@ -35,8 +35,7 @@ _TRIES = 5
 """How often a retry is tried while others change the same tasks."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Retried:
+class Retried(msgspec.Struct, frozen=True, kw_only=True):
     """The next attempt: the number of turns ahead of it, and the rounds or steps and the budget that it has left. None
     means no limit."""
 
@@ -50,8 +49,7 @@ class Retried:
     time_left_s: float | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Part:
+class _Part(msgspec.Struct, frozen=True, kw_only=True):
     """The events to record for one of the tasks to retry."""
 
     row: Row
@@ -63,8 +61,7 @@ class _Part:
     time_left_s: float | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Retries:
+class Retries(msgspec.Struct, frozen=True):
     """Queues ended tasks again. `starts_of` returns the starts of skills in a session's project."""
 
     log: EventLog
@@ -281,8 +278,7 @@ def _expect_progress(loaded: LoadedRun) -> None:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class TaskControl:
+class TaskControl(msgspec.Struct, frozen=True):
     """The operations of one gateway."""
 
     pauses: Pauses

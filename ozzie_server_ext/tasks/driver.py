@@ -5,7 +5,6 @@ import contextlib
 from collections import deque
 from collections.abc import Awaitable, Callable
 from contextlib import AbstractAsyncContextManager, nullcontext
-from dataclasses import dataclass
 from functools import partial
 from typing import TypeAlias, TypeVar
 
@@ -65,8 +64,7 @@ _BLOCKING_TYPES = FINAL_TYPES | {fact.type for fact in (TaskWaitingInput, TaskWa
 """What blocks and unblocks threads."""
 
 
-@dataclass(slots=True)
-class _Running:
+class _Running(msgspec.Struct):
     task_id: TaskId
     session_id: SessionId
     work: "asyncio.Task[None]"

@@ -1,7 +1,8 @@
 """Failures of tasks and steps: their class, message and next step."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+
+import msgspec
 
 from ozzie_server_ext.agent.rounds import LimitExceeded
 from ozzie_server_ext.agent.structured_output import UnfitAnswer
@@ -40,8 +41,7 @@ class SkillFailedError(OzzieError):
         self.kind: FailureKind = kind
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FailedStep:
+class FailedStep(msgspec.Struct, frozen=True, kw_only=True):
     """A failed step of a run. `task` carried out its last attempt, if that had its own task."""
 
     step_id: str

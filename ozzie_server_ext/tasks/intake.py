@@ -3,8 +3,9 @@
 import asyncio
 import contextlib
 from collections.abc import Sequence
-from dataclasses import dataclass
 from weakref import WeakValueDictionary
+
+import msgspec
 
 from ozzie_server_ext.domain.clock import IdSource
 from ozzie_server_ext.domain.errors import Conflict, InputError
@@ -119,8 +120,7 @@ class Joining:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class Intake:
+class Intake(msgspec.Struct, frozen=True):
     """Submits messages after refreshing configuration and secrets."""
 
     configuration: Configuration

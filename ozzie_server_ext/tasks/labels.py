@@ -1,7 +1,8 @@
 """The labels of sessions and files, and clearing them."""
 
-from dataclasses import dataclass
 from pathlib import Path
+
+import msgspec
 
 from ozzie_server_ext.agent.conversations import Conversations
 from ozzie_server_ext.domain.content import Content
@@ -17,8 +18,7 @@ from ozzie_server_ext.tasks.sessions import Sessions
 STREAM = "labels"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MarkedFile:
+class MarkedFile(msgspec.Struct, frozen=True, kw_only=True):
     """A labelled file of the project, and its provenance."""
 
     path: str

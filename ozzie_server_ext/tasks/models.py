@@ -3,10 +3,12 @@
 import asyncio
 import contextlib
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
 from datetime import datetime, tzinfo
 from pathlib import Path
 from typing import cast
+
+import msgspec
+from msgspec.structs import replace
 
 from ozzie_server_ext.config.settings import CHEAP, SUMMARIZER, CapabilitySettings
 from ozzie_server_ext.domain.clock import Clock
@@ -47,8 +49,7 @@ _NOT_THE_MODELS = frozenset({"cancelled", INTERRUPTED})
 """Ends that say nothing about the model."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LastCall:
+class LastCall(msgspec.Struct, frozen=True, kw_only=True):
     """How a model's last call ended: `code` is that of `model.call.failed`, or empty after an answer; `finish` is the
     answer's."""
 
@@ -221,11 +222,10 @@ def _sees(choice: ModelChoice, known: Capabilities) -> bool:
     return choice.sees and images.value is True and images.source == "litellm"
 
 
-_COUNTERS = tuple(name for name in DayUsage.__slots__ if name != "day")
+_COUNTERS = tuple(name for name in DayUsage.__struct_fields__ if name != "day")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ModelUsage:
+class ModelUsage(msgspec.Struct, frozen=True, kw_only=True):
     """The `day` of `total` is empty."""
 
     today: DayUsage
@@ -441,8 +441,7 @@ WORKER_S = 40.0
 """How long the details of a model wait for a worker to start."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ModelGlance:
+class ModelGlance(msgspec.Struct, frozen=True, kw_only=True):
     """What is known about a model at once.
 
     `provider` is its name in the configuration, empty for one that was named directly; another `name` is an alias of
@@ -468,8 +467,7 @@ class ModelGlance:
     capabilities: Capabilities
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ModelInFull:
+class ModelInFull(msgspec.Struct, frozen=True, kw_only=True):
     """`unasked` says why litellm's table could not be read, or is empty."""
 
     glance: ModelGlance

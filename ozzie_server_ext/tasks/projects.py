@@ -5,8 +5,10 @@ import asyncio
 import os
 import stat
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, replace
 from pathlib import Path
+
+import msgspec
+from msgspec.structs import replace
 
 from ozzie_server_ext.agent.conversations import Conversations
 from ozzie_server_ext.agent.plan import TurnParts
@@ -75,8 +77,7 @@ from ozzie_server_ext.vault.vault import Vault
 from ozzie_server_ext.web.reach import ErrandWeb
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Shared:
+class Shared(msgspec.Struct, frozen=True, kw_only=True):
     """What all projects of a gateway share: the log, the workers, the tasks, and what people are asked. `own` is the
     folder of the gateway's own project."""
 

@@ -1,8 +1,9 @@
 """What a task left open when a crash, a failure or a stop cut it off, and how each open call ends."""
 
 from collections.abc import Awaitable, Callable, Iterable
-from dataclasses import dataclass
 from typing import TypeAlias
+
+import msgspec
 
 from ozzie_server_ext.domain.calls import CallRecord, Calls
 from ozzie_server_ext.domain.events import (
@@ -29,8 +30,7 @@ from ozzie_server_ext.tasks.times import RECOVERY, Work
 from ozzie_server_ext.tools.base import uncertain
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Unfinished:
+class Unfinished(msgspec.Struct, frozen=True, kw_only=True):
     """What a task left open.
 
     `models` and `tools`: its calls without an outcome, in the order in which they began.
@@ -144,8 +144,7 @@ async def _unknown(tool_id: str, effect: JsonObject) -> bool | None:
     return None
 
 
-@dataclass(frozen=True, slots=True)
-class Reconciler:
+class Reconciler(msgspec.Struct, frozen=True):
     """Finds out whether a call that was cut off took effect. By default any call that was started may have.
 
     `may_repeat(tool_id)`: whether a call of that tool without an outcome may be made again.

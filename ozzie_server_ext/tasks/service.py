@@ -3,8 +3,9 @@
 import asyncio
 import contextlib
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import KW_ONLY, dataclass
 from typing import Literal, Protocol
+
+import msgspec
 
 from ozzie_server_ext.agent.structured_output import expect_schema
 from ozzie_server_ext.domain.clock import IdSource
@@ -42,16 +43,14 @@ NOT_PLAIN = "It is not just a message of a person who is there, so it is no keyw
 one whom nobody can ask."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SkillRequest:
+class SkillRequest(msgspec.Struct, frozen=True, kw_only=True):
     """A skill and its input as typed: `key=value` words, or one text."""
 
     name: str
     words: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class NewTurn:
+class NewTurn(msgspec.Struct, frozen=True):
     """A message to a session. `Intake` decides what becomes of it: a turn or a run, or the answer to a question or an
     update of an open task.
 
@@ -70,7 +69,6 @@ class NewTurn:
     session_id: SessionId
     text: str
     origin: Origin
-    _: KW_ONLY
     model: str = ""
     message_id: MessageId | None = None
     attended: bool = True
@@ -95,8 +93,7 @@ class NewTurn:
         return " ".join(["%run", self.skill.name, *self.skill.words])
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Submitted:
+class Submitted(msgspec.Struct, frozen=True, kw_only=True):
     """`position` is the turn's first event: subscribe from just before it to miss nothing. `ahead` counts the tasks
     before it in the queue. `became`: a task of its own, or the answer to a question or an update of `task_id`, from
     `position` on."""

@@ -4,8 +4,9 @@ import asyncio
 import os
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
+
+import msgspec
 
 from ozzie_server_ext.domain.calls import fold_calls
 from ozzie_server_ext.domain.clock import IdSource
@@ -41,8 +42,7 @@ SHORTEST_END = 4
 """The minimum length of an id's end to search for."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SessionInfo:
+class SessionInfo(msgspec.Struct, frozen=True, kw_only=True):
     """A session for clients. `model` is the one chosen in it; empty for the default. `project` is the folder that it
     works in; empty for the gateway's own."""
 
@@ -254,8 +254,7 @@ def _info(row: Row) -> SessionInfo:
 _KEY = "notebook:"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Opened:
+class Opened(msgspec.Struct, frozen=True, kw_only=True):
     """`copy_of` is the title of the session that the notebook's was just forked from, or empty."""
 
     info: SessionInfo
@@ -403,8 +402,7 @@ _UNKNOWN = "a tool that is not known any more"
 """For calls whose request was erased or was not read."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Earlier:
+class Earlier(msgspec.Struct, frozen=True, kw_only=True):
     """The turns of a session's cells: their number, the time of the newest (RFC 3339), and the tools with effects that
     they started, with counts."""
 

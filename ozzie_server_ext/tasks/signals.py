@@ -2,7 +2,8 @@
 
 import asyncio
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+
+import msgspec
 
 from ozzie_server_ext.config.validation import nearest
 from ozzie_server_ext.domain.content import Content
@@ -34,8 +35,7 @@ MOST_KEPT = 100
 """Signals of one name that no step has taken yet."""
 
 
-@dataclass(frozen=True, slots=True)
-class Signal:
+class Signal(msgspec.Struct, frozen=True):
     """A signal that no step has taken yet. `name`: the event that steps wait for."""
 
     event_id: EventId

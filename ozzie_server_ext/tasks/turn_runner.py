@@ -2,7 +2,6 @@
 
 import asyncio
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import partial
 
 import msgspec
@@ -197,8 +196,7 @@ class TurnDelegation:
         )
 
 
-@dataclass(slots=True)
-class TurnRunner:
+class TurnRunner(msgspec.Struct):
     """Plans turns and runs them. All of them share `parts`."""
 
     parts: TurnParts

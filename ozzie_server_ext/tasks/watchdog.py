@@ -8,8 +8,9 @@ in the log, so no restart repeats it.
 import asyncio
 import contextlib
 from collections.abc import Awaitable, Callable, Iterable
-from dataclasses import dataclass
 from typing import Literal
+
+import msgspec
 
 from ozzie_server_ext.config.settings import CHEAP, Settings
 from ozzie_server_ext.domain.clock import Clock
@@ -45,8 +46,7 @@ NAME = "watchdog"
 _PROGRESS = frozenset({"reply.delta", "tool.output", "agent.thinking", "tool.call.progressed"})
 
 
-@dataclass(slots=True)
-class _Quiet:
+class _Quiet(msgspec.Struct):
     """When a task's last progress was, and how often the watchdog has acted since."""
 
     since: float

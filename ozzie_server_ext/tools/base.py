@@ -4,7 +4,7 @@ import hashlib
 import inspect
 import re
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any, Literal, Protocol
@@ -241,8 +241,7 @@ class ToolContext(msgspec.Struct, frozen=True):
     is_elsewhere: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Before:
+class Before(msgspec.Struct, frozen=True, kw_only=True):
     """Content that a call replaces, with the artifact name and media type under which it is kept."""
 
     name: str
@@ -250,8 +249,7 @@ class Before:
     content: bytes
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Preview:
+class Preview(msgspec.Struct, frozen=True, kw_only=True):
     """What a person sees before a call is made: a question, in which only visible arguments come from the model; the
     change, as a diff or a text; and how to undo it."""
 
@@ -261,16 +259,14 @@ class Preview:
     undo: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Offered:
+class Offered(msgspec.Struct, frozen=True, kw_only=True):
     """An answer that a question offers, with a line of help."""
 
     label: str
     help: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ModelQuestion:
+class ModelQuestion(msgspec.Struct, frozen=True, kw_only=True):
     """A question from the model to a person. `is_free`: an answer in their own words is possible."""
 
     text: str
@@ -278,8 +274,7 @@ class ModelQuestion:
     is_free: bool = True
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Plan:
+class Plan(msgspec.Struct, frozen=True, kw_only=True):
     """What a call would do, found without doing any of it, and everything needed to do exactly that.
 
     `effect` is recorded before the run: the targets, and the hashes of what is replaced and written. `writes` are the

@@ -1,11 +1,12 @@
 """The only path by which a tool runs. `_ToolCall.carry_out` is that path, from the request to the recorded outcome."""
 
 import asyncio
+import dataclasses
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
 from functools import partial
 
 import msgspec
+from msgspec.structs import replace
 
 from ozzie_server_ext.artifacts.store import ArtifactStore, Kept
 from ozzie_server_ext.domain.artifacts import REPLACED_BY, Artifact, ArtifactKind
@@ -68,8 +69,7 @@ Outcome = ToolCallCompleted | ToolCallFailed | ToolCallCancelled | ToolCallUncer
 """How a call ends."""
 
 
-@dataclass(frozen=True, slots=True)
-class AnswerNeeded:
+class AnswerNeeded(msgspec.Struct, frozen=True):
     """A call that waits for an answer: `request` asks for it. `before`: the events to record just before that."""
 
     request: ApprovalRequested | PromptRequested
@@ -81,8 +81,7 @@ class AnswerNeeded:
         return (*self.before, self.request)
 
 
-@dataclass(frozen=True, slots=True)
-class CallPosition:
+class CallPosition(msgspec.Struct, frozen=True):
     """A call's position in a turn: the model's round, from 1, and its index among that round's calls, from 0; in a run
     the step that makes it."""
 
@@ -91,8 +90,7 @@ class CallPosition:
     step_id: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Begun:
+class Begun(msgspec.Struct, frozen=True, kw_only=True):
     """A call interrupted without an outcome. `effect` was recorded when it started. `in_doubt`: it was recorded that
     nobody knows whether it took effect; it is repeated with its key."""
 
@@ -100,8 +98,7 @@ class Begun:
     in_doubt: bool = False
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class ToolBroker:
+class ToolBroker(msgspec.Struct, frozen=True, eq=False):
     """The only gate to the tools. The model reads outcomes from the log; `publish` shows what tools say meanwhile."""
 
     registry: ToolRegistry
@@ -202,8 +199,7 @@ async def ruling_on(rulings: Rulings, meta: ToolMeta, args: JsonObject, context:
     return ruling
 
 
-@dataclass(frozen=True, slots=True)
-class NoResult:
+class NoResult(msgspec.Struct, frozen=True):
     """A call without a result. `is_known`: it had no effect, or the tool may be repeated, so that none matters."""
 
     error: OzzieError
@@ -246,7 +242,7 @@ async def brought(meta: ToolMeta, args: JsonObject, own: Content, marks: Marks, 
     is the named host or the tool; for the web, an unknown place."""
     found = own
     read = tuple(target for target in meta.targets if target.is_read)
-    for path in Action.of(replace(meta, targets=read), args, Caller()).paths if read else ():
+    for path in Action.of(dataclasses.replace(meta, targets=read), args, Caller()).paths if read else ():
         found |= await marks.below("/".join(path or ()))
     if meta.brings is None or meta.brings in own.labels or not has_run:
         return found

@@ -10,8 +10,10 @@ import asyncio
 import hashlib
 import json
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
 from typing import Literal
+
+import msgspec
+from msgspec.structs import replace
 
 from ozzie_server_ext.domain.errors import Conflict, OzzieError
 from ozzie_server_ext.domain.events import ApprovalRequested
@@ -29,8 +31,7 @@ _MOST_ARGUMENT = 2000
 _BEGINNING = 200
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Card:
+class Card(msgspec.Struct, frozen=True, kw_only=True):
     """The texts hold nothing invisible; `arguments` is JSON that parses back; `shown` is the kind of proof."""
 
     sentence: str

@@ -6,8 +6,9 @@ prompt, and a model may have planned with a tool that it was shown.
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
 from difflib import get_close_matches
+
+import msgspec
 
 from ozzie_server_ext.domain.errors import InputError
 from ozzie_server_ext.domain.toolmeta import ToolMeta
@@ -24,8 +25,7 @@ BEST_FITTING = 5
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Offers:
+class Offers(msgspec.Struct, frozen=True, kw_only=True):
     """What settings and rules say about a turn's tools: `at_most` at the start, the ids that are `always` among them,
     and the ids that are `denied` whatever their arguments. `pinned` replaces all of that with exactly these names: a
     skill's, or those of a graph that must run the same way each time. `skills=False` offers no skills."""
@@ -37,8 +37,7 @@ class Offers:
     skills: bool = True
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SoFar:
+class SoFar(msgspec.Struct, frozen=True, kw_only=True):
     """The state of a turn: the user's `message`; the ids `offered` to the model, in order; the names it `used` and
     `found`; and the names that the turn `before` used, since the user may continue that one in two words."""
 

@@ -1,10 +1,10 @@
 """Recording a call's outcome: without secrets, and only the beginning and end of a large result."""
 
 import asyncio
+import dataclasses
 import hashlib
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, TypeVar
 
@@ -78,16 +78,14 @@ def _weighs_at_most(result: Any, characters: int, items: int) -> bool:
     return True
 
 
-@dataclass(frozen=True, slots=True)
-class TextPlace:
+class TextPlace(msgspec.Struct, frozen=True):
     """The place of a character in a text, both counted from 1."""
 
     line: int
     character: int
 
 
-@dataclass(frozen=True, slots=True)
-class TextPage:
+class TextPage(msgspec.Struct, frozen=True):
     """A piece of a text and the place behind it; None at the end of the text."""
 
     text: str
@@ -165,8 +163,7 @@ def _offset(text: str, place: TextPlace) -> int:
     return offset + place.character - 1
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LargeResult:
+class LargeResult(msgspec.Struct, frozen=True, kw_only=True):
     """A result too large for the conversation, as text: the text itself, or indented JSON."""
 
     text: str
@@ -297,7 +294,7 @@ class OutcomeWriter:
         if made:
             data = {**result.data, "kept": mentions} if mentions and isinstance(result.data, dict) else result.data
             refs = (*result.artifact_refs, *(each.artifact_id for each in made))
-            result = replace(result, data=data, artifact_refs=refs)
+            result = dataclasses.replace(result, data=data, artifact_refs=refs)
         outcome, whole = await self.result(call_id, meta, args, result, since())
         if isinstance(outcome, ToolCallFailed):
             return outcome, []

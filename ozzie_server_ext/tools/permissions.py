@@ -5,10 +5,11 @@ The request comes from the tool's plan and the checked arguments; a yes is valid
 
 import asyncio
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from difflib import get_close_matches
 from typing import Protocol
+
+import msgspec
 
 from ozzie_server_ext.artifacts.store import ArtifactStore
 from ozzie_server_ext.domain.approvals import EXPIRES_S, GRANT_S, AuthStrength, SessionGrant, weakest_way
@@ -58,8 +59,7 @@ MOST_SHOWN = 32_000
 _UNCHECKED = "No second model was asked: the call contains something that looks like a secret."
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Grant:
+class Grant(msgspec.Struct, frozen=True, kw_only=True):
     """An approval, with how and when it came, and the event that gave it."""
 
     way: AuthStrength
@@ -67,8 +67,7 @@ class Grant:
     event_id: EventId | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Earlier:
+class Earlier(msgspec.Struct, frozen=True, kw_only=True):
     """An earlier approval request for a call. `grant`: the yes, if any; `is_open`: it can still be answered;
     `has_ended`: that call ended, and the present one is another."""
 
@@ -92,8 +91,7 @@ class NoGrants(Grants):
     """For callers that ask every time."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Permission:
+class Permission(msgspec.Struct, frozen=True, kw_only=True):
     """A `request`: somebody has to be asked first, and `void` are the events that end an earlier request. Without one,
     the call may run, by the approval `approval_id` if it needed any."""
 

@@ -7,10 +7,11 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from io import BytesIO
 from pathlib import Path, PurePosixPath
 from typing import BinaryIO
+
+import msgspec
 
 from ozzie_server_ext.render.text import visible_label
 from ozzie_server_ext.tools.base import ToolFailed
@@ -160,8 +161,7 @@ MAX_FILES = 50_000
 """Files of one walk."""
 
 
-@dataclass(frozen=True, slots=True)
-class Found:
+class Found(msgspec.Struct, frozen=True):
     """A plain file: its path in the project, its size in bytes, and the open folder that has it as `name`."""
 
     path: str

@@ -8,7 +8,8 @@ The library is imported where it is used: a Jupyter Server without a vault shoul
 
 import hmac
 import os
-from dataclasses import dataclass
+
+import msgspec
 
 KEY_BYTES = 32
 NONCE_BYTES = 12
@@ -21,8 +22,7 @@ class NotAuthentic(Exception):
     """The ciphertext was changed, or encrypted with another key or for another purpose."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Argon2:
+class Argon2(msgspec.Struct, frozen=True, kw_only=True):
     """The cost of Argon2id, stored with what it protects. The defaults exceed the second recommended option of RFC 9106
     §4 (3 passes, 4 lanes, 64 MiB): 128 MiB, and about 0.6 s."""
 

@@ -2,9 +2,11 @@
 
 import base64
 import re
-from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
+
+import msgspec
+from msgspec.structs import replace
 
 from ozzie_server_ext.domain.errors import OzzieError
 from ozzie_server_ext.domain.json import JsonObject
@@ -26,8 +28,7 @@ SlotKind: TypeAlias = Literal["keyfile", "passphrase", "keyring"]
 Action: TypeAlias = Literal["set", "replaced", "removed", "imported", "rekeyed", "protected"]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Slot:
+class Slot(msgspec.Struct, frozen=True, kw_only=True):
     """A way to open the vault: the wrapped data key. `salt` and `cost` are a passphrase's; its key lies elsewhere."""
 
     kind: SlotKind
@@ -42,8 +43,7 @@ class Slot:
         return canonical_bytes(["slot", vault, self.kind, self.id, base64.b64encode(self.salt).decode(), cost])
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Record:
+class Record(msgspec.Struct, frozen=True, kw_only=True):
     """One secret. `sealed` is its encrypted value, bound to vault, name, scope and version. The version is the number
     of the change that set it; `changed_at` is ISO 8601 in UTC."""
 
@@ -58,8 +58,7 @@ class Record:
         return canonical_bytes(["record", vault, self.name, self.scope.kind, self.scope.owner, self.version])
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Change:
+class Change(msgspec.Struct, frozen=True, kw_only=True):
     """A change, for the log, numbered from 1. Of the whole vault: `name` and `scope` are empty, `version` is 0."""
 
     number: int
@@ -71,8 +70,7 @@ class Change:
     by: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Document:
+class Document(msgspec.Struct, frozen=True, kw_only=True):
     """The whole file. `mac` authenticates it: no part can be changed, removed or taken from another file."""
 
     id: str

@@ -4,9 +4,10 @@ import hmac
 import os
 import re
 import unicodedata
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, NoReturn, SupportsIndex, TypeAlias
+
+import msgspec
 
 from ozzie_server_ext.vault.errors import BadSecret
 
@@ -58,8 +59,7 @@ _CONTROLS = frozenset({"Cc", "Cs", "Zl", "Zp"})
 """Unicode categories of control characters, lone surrogates and line breaks."""
 
 
-@dataclass(frozen=True, slots=True, order=True)
-class Scope:
+class Scope(msgspec.Struct, frozen=True, order=True):
     """The owner of a secret: everybody (`owner` is empty), a project (`owner` is the absolute path of its folder), or a
     plugin (`owner` is its name). Raises BadSecret."""
 
@@ -87,8 +87,7 @@ class Scope:
 EVERYBODY = Scope()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ProjectReader:
+class ProjectReader(msgspec.Struct, frozen=True, kw_only=True):
     """Ozzie itself, working in the project of this folder."""
 
     project: str
@@ -103,8 +102,7 @@ class ProjectReader:
         return (Scope("project", self.project), EVERYBODY)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PluginReader:
+class PluginReader(msgspec.Struct, frozen=True, kw_only=True):
     """A plugin: it sees its own secrets, and of the project's and everybody's only the names that its manifest declares
     and a person granted."""
 

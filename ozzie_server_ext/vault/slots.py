@@ -2,12 +2,15 @@
 
 import base64
 import binascii
+import dataclasses
 import os
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeAlias
+
+from msgspec.structs import replace
 
 from ozzie_server_ext.domain.errors import OzzieError, Unavailable
 from ozzie_server_ext.vault import cipher, files
@@ -294,7 +297,7 @@ class Door:
                 continue
             if not look.document.is_whole(data_key):
                 raise DamagedVault(self._path, "something in it was changed")
-            self._look = replace(look, key=data_key)
+            self._look = dataclasses.replace(look, key=data_key)
             return self._look
         raise _most_important(failures)
 

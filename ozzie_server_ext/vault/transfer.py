@@ -2,9 +2,10 @@
 
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
+
+import msgspec
 
 from ozzie_server_ext.domain.errors import OzzieError
 from ozzie_server_ext.protocol.codec import decode, encode
@@ -21,8 +22,7 @@ FORMAT = "ozzie secrets"
 VERSION = 1
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Sealed:
+class _Sealed(msgspec.Struct, frozen=True, kw_only=True):
     salt: bytes
     cost: cipher.Argon2
     sealed: bytes = b""
@@ -33,8 +33,7 @@ class _Sealed:
         return canonical_bytes({name: value for name, value in encode(self).items() if name != "sealed"})
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Plain:
+class _Plain(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     scope: Scope
     value: str

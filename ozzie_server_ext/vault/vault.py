@@ -6,9 +6,12 @@ consistent state. It needs no gateway.
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from os import urandom
 from pathlib import Path
+
+import msgspec
+from msgspec.structs import replace
 
 from ozzie_server_ext.domain.clock import Clock
 from ozzie_server_ext.vault import cipher, files
@@ -77,8 +80,7 @@ def opened(record: Record, data_key: bytes, vault: str) -> Secret:
     return Secret(cipher.unpadded(plain).decode())
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Listed:
+class Listed(msgspec.Struct, frozen=True, kw_only=True):
     """A secret as lists show it: nothing about its value, not even its length."""
 
     name: str
@@ -88,8 +90,7 @@ class Listed:
     by: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class VaultState:
+class VaultState(msgspec.Struct, frozen=True, kw_only=True):
     """A vault's state, without names. `ways` open it; `locked`: none has done so here."""
 
     ways: tuple[SlotKind, ...]
@@ -97,8 +98,7 @@ class VaultState:
     secrets: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Entry:
+class Entry(msgspec.Struct, frozen=True, kw_only=True):
     """A secret with its value, for moving it to another vault."""
 
     name: str

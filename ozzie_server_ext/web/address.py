@@ -3,8 +3,9 @@
 import ipaddress
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 from urllib.parse import quote, urljoin, urlsplit
+
+import msgspec
 
 from ozzie_server_ext.domain.errors import OzzieError
 from ozzie_server_ext.policy.patterns import Host, IpAddress, host_of
@@ -80,8 +81,7 @@ _AMBIGUOUS = re.compile(r"[\x00-\x1f\x7f\\]")
 _PORT = re.compile(r"[0-9]{0,5}")
 
 
-@dataclass(frozen=True, slots=True)
-class Address:
+class Address(msgspec.Struct, frozen=True):
     """A parsed address. `host` is canonical; `target` is path and query, in ASCII, as in a request."""
 
     scheme: str

@@ -1,7 +1,8 @@
 """The port to the web: requests, results and errors."""
 
-from dataclasses import dataclass
 from typing import Protocol
+
+import msgspec
 
 from ozzie_server_ext.domain.errors import InputError, OzzieError, RetryLater, Unavailable
 
@@ -20,8 +21,7 @@ MAX_LINK = 500
 MAX_TITLE = 300
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Fetched:
+class Fetched(msgspec.Struct, frozen=True, kw_only=True):
     """A fetched page.
 
     `url` is the final address, `status` the server's status code, `type` the media type that it was parsed as. `text`
@@ -43,8 +43,7 @@ class Fetched:
     leads_to: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Hit:
+class Hit(msgspec.Struct, frozen=True, kw_only=True):
     """A search result, as the engine shows it."""
 
     title: str
@@ -52,8 +51,7 @@ class Hit:
     snippet: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Searched:
+class Searched(msgspec.Struct, frozen=True, kw_only=True):
     """Search results, the best first, the engine's name, and the hosts that were contacted."""
 
     hits: tuple[Hit, ...]

@@ -5,9 +5,10 @@ The gateway parses nothing of a page. It gets bounded text without markup, and e
 
 import asyncio
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Protocol, TypeVar
 from urllib.parse import urlencode
+
+import msgspec
 
 from ozzie_server_ext.domain.errors import InputError, OzzieError
 from ozzie_server_ext.domain.json import JsonObject
@@ -19,8 +20,7 @@ from ozzie_server_ext.web.address import read_address
 from ozzie_server_ext.web.port import MAX_HITS, MAX_QUERY, Fetched, Searched, web_error
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Allowance:
+class Allowance(msgspec.Struct, frozen=True, kw_only=True):
     """Exceptions for tests, whose servers are on loopback. No configuration, variable or tool argument makes one.
 
     `addresses` are non-public IP addresses that may be reached, `ports` are additional ports. `names` replaces the
@@ -30,12 +30,11 @@ class Allowance:
 
     addresses: tuple[str, ...] = ()
     ports: tuple[int, ...] = ()
-    names: Mapping[str, tuple[tuple[str, ...], ...]] = field(default_factory=dict)
+    names: Mapping[str, tuple[tuple[str, ...], ...]] = msgspec.field(default_factory=dict)
     authorities: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Limits:
+class Limits(msgspec.Struct, frozen=True, kw_only=True):
     """Limits of one request. Times are in seconds, sizes in bytes. `wall_s` covers all redirects together, from the
     first lookup to the last byte, `connect_s` each connection; `body` counts unpacked bytes."""
 

@@ -7,11 +7,12 @@ import os
 import stat
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from ozzie_server_ext.config.home import Home
 from ozzie_server_ext.domain.approvals import AuthStrength

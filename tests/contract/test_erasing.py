@@ -1,8 +1,8 @@
 """What erasing contents promises (`artifacts.erasing`), over every log and every blob store."""
 
 import asyncio
+import dataclasses
 from collections.abc import Sequence
-from dataclasses import replace
 
 import msgspec
 import pytest
@@ -80,7 +80,7 @@ async def test_the_content_goes_and_what_is_known_of_it_stays_with_when_and_why(
     after = await desk.artifacts.get(artifact_id)
     assert after.erased is not None
     assert (after.erased.why, after.erased.by) == ("person", "Ana")
-    assert replace(after, erased=None) == before
+    assert dataclasses.replace(after, erased=None) == before
     assert not await desk.is_there(await desk.ref(artifact_id))
     for reading in (desk.artifacts.content(after), desk.artifacts.content(before)):
         with pytest.raises(Gone, match=f"It was erased on {after.erased.at:%Y-%m-%d} by Ana"):

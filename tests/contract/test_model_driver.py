@@ -2,11 +2,12 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 import pytest_asyncio
+from msgspec.structs import replace
 
 from ozzie_server_ext.domain.ids import CallId
 from ozzie_server_ext.models.driver import (

@@ -1,7 +1,7 @@
 """SPEC.md says what is spoken: every operation, method, frame, field of the handshake, command and event."""
 
+import dataclasses
 import re
-from dataclasses import fields
 from pathlib import Path
 
 from ozzie_server_ext.gateway.routes import PREFIX, REST, WS_PATH
@@ -54,13 +54,19 @@ def test_the_fields_of_the_handshake_are_those_of_the_file() -> None:
     written = re.search(r"`\{([\w, ]+)\}`", section("Handshake"))
 
     assert written is not None
-    assert written[1].split(", ") == [field.name for field in fields(Handshake)]
+    assert written[1].split(", ") == [field.name for field in dataclasses.fields(Handshake)]
+
+
+def fields_of(kind: type) -> set[str]:
+    if dataclasses.is_dataclass(kind):
+        return {field.name for field in dataclasses.fields(kind)}
+    return {*kind.__struct_fields__}
 
 
 def test_every_command_and_event_of_the_worker_is_told_with_its_fields() -> None:
     written = {cells[0].strip("`"): set(names(cells[1])) for cells in rows(section("Worker"))}
     kinds = {**worker._COMMANDS, **worker._EVENTS}
-    there = {name: {field.name for field in fields(kind)} for name, kind in kinds.items()}
+    there = {name: fields_of(kind) for name, kind in kinds.items()}
     sent = {
         name
         for file in (ROOT / "ozzie_server_ext" / "programs").glob("*worker*.py")

@@ -4,11 +4,11 @@ import asyncio
 import json
 import re
 import shlex
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, get_args
 
 import pytest
+from msgspec.structs import replace
 
 from ozzie_server_ext.cli.parser import Misused, parser
 from ozzie_server_ext.domain.budget import Usage

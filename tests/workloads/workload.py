@@ -3,8 +3,10 @@
 import csv
 import io
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias
+
+from msgspec.structs import replace
 
 from ozzie_server_ext.domain.approvals import ApprovalScope
 from ozzie_server_ext.models.driver import ModelRequest

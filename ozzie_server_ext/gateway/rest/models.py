@@ -2,11 +2,11 @@
 
 import asyncio
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass
 from typing import Annotated, Any, Literal, TypeAlias, cast
 
 import msgspec
 from msgspec import Meta
+from msgspec.structs import asdict
 
 from ozzie_server_ext.domain.errors import NotFound
 from ozzie_server_ext.domain.json import JsonObject
@@ -90,8 +90,7 @@ class Offer(msgspec.Struct, frozen=True, kw_only=True):
     choose: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Models(Page[Model]):
+class Models(Page[Model], frozen=True, kw_only=True):
     """The models, and more for choosing one. `vault_warning` says what is wrong with the secrets vault; empty if
     nothing is."""
 

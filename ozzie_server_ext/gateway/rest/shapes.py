@@ -2,7 +2,6 @@
 modules. The OpenAPI document is made from them."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Annotated, Generic, Literal, TypeAlias, TypeVar
 from urllib.parse import quote
 
@@ -107,8 +106,7 @@ Money: TypeAlias = Annotated[int | None, Meta(description="In 1e-9 USD; null whe
 Time: TypeAlias = Annotated[str, Meta(extra_json_schema={"format": "date-time"})]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Page(Generic[T]):
+class Page(msgspec.Struct, Generic[T], frozen=True, kw_only=True):
     """A part of a list. `next` is the `cursor` of the following page, null at the end."""
 
     items: list[T]
@@ -324,8 +322,7 @@ class Usage(msgspec.Struct, frozen=True, kw_only=True):
     known_cost: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class UsageSums(Page[Usage]):
+class UsageSums(Page[Usage], frozen=True, kw_only=True):
     """Sums of usage by group, and over all of them."""
 
     total: Usage

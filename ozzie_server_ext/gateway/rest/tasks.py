@@ -2,7 +2,6 @@
 
 import os
 from collections.abc import AsyncIterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Annotated, Any, cast
 
 import msgspec
@@ -209,8 +208,7 @@ async def _session_of(call: Call, notebook: str) -> ids.SessionId | None:
     return await call.ozzie.sessions.holder(f"notebook:{os.path.join(root, notebook)}")
 
 
-@dataclass(frozen=True, slots=True)
-class _Told:
+class _Told(msgspec.Struct, frozen=True):
     """Return what the rows of the table `tasks` lack: the cell of each message, the tasks above each task, the tasks
     below that wait for a person, and the latest checkpoint of each run."""
 

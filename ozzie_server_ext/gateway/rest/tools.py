@@ -1,6 +1,5 @@
 """`tools`: what a model can call, and what the rules decide."""
 
-from dataclasses import dataclass
 from typing import Annotated, Literal, TypeAlias
 
 import msgspec
@@ -98,8 +97,7 @@ class ToolDetails(msgspec.Struct, frozen=True, kw_only=True):
     parameters: JsonObject
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Tools(Page[Tool]):
+class Tools(Page[Tool], frozen=True, kw_only=True):
     """Every tool, by id. `policy_error` is why the rules can't be used, empty if they can: until then every call is
     denied."""
 

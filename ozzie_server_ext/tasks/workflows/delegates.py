@@ -3,7 +3,9 @@
 import asyncio
 import hashlib
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+
+import msgspec
+from msgspec.structs import replace
 
 from ozzie_server_ext.agent.provenance import addresses_in
 from ozzie_server_ext.domain.content import CLEAN, Provenance
@@ -38,8 +40,7 @@ CHANCE_BITS = 80
 """The random bits of a ULID."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Room:
+class Room(msgspec.Struct, frozen=True, kw_only=True):
     """How often a task may delegate, and whether it is nested too deep to delegate at all."""
 
     most: int

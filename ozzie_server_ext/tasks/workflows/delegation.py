@@ -1,7 +1,8 @@
 """Creation of delegated tasks. Each has its own thread, and its use counts for the tasks above it."""
 
-from dataclasses import dataclass
 from typing import Literal
+
+import msgspec
 
 from ozzie_server_ext.domain.content import CLEAN, Content
 from ozzie_server_ext.domain.events import (
@@ -28,8 +29,7 @@ from ozzie_server_ext.store.shielded import shielded
 from ozzie_server_ext.tasks.service import TaskQueue
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Delegated:
+class Delegated(msgspec.Struct, frozen=True, kw_only=True):
     """A task to delegate. It has a `text` for a model, or one `call`. The caller chooses `task_id`, so that a repeat
     after a crash finds the earlier task. `content` is the provenance of the text or the call's arguments; `caller` is
     the origin of the first request; `run` is set for the run of a skill; `updates` are those of the delegating task."""

@@ -7,8 +7,9 @@ log. The only one here runs attempts in the gateway's event loop.
 import asyncio
 from collections import deque
 from collections.abc import Callable, Coroutine
-from dataclasses import dataclass
 from typing import Any, Protocol, TypeAlias
+
+import msgspec
 
 from ozzie_server_ext.domain.content import Content
 from ozzie_server_ext.domain.events import EventBody, FailureKind
@@ -49,8 +50,7 @@ class Pace:
             loop.call_soon(self._begin_slice)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Attempt:
+class Attempt(msgspec.Struct, frozen=True, kw_only=True):
     """One attempt at a step; it begins after `delay_s`. With `at_once`, it is a call of a read-only tool of which
     nothing has been recorded yet. `is_resumed`: it began before the run was driven from here."""
 
@@ -65,8 +65,7 @@ Facts: TypeAlias = tuple[tuple[EventBody, Content], ...]
 """Events, each with what it is made from."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Succeeded:
+class Succeeded(msgspec.Struct, frozen=True, kw_only=True):
     """`content` is the value's provenance; for `event`, `accepted` and `told` see `StepCompleted`. `facts` are those of
     a call made at once, to be recorded before the end of its step."""
 
@@ -78,8 +77,7 @@ class Succeeded:
     facts: Facts = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FailedAttempt:
+class FailedAttempt(msgspec.Struct, frozen=True, kw_only=True):
     """`content` is the message's provenance. `may_retry`: another attempt may succeed, and nothing was done that must
     not be done twice. `facts`: see `Succeeded`."""
 
@@ -92,8 +90,7 @@ class FailedAttempt:
     facts: Facts = ()
 
 
-@dataclass(frozen=True, slots=True)
-class NotAtOnce:
+class NotAtOnce(msgspec.Struct, frozen=True):
     """The call can't be made at once: it needs an approval, or has more to record."""
 
 

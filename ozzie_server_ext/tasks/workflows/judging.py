@@ -1,7 +1,8 @@
 """The judge of a step's result: a model that says whether the step's acceptance criterion holds."""
 
 from collections.abc import Iterable
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from ozzie_server_ext.agent.structured_output import value_of
 from ozzie_server_ext.domain.events import Event, MessageCompleted

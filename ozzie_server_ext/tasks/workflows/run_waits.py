@@ -8,9 +8,10 @@ import asyncio
 import contextlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import TypeAlias
+
+import msgspec
 
 from ozzie_server_ext.domain.clock import Clock
 from ozzie_server_ext.domain.errors import Conflict, VersionConflict
@@ -57,8 +58,7 @@ _CHANGES = FINAL_TYPES | {
 WaitFact: TypeAlias = TaskWaitingApproval | TaskWaitingInput
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _WaitingRun:
+class _WaitingRun(msgspec.Struct, frozen=True, kw_only=True):
     """A run that nothing drives: the signals that its steps wait for, and the timer of the step whose time ends
     first."""
 

@@ -7,7 +7,8 @@ import asyncio
 import contextlib
 import random
 from collections.abc import Awaitable, Callable
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from ozzie_server_ext.agent.questions import EXCEEDED, TOO_LATE, budget_exceeded, limit_exceeded, time_overrun
 from ozzie_server_ext.agent.rounds import LimitExceeded, OutOfTime

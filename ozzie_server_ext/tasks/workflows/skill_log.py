@@ -2,8 +2,10 @@
 
 import asyncio
 from collections import OrderedDict
-from dataclasses import dataclass, replace
 from pathlib import Path
+
+import msgspec
+from msgspec.structs import replace
 
 from ozzie_server_ext.agent.provenance import addresses_in
 from ozzie_server_ext.domain.content import Content
@@ -43,16 +45,14 @@ STOPPED = "step.stopped"
 """The code of a step whose task was cancelled. The next attempt is not told about it."""
 
 
-@dataclass(frozen=True, slots=True)
-class Rejection:
+class Rejection(msgspec.Struct, frozen=True):
     """Why an attempt at a step was rejected, and the provenance of that message."""
 
     message: str
     content: Content
 
 
-@dataclass(frozen=True, slots=True)
-class LoadedRun:
+class LoadedRun(msgspec.Struct, frozen=True):
     """`skill` is as it was at the start; `rejected` has the rejection of each step's last attempt, by step id; `end` is
     set if a crash came between the end of the run and that of its task."""
 

@@ -2,10 +2,10 @@
 
 import asyncio
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
 from typing import Literal
 
 import msgspec
+from msgspec.structs import replace
 
 from ozzie_server_ext.domain.budget import NANO_USD_PER_USD, Measure
 from ozzie_server_ext.domain.errors import InputError, OzzieError
@@ -24,8 +24,7 @@ from ozzie_server_ext.tools.registry import ToolRegistry
 NO_KEYWORD = "It is no keyword of a skill with steps, so an agent answers it."
 
 
-@dataclass(frozen=True, slots=True)
-class SkillStarts:
+class SkillStarts(msgspec.Struct, frozen=True):
     """`limits` and `models` return those of the current configuration."""
 
     library: Library

@@ -2,8 +2,9 @@
 run."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Literal
+
+import msgspec
 
 from ozzie_server_ext.agent.structured_output import value_of
 from ozzie_server_ext.domain.content import CLEAN, Content
@@ -122,8 +123,7 @@ def _failed(row: Row, events: Sequence[Event], work: Work) -> Succeeded | Failed
     )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class HeldStep:
+class HeldStep(msgspec.Struct, frozen=True, kw_only=True):
     """A started step of a run that does not record its end. `outcome` is that of its task, or None if the task is
     paused or was never created; `next` is what the run will still do with the step."""
 

@@ -3,8 +3,10 @@
 import asyncio
 from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
 from typing import Any
+
+import msgspec
+from msgspec.structs import replace
 
 from ozzie_server_ext.domain.clock import IdSource
 from ozzie_server_ext.domain.content import CLEAN
@@ -129,8 +131,7 @@ Stop = Callable[[TaskId], Coroutine[Any, Any, None]]
 """Cancels a delegated task, unless it has ended."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StepParts:
+class StepParts(msgspec.Struct, frozen=True, kw_only=True):
     """The objects that all steps share."""
 
     log: EventLog

@@ -6,10 +6,11 @@ interrupted call can be repeated for the rest.
 
 import asyncio
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import Annotated
 
+import msgspec
 from pydantic import Field
 
 from ozzie_server_ext.domain.artifacts import REPLACED_BY, Artifact
@@ -58,8 +59,7 @@ _UNDO = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Pending:
+class Pending(msgspec.Struct, frozen=True):
     """A change that is not in the project yet, and the present state of its file."""
 
     change: FileChange
@@ -150,8 +150,7 @@ _RUN, _WRITE = 0o100, 0o222
 _ID = "fs.apply"
 
 
-@dataclass(frozen=True, slots=True)
-class _Work:
+class _Work(msgspec.Struct, frozen=True):
     steps: tuple[Step, ...]
     summary: str
     undo: JsonObject

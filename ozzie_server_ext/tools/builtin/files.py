@@ -1,12 +1,14 @@
 """`fs.list` and `fs.read`: looking at files of the project, and no others."""
 
 import asyncio
+import dataclasses
 import hashlib
 import os
 import stat
-from dataclasses import dataclass, replace
 from typing import Annotated, Any
 
+import msgspec
+from msgspec.structs import replace
 from pydantic import Field
 
 from ozzie_server_ext.domain.content import Content, Label
@@ -20,8 +22,7 @@ from ozzie_server_ext.tools.outcome import TextPlace, count_lines, page_of
 from ozzie_server_ext.tools.safe_open import open_below
 
 
-@dataclass(frozen=True, slots=True)
-class TextFile:
+class TextFile(msgspec.Struct, frozen=True):
     """`text` has `\\n` line ends; the file has `\\r\\n` if `windows`, and a UTF-8 byte order mark if `marked`."""
 
     text: str
@@ -172,5 +173,7 @@ _META = read_only(
 
 TOOLS = (
     FunctionTool(list_folder, _META),
-    FunctionTool(read_text, replace(_META, tool_id="fs.read", name="read_file", further_names=("file_read",))),
+    FunctionTool(
+        read_text, dataclasses.replace(_META, tool_id="fs.read", name="read_file", further_names=("file_read",))
+    ),
 )

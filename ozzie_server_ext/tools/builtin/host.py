@@ -5,10 +5,11 @@ import asyncio
 import os
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, replace
 from functools import partial
 from typing import Annotated
 
+import msgspec
+from msgspec.structs import replace
 from pydantic import Field
 
 from ozzie_server_ext.domain.content import Content, Label
@@ -63,8 +64,7 @@ Folder = Annotated[str, Field(description="Where it starts, relative to the proj
 Seconds = Annotated[int, Field(description="It is ended after so many seconds.", ge=1, le=MAX_S)]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Resolved:
+class _Resolved(msgspec.Struct, frozen=True, kw_only=True):
     """A resolved command. `root` is the project, `folder` below it; `place` is that folder's device and inode."""
 
     argv: tuple[str, ...]

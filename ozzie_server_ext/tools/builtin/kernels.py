@@ -5,10 +5,11 @@ Code in a kernel runs as the user, outside any sandbox, so a person is shown and
 
 import posixpath
 import re
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import Annotated
 
+import msgspec
 from pydantic import Field
 
 from ozzie_server_ext.domain.content import Content, Label
@@ -68,8 +69,7 @@ Kernel = Annotated[
 Seconds = Annotated[int, Field(description="It is interrupted after so many seconds.", ge=1, le=MAX_S)]
 
 
-@dataclass(frozen=True, slots=True)
-class Bound:
+class Bound(msgspec.Struct, frozen=True):
     """The target of an approval: this process of this kernel."""
 
     kernel: KernelInfo
@@ -119,8 +119,7 @@ async def _run(context: ToolContext, plan: Plan, bound: Bound, code: str) -> tup
     return await kernels.run(kernel_id, code, process=bound.process, timeout_s=float(timeout_s), show=show), timeout_s
 
 
-@dataclass(frozen=True, slots=True)
-class _CellWork:
+class _CellWork(msgspec.Struct, frozen=True):
     path: str
     cell_id: str
     code: str

@@ -5,11 +5,12 @@ that is open somewhere is changed there, beside the user's own edits (ADR 36).
 """
 
 import asyncio
-from dataclasses import dataclass, replace
 from functools import partial
 from hashlib import sha256
 from typing import Annotated, Literal
 
+import msgspec
+from msgspec.structs import replace
 from pydantic import Field
 
 from ozzie_server_ext.domain.artifacts import REPLACED_BY
@@ -206,8 +207,7 @@ Behind = Annotated[
 Source = Annotated[str, Field(description="All of the cell's text.", max_length=MAX_SOURCE)]
 
 
-@dataclass(frozen=True, slots=True)
-class _Work:
+class _Work(msgspec.Struct, frozen=True):
     path: str
     edit: Edit
     result: JsonObject

@@ -5,8 +5,9 @@ listed as left out.
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
+
+import msgspec
 
 from ozzie_server_ext.domain.json import Json, JsonObject
 from ozzie_server_ext.domain.redaction import REDACTED, redact_text
@@ -25,15 +26,14 @@ MAX_REPLACED = 16 * 1024 * 1024
 _MOST_PROBLEMS = 10
 
 
-@dataclass(frozen=True, slots=True)
-class Proposal:
+class Proposal(msgspec.Struct, frozen=True):
     """`data` is for the model. `made` is the change set to keep, if any. `count` files would change; `left_out` are
     names that are not part of it, each with the reason."""
 
     data: JsonObject
     made: Made | None = None
     count: int = 0
-    left_out: tuple[str, ...] = field(default=())
+    left_out: tuple[str, ...] = ()
 
     @property
     def is_refused(self) -> bool:

@@ -4,9 +4,9 @@ Their results bear the web label with the hosts they came from: a page may speak
 """
 
 import hashlib
-from dataclasses import replace
 from typing import Annotated
 
+from msgspec.structs import replace
 from pydantic import Field
 
 from ozzie_server_ext.domain.content import Content, Label

@@ -8,9 +8,10 @@ import base64
 import binascii
 import json
 from collections.abc import Iterable
-from dataclasses import dataclass
 from hashlib import sha256
 from itertools import pairwise
+
+import msgspec
 
 from ozzie_server_ext.domain.json import Json, JsonObject
 from ozzie_server_ext.execution.sandbox_files import MAX_CHANGED_FILES
@@ -29,8 +30,7 @@ _MAX_BYTES = 192 * 1024 * 1024
 """Bytes of the JSON: a character of text can take six."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FileChange:
+class FileChange(msgspec.Struct, frozen=True, kw_only=True):
     """`before` is the SHA-256 (hexadecimal) that the file must have; None if there must be no file. `content` is the
     new one; None removes the file. `executable` None leaves that as it is."""
 
@@ -58,8 +58,7 @@ class FileChange:
         return json.dumps(document, ensure_ascii=False, indent=1)
 
 
-@dataclass(frozen=True, slots=True)
-class ChangeSet:
+class ChangeSet(msgspec.Struct, frozen=True):
     """File changes, sorted by path. No path is below another."""
 
     files: tuple[FileChange, ...]

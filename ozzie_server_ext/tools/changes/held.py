@@ -8,10 +8,12 @@ import signal
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, replace
 from pathlib import Path
 from types import TracebackType
 from typing import Self
+
+import msgspec
+from msgspec.structs import replace
 
 from ozzie_server_ext.tools.base import ToolFailed
 from ozzie_server_ext.tools.changes.seen import (
@@ -117,8 +119,7 @@ LOCK_WAIT_S = 5.0
 _LOCK_PAUSE_S = 0.005
 
 
-@dataclass(frozen=True, slots=True)
-class OpenFolder:
+class OpenFolder(msgspec.Struct, frozen=True):
     """An open folder below `root`, at the path `parts`."""
 
     root: Path
@@ -182,8 +183,7 @@ def _lock(descriptor: int, path: str) -> None:
 _ANY_WRITE = 0o222
 
 
-@dataclass(frozen=True, slots=True)
-class OpenFile:
+class OpenFile(msgspec.Struct, frozen=True):
     """An open file that matches what was seen."""
 
     seen: Seen

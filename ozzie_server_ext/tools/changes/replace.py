@@ -12,11 +12,12 @@ import secrets
 import stat
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import dataclass
-from dataclasses import replace as with_changes
 from enum import Enum
 from hashlib import sha256
 from pathlib import Path
+
+import msgspec
+from msgspec.structs import replace as with_changes
 
 from ozzie_server_ext.tools.base import ToolFailed, Unsettled
 from ozzie_server_ext.tools.changes.held import (
@@ -64,8 +65,7 @@ class Kind(Enum):
     FOREIGN = "foreign"
 
 
-@dataclass(frozen=True, slots=True)
-class Cleared:
+class Cleared(msgspec.Struct, frozen=True):
     """Names in the file's folder: removed leftovers, and those kept because they are somebody's."""
 
     removed: tuple[str, ...]
@@ -151,8 +151,7 @@ _PERMISSIONS = 0o777
 _READ, _RUN = 0o444, 0o111
 
 
-@dataclass(frozen=True, slots=True)
-class Version:
+class Version(msgspec.Struct, frozen=True):
     """A new version, named `name` in `folder` and open for reading."""
 
     folder: OpenFolder
@@ -270,8 +269,7 @@ _TRIES = 100
 """Attempts to find our version if somebody moved it during the change: about 1 ms in all."""
 
 
-@dataclass(frozen=True, slots=True)
-class Replaced:
+class Replaced(msgspec.Struct, frozen=True):
     """A completed replacement. `seen` is the new state; `notes` are sentences for the user, usually none: what could
     not be confirmed, and what is left beside the file."""
 

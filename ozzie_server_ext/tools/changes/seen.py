@@ -4,8 +4,9 @@ import hashlib
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
+
+import msgspec
 
 from ozzie_server_ext.tools.base import ToolFailed
 from ozzie_server_ext.tools.safe_open import closing, open_deepest, open_plain, readable_parts
@@ -50,8 +51,7 @@ LARGEST = 64 * 1024 * 1024
 """Bytes of any file that is compared with what was seen."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FileSeen:
+class FileSeen(msgspec.Struct, frozen=True, kw_only=True):
     """A plain file with one name: the whole `st_mode`, size in bytes, SHA-256 of the content in hexadecimal."""
 
     device: int
@@ -64,8 +64,7 @@ class FileSeen:
     sha256: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Seen:
+class Seen(msgspec.Struct, frozen=True, kw_only=True):
     """The state of `path` (relative to the project, canonical); `file` is None if there is none.
 
     `anchor` is the device and inode of the deepest existing folder on the way, `missing` the paths of the folders to
@@ -86,8 +85,7 @@ class Seen:
         return self.parts[-1]
 
 
-@dataclass(frozen=True, slots=True)
-class Looked:
+class Looked(msgspec.Struct, frozen=True):
     """What was seen, and the file's bytes (empty if there is no file)."""
 
     seen: Seen

@@ -1,10 +1,11 @@
 """Changing several files one after the other, each exactly on what was seen (ADR 33)."""
 
-from dataclasses import dataclass
-from dataclasses import replace as with_changes
 from datetime import datetime
 from hashlib import sha256
 from pathlib import Path
+
+import msgspec
+from msgspec.structs import replace as with_changes
 
 from ozzie_server_ext.domain.json import JsonObject
 from ozzie_server_ext.protocol.codec import decode, encode
@@ -58,8 +59,7 @@ def _beside(root: Path, seen: Seen, sha256_of_new: str) -> set[Kind]:
             return {kind_of(folder, name) for name in found if belongs_to(name, sha256_of_new, seen)}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Step:
+class Step(msgspec.Struct, frozen=True, kw_only=True):
     """One file's change: the new content, or None to move it to the trash; see `FileChange`."""
 
     seen: Seen
@@ -73,8 +73,7 @@ class Step:
         return {"seen": encode(self.seen), "sha256": digest, "executable": self.executable}
 
 
-@dataclass(frozen=True, slots=True)
-class PreparedSteps:
+class PreparedSteps(msgspec.Struct, frozen=True):
     """The steps with their folders in place, and the folders that were made for them, outermost first."""
 
     steps: tuple[Step, ...]

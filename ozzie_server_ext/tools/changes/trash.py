@@ -6,10 +6,12 @@ The note beside it is written first, so that the origin of everything in the tra
 import os
 import re
 from contextlib import suppress
-from dataclasses import asdict, dataclass
 from datetime import datetime
 from errno import EXDEV
 from pathlib import Path
+
+import msgspec
+from msgspec.structs import asdict
 
 from ozzie_server_ext.protocol.jsontext import InvalidJson, dumps, loads_object
 from ozzie_server_ext.tools.base import ToolFailed, Unsettled
@@ -42,8 +44,7 @@ _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 _MAX_BYTES = 16 * 1024
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TrashNote:
+class TrashNote(msgspec.Struct, frozen=True, kw_only=True):
     """`path` is the file's origin in the project; `trashed_at` is ISO 8601; `sha256` is of its content."""
 
     id: str
@@ -131,8 +132,7 @@ def _check_id(trash_id: str) -> None:
         raise ToolFailed("This is no id of the trash; an id has at most 64 letters, digits, - and _.")
 
 
-@dataclass(frozen=True, slots=True)
-class Moved:
+class Moved(msgspec.Struct, frozen=True):
     """A completed move. `place` is the file's new path in the project; `notes` are sentences for the user, usually
     none: what could not be confirmed."""
 

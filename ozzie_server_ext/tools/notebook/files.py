@@ -6,10 +6,11 @@ import os
 import re
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
+
+import msgspec
 
 from ozzie_server_ext.domain.json import Json, JsonObject
 from ozzie_server_ext.domain.toolmeta import Category
@@ -66,8 +67,7 @@ _WITH_DATA = frozenset({"display_data", "execute_result"})
 _OUTPUTS = frozenset({"stream", "error", *_WITH_DATA})
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NewContent:
+class NewContent(msgspec.Struct, frozen=True, kw_only=True):
     """What a new version brings. `problems` are sentences about what is not allowed; `has_code`: it has new code."""
 
     problems: tuple[str, ...] = ()

@@ -6,10 +6,11 @@ diff, and lose what a newer Jupyter wrote.
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import cached_property, partial
 from json.decoder import WHITESPACE, scanstring  # type: ignore[attr-defined]
 from typing import Any
+
+import msgspec
 
 from ozzie_server_ext.domain.content import CLEAN, MAX_SOURCE, MOST_SOURCES, Content, Label
 from ozzie_server_ext.domain.json import Json, JsonObject
@@ -69,8 +70,7 @@ class NotRead(ValueError):
     """The text does not have the expected form."""
 
 
-@dataclass(frozen=True, slots=True)
-class Span:
+class Span(msgspec.Struct, frozen=True):
     """A value in the text, from `start` to before `end`, in characters."""
 
     start: int
@@ -154,8 +154,7 @@ _WITH_IDS = 5
 """The first minor version in which cells have ids."""
 
 
-@dataclass(frozen=True)
-class NotebookText:
+class NotebookText(msgspec.Struct, frozen=True, dict=True):
     """`cells` are the spans of the cells, `array` is that of their array; `metadata` are the notebook's own."""
 
     text: str

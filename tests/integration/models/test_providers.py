@@ -1,9 +1,9 @@
 """Every wire format through the real worker and the real litellm: what the provider does, and what comes of it."""
 
 import json
-from dataclasses import replace
 
 import pytest
+from msgspec.structs import replace
 
 from ozzie_server_ext.domain.budget import Usage
 from ozzie_server_ext.domain.json import JsonObject

@@ -6,11 +6,11 @@ import secrets
 import sys
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from ozzie_server_ext.domain.ids import CallId
 from ozzie_server_ext.models import worker_client

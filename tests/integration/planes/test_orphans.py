@@ -7,9 +7,9 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from dataclasses import replace
 
 import pytest
+from msgspec.structs import replace
 
 from ozzie_server_ext.planes.identity import ProcessMark, is_running, mark_of, see_off
 

@@ -6,11 +6,11 @@ import subprocess
 import sys
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from dataclasses import replace
 from pathlib import Path
 
 import psutil
 import pytest
+from msgspec.structs import replace
 
 from ozzie_server_ext.domain.json import JsonObject
 from ozzie_server_ext.planes.channel import Channel, ChannelLost

@@ -4,10 +4,10 @@ import asyncio
 import os
 import shutil
 import stat
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from ozzie_server_ext.domain.errors import Unavailable
 from ozzie_server_ext.observability.clock import CountingIds, FakeClock

@@ -2,10 +2,10 @@
 
 import asyncio
 import threading
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from ozzie_server_ext.domain.artifacts import blob_of
 from ozzie_server_ext.domain.errors import Conflict, Gone, NotFound, Unavailable

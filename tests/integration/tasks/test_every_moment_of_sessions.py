@@ -6,11 +6,11 @@ import json
 import shutil
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from ozzie_server_ext.agent import compaction, result_summaries
 from ozzie_server_ext.app import Ozzie

@@ -1,11 +1,11 @@
 """What a message to a session becomes: a task, the answer to a question, or an update of a task (ADR 54)."""
 
 from collections.abc import AsyncIterator
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from ozzie_server_ext.domain.content import Content
 from ozzie_server_ext.domain.errors import Conflict, InputError

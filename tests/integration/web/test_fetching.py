@@ -1,8 +1,7 @@
 """Fetching pages, by real servers on loopback and the real process that asks them."""
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 
 from ozzie_server_ext.domain.errors import OzzieError
 from ozzie_server_ext.web.port import Fetched, NotAnswered, NotFetchable

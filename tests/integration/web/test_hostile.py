@@ -6,10 +6,10 @@ import os
 import socket
 import zlib
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from ozzie_server_ext.domain.errors import OzzieError
 from ozzie_server_ext.web import reach

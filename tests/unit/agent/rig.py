@@ -1,9 +1,10 @@
 """One turn with everything real but the disk and the model: the log in memory, a scripted model, the real tools."""
 
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
+
+from msgspec.structs import replace
 
 from ozzie_server_ext.agent.conversation import Conversation
 from ozzie_server_ext.agent.plan import TurnParts, TurnPlan

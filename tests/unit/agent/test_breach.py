@@ -1,8 +1,9 @@
 """What is said where a budget has no room for the next call."""
 
-from dataclasses import replace
+import dataclasses
 
 import pytest
+from msgspec.structs import replace
 
 from ozzie_server_ext.agent.questions import budget_exceeded, budget_prompt, describe, limit_exceeded, suggested
 from ozzie_server_ext.domain.budget import Account, Budget, Measure, Scope
@@ -94,13 +95,16 @@ def test_the_end_names_the_setting(found: BudgetOverrun, code: str, setting: str
 
 def test_the_budget_of_a_skill_is_named_where_it_is_the_one_that_bounds() -> None:
     whole = breach("task", "tokens", 9000, 8400)
-    of_skill = replace(whole.budget, skill="scout", skill_bounds=("tokens",), is_part=True)
-    bound, free = replace(whole, budget=of_skill), replace(whole, budget=replace(of_skill, skill_bounds=("cost",)))
+    of_skill = dataclasses.replace(whole.budget, skill="scout", skill_bounds=("tokens",), is_part=True)
+    bound, free = (
+        replace(whole, budget=of_skill),
+        replace(whole, budget=dataclasses.replace(of_skill, skill_bounds=("cost",))),
+    )
 
     assert describe(bound) == 'The skill "scout" has used 8,400 tokens of its 9,000 tokens.'
     assert limit_exceeded(bound, alone=False).hint == 'Raise max_tokens in the budget of the skill "scout".'
     assert (bound.ends_a_part, free.ends_a_part, whole.ends_a_part) == (True, False, False)
-    assert not replace(bound, budget=replace(of_skill, is_part=False)).ends_a_part
+    assert not replace(bound, budget=dataclasses.replace(of_skill, is_part=False)).ends_a_part
     assert describe(free) == describe(whole)
 
 

@@ -4,12 +4,12 @@ import asyncio
 import json
 import os
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
 
 import msgspec
 import pytest
+from msgspec.structs import replace
 
 from ozzie_server_ext.agent import checking
 from ozzie_server_ext.agent.checking import MOST_DOUBTS, MOST_LOOKED_AT

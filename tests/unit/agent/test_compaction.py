@@ -4,7 +4,6 @@ import asyncio
 import json
 import re
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +11,7 @@ import msgspec
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from ozzie_server_ext.agent.compaction import INSTRUCTIONS, REST_S, most_tokens
 from ozzie_server_ext.agent.conversation import SUMMARY, Conversation

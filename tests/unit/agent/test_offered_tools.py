@@ -1,10 +1,10 @@
 """What a turn offers of many tools, and that the log alone says so: whoever goes on with it offers the same."""
 
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from ozzie_server_ext.agent.conversation import Conversation
 from ozzie_server_ext.agent.plan import TurnPlan

@@ -1,13 +1,13 @@
 """A key that a model quotes is seen and kept nowhere, however its answer is cut into pieces."""
 
 import json
-from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from ozzie_server_ext.domain.events import MessageCompleted, ModelCallCompleted, ModelCallFailed, Transient
 from ozzie_server_ext.domain.redaction import MIN_KNOWN, StreamMask

@@ -2,12 +2,12 @@
 
 import json
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import msgspec
 import pytest
+from msgspec.structs import replace
 
 from ozzie_server_ext.agent.conversation import Conversation
 from ozzie_server_ext.agent.plan import Allowance

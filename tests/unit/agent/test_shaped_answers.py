@@ -2,10 +2,10 @@
 
 import sys
 from collections.abc import Awaitable, Callable
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from ozzie_server_ext.agent.structured_output import MAX_REJECTED, UnfitAnswer
 from ozzie_server_ext.domain.errors import Unavailable

@@ -1,10 +1,10 @@
 """Which pictures a request shows."""
 
 import json
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from ozzie_server_ext.agent.entries import with_latest_pictures
 from ozzie_server_ext.domain.budget import tokens_in

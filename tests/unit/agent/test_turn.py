@@ -2,12 +2,12 @@
 
 import asyncio
 import json
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
 import pytest
+from msgspec.structs import replace
 
 from ozzie_server_ext.agent.model_call import IncompleteAnswer
 from ozzie_server_ext.agent.plan import Deadline

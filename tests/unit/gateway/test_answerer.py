@@ -1,10 +1,11 @@
 """How strong an answer is, is told by who gives it, and by nothing that is said."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from ozzie_server_ext.domain.approvals import AuthStrength
 from ozzie_server_ext.domain.errors import InputError, NotFound, PolicyError

@@ -1,11 +1,12 @@
 """What a caller of the WebSocket's methods may do."""
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from ozzie_server_ext.config.home import Home
 from ozzie_server_ext.config.loader import Config, load

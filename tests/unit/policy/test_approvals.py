@@ -1,11 +1,12 @@
 """What a yes is for: nothing but the call that was shown, or calls that are like it in all that counts."""
 
-from dataclasses import replace
+import dataclasses
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from ozzie_server_ext.domain.approvals import AuthStrength, may_cover, weakest_way
 from ozzie_server_ext.domain.content import CLEAN, Content
@@ -31,7 +32,7 @@ ANA = Caller(project="/home/ana/work", channel="notebook", user="ana")
 PARTS = st.sampled_from(["notes", "data", "a.md", "b.md", "..", ".", "", "NOTES", "no"])
 PATHS = st.builds("/".join, st.lists(PARTS, min_size=1, max_size=4))
 METAS = st.builds(
-    lambda tool, **changed: replace(tool, **changed),
+    lambda tool, **changed: dataclasses.replace(tool, **changed),
     st.sampled_from([WRITE, MANY, NOTE, JOB, FETCH]),
     version=st.sampled_from(["1", "2"]),
     side_effect=st.sampled_from(SideEffect),
@@ -192,7 +193,7 @@ EFFECT = {"sha256": "0" * 64}
 
 def bound(**changed: Any) -> str:
     given: dict[str, Any] = {
-        "meta": replace(WRITE, version="1"),
+        "meta": dataclasses.replace(WRITE, version="1"),
         "args": ARGS,
         "effect": EFFECT,
         "ruling": ASK,
@@ -205,8 +206,8 @@ def bound(**changed: Any) -> str:
 @pytest.mark.parametrize(
     "changed",
     [
-        {"meta": replace(WRITE, version="2")},
-        {"meta": replace(WRITE, version="1", tool_id="fs.other")},
+        {"meta": dataclasses.replace(WRITE, version="2")},
+        {"meta": dataclasses.replace(WRITE, version="1", tool_id="fs.other")},
         {"args": {**ARGS, "text": "hi "}},
         {"args": {**ARGS, "path": "notes/b.md"}},
         {"effect": {"sha256": "1" * 64}},

@@ -1,11 +1,12 @@
 """The decision: defaults, a floor, the strictest rule, and conditions that miss nothing."""
 
-from dataclasses import replace
+import dataclasses
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from ozzie_server_ext.domain.approvals import AuthStrength
 from ozzie_server_ext.domain.toolmeta import Category, ToolMeta
@@ -84,7 +85,7 @@ def test_commands_on_the_host_and_code_in_a_live_kernel_always_ask(tool: ToolMet
 
 
 def test_an_allow_for_some_of_a_tools_categories_is_none_for_all_of_them() -> None:
-    both = replace(SEND, categories=frozenset({Category.EXTERNAL_SEND, Category.PAYMENT}))
+    both = dataclasses.replace(SEND, categories=frozenset({Category.EXTERNAL_SEND, Category.PAYMENT}))
     one = rule("allow", {"tools": ["mail.send"], "categories": ["external_send"]})
     deny = rule("deny", {"categories": ["payment"]})
 

@@ -70,7 +70,7 @@ def test_a_fact_is_told_in_words(name: str, value: int | None, said: str) -> Non
 
 
 def test_every_fact_has_a_label() -> None:
-    assert tuple(LABELS) == ModelFacts.__slots__
+    assert tuple(LABELS) == ModelFacts.__struct_fields__
 
 
 def test_tags_are_told_as_they_were_given() -> None:

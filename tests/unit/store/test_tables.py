@@ -1,8 +1,7 @@
 """Declarations of tables, and that the folds keep to them."""
 
-from dataclasses import fields
-
 import pytest
+from msgspec.structs import fields
 
 from ozzie_server_ext.domain.events import EVENT_CLASSES
 from ozzie_server_ext.domain.tasks import Task

@@ -1,11 +1,11 @@
 """Inspection: what a word, a command or a path stands for."""
 
 import shutil
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from ozzie_server_ext.domain.json import JsonObject
 from ozzie_server_ext.domain.messages import MAX_PICTURE_BYTES

@@ -119,8 +119,8 @@ async def test_calls_are_counted_as_the_table_of_usage_counts_them() -> None:
     found = await TodaysUsage(day.log, day.clock, UTC).sum()
 
     (row,) = await day.log.rows("usage")
-    assert {name: row[name] for name in DayUsage.__slots__} == {
-        name: getattr(found, name) for name in DayUsage.__slots__
+    assert {name: row[name] for name in DayUsage.__struct_fields__} == {
+        name: getattr(found, name) for name in DayUsage.__struct_fields__
     }
 
 

@@ -3,13 +3,13 @@
 import asyncio
 import json
 from collections.abc import Callable
-from dataclasses import replace
 from datetime import timedelta
 from threading import Event
 from typing import Any
 
 import msgspec
 import pytest
+from msgspec.structs import replace
 
 from ozzie_server_ext.artifacts.store import ArtifactStore
 from ozzie_server_ext.domain.approvals import EXPIRES_S, GRANT_S, AuthStrength, SessionGrant

@@ -1,11 +1,11 @@
 """The stages of a call, each by itself. How they follow each other: `test_broker.py`."""
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
 import msgspec
 import pytest
+from msgspec.structs import replace
 
 from ozzie_server_ext.artifacts.store import ArtifactStore
 from ozzie_server_ext.domain.content import Content, Label

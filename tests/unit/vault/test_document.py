@@ -2,11 +2,11 @@
 
 import json
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from ozzie_server_ext.observability.clock import SystemClock
 from ozzie_server_ext.protocol.jsontext import canonical_bytes

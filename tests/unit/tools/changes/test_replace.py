@@ -6,10 +6,10 @@ import stat
 from collections import Counter
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace as with_changes
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace as with_changes
 
 from ozzie_server_ext.tools.base import ToolFailed
 from ozzie_server_ext.tools.changes import held

@@ -2,7 +2,6 @@
 
 import os
 import socket
-from dataclasses import asdict
 from hashlib import sha256
 from pathlib import Path
 
@@ -47,7 +46,7 @@ def test_what_was_seen_goes_into_a_record_and_comes_back(project: Path) -> None:
     for path in ("readme.md", "x/y/new.csv"):
         seen = look(project, path).seen
 
-        assert msgspec.convert(loads_object(dumps(asdict(seen))), Seen) == seen
+        assert msgspec.convert(loads_object(dumps(msgspec.to_builtins(seen))), Seen) == seen
 
 
 def test_any_change_of_a_file_is_seen(project: Path) -> None:
