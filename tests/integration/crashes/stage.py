@@ -61,6 +61,7 @@ class Stage:
     watcher: Watcher
     tasks: dict[str, str] = field(default_factory=dict[str, str])
     ended: list[Ended] = field(default_factory=list[Ended])
+    _answering: list[Thread] = field(default_factory=list[Thread])
     _running: "subprocess.Popen[bytes] | None" = None
     _gateway: Gateway | None = None
 
@@ -111,16 +112,20 @@ class Stage:
         self.gateway()
         self._asks(run, name, 0)
         self.counter.ask("plan", run=run.name, point=kill.point, nth=nth, holds=True)
-        answering = Thread(target=self._answer_in_vain, args=(run, name))
-        answering.start()
+        self._answer_beside(run, name, run.yes)
         self.counter.wait(run.name, kill.point)
         self.kill()
-        answering.join(WAIT_S)
-        assert not answering.is_alive(), run
 
-    def _answer_in_vain(self, run: Run, name: str) -> None:
-        with suppress(OSError, HTTPException, AssertionError):
-            self._answer(run, name, run.yes)
+    def _answer_beside(self, run: Run, name: str, yes: bool) -> None:
+        """Answer without waiting for a response, which a held run does not give. `kill` ends that."""
+
+        def answer() -> None:
+            with suppress(OSError, HTTPException, AssertionError):
+                self._answer(run, name, yes)
+
+        answering = Thread(target=answer, name=f"answer to {run.name}")
+        answering.start()
+        self._answering.append(answering)
 
     # --- one run --------------------------------------------------------------------------------------------
 
@@ -130,12 +135,12 @@ class Stage:
             self.counter.ask("plan", run=run.name, point=point.name, nth=point.nth, holds=point.holds)
         sent = self._post("message", content=run.text, session_name=run.name)
         self.tasks[run.name] = sent["task_id"]
-        if run.is_allowed_before:
-            self._decide(run, True)
-        if point != WAITING:
-            self.counter.wait(run.name, point.name)
-        else:
+        if point == WAITING:
             self._asks(run, "task.waiting_approval", 0)
+            return
+        if run.is_allowed_before:
+            self._answer_beside(run, "task.waiting_approval", True)
+        self.counter.wait(run.name, point.name)
 
     def see_through(self, run: Run, *, is_answered: bool = False) -> None:
         """Answer whatever the run asks, until its task has ended; its first question is, where `is_answered`."""
@@ -217,6 +222,10 @@ class Stage:
         assert self._running is not None
         assert self._running.poll() is None, self._log.read_text()
         self.leave()
+        while self._answering:
+            answering = self._answering.pop()
+            answering.join(WAIT_S)
+            assert not answering.is_alive(), answering.name
 
     def leave(self) -> None:
         """kill -9 for the one that runs, if one does."""
