@@ -110,10 +110,13 @@ class Conversations:
             after = conversation.position
             which: EventFilter = {"before": end, "types": EVENT_TYPES, "session_id": ancestor, "task_id": delegated}
             which |= {"limit": _PAGE, "erased": True}
-            while page := await self._log.read(**(which | {"after": after})):
+            is_over = False
+            while not is_over:
+                page = await self._log.read(**(which | {"after": after}))
                 for event in page:
                     conversation.apply(event)
-                after = page[-1].position
+                    after = event.position
+                is_over = len(page) < _PAGE
 
     async def _restored(self, lineage: Sequence[tuple[SessionId, int | None]]) -> Conversation | None:
         """Return the conversation at the latest snapshot of the session, or of an ancestor before the fork."""
@@ -130,11 +133,11 @@ class Conversations:
         end: int | None = None
         while session_id:
             found.append((session_id, end))
-            rows = await self._log.rows("sessions", where={"session_id": session_id}, limit=1)
-            if not rows:
+            row = await self._log.row("sessions", session_id)
+            if row is None:
                 break
-            end = int(str(rows[0]["forked_at"])) + 1
-            session_id = SessionId(str(rows[0]["parent"]))
+            end = int(str(row["forked_at"])) + 1
+            session_id = SessionId(str(row["parent"]))
         return found[::-1]
 
     def _follow(self, events: tuple[Event, ...]) -> None:

@@ -12,7 +12,7 @@ import os
 import sqlite3
 from collections.abc import Awaitable, Callable, Collection, Generator, Iterable, Mapping, Sequence, Set
 from contextlib import contextmanager
-from itertools import takewhile
+from itertools import chain, takewhile
 from typing import NamedTuple, Protocol
 
 import msgspec
@@ -23,6 +23,7 @@ from ozzie_server_ext.observability.logs import logger
 from ozzie_server_ext.protocol.jsontext import dumps
 from ozzie_server_ext.store.blobs import FileBlobs, IsNeeded, PendingPuts, digest_of, is_ref
 from ozzie_server_ext.store.log import DamagedStore
+from ozzie_server_ext.store.sqlite_rows import ManyRows, insert_many
 
 log = logger(__name__)
 
@@ -36,6 +37,8 @@ _DEEPEST = 32
 """The most requests of which each extends the one before: all have to be looked up to read the last one."""
 _SALT_BYTES = 32
 _MOST_SCOPES = 10_000
+_MOST_ASKED = 100
+"""Contents in one question."""
 
 
 class Parts(NamedTuple):
@@ -147,11 +150,11 @@ def read_of(connection: sqlite3.Connection, digest: bytes, scope: int) -> bytes:
 def _ids(connection: sqlite3.Connection, digest: bytes, scope: int) -> list[int]:
     """Return the ids of the parts of a content. Raise LookupError, MsgspecError."""
     of = {"hash": digest, "scope": scope, "deepest": _DEEPEST}
-    chain = connection.execute(f"{_CHAIN} SELECT parts, extends FROM chain ORDER BY depth DESC", of).fetchall()
-    if not chain or chain[0][1] is not None:
+    found = connection.execute(f"{_CHAIN} SELECT parts, extends FROM chain ORDER BY depth DESC", of).fetchall()
+    if not found or found[0][1] is not None:
         raise LookupError(digest.hex())
     ids: list[int] = []
-    for parts, _ in chain:
+    for parts, _ in found:
         listed = msgspec.json.decode(parts, type=_Listed)
         if min(listed.keep, listed.end) < 0 or listed.keep + listed.end > len(ids):
             raise LookupError(digest.hex())
@@ -178,7 +181,7 @@ def _list_whole(connection: sqlite3.Connection, scope: int, gone: Set[bytes]) ->
     extending = connection.execute("SELECT hash, extends FROM contents WHERE scope = ? AND extends NOTNULL", (scope,))
     stay = [digest for digest, extends in extending if extends in gone and digest not in gone]
     with _reading(*stay):
-        whole = [(msgspec.json.encode(_Listed(_ids(connection, each, scope))).decode(), each, scope) for each in stay]
+        whole = [(_listed(_ids(connection, each, scope)), each, scope) for each in stay]
     connection.executemany("UPDATE contents SET parts = ?, extends = NULL WHERE hash = ? AND scope = ?", whole)
 
 
@@ -206,20 +209,49 @@ def _reading(*digests: bytes) -> Generator[None]:
         raise DamagedStore(f"The list of parts of a blob can't be read, of {which}.") from error
 
 
+_INSERT_CONTENT = ManyRows("INSERT INTO contents (hash, scope, parts, extends)", 4)
+_INSERT_PART = ManyRows("INSERT INTO parts (scope, key, content)", 3, "ON CONFLICT DO NOTHING RETURNING key, id")
+_SCOPE = """
+INSERT INTO part_scopes (session_id, salt) VALUES (?, ?)
+ON CONFLICT (session_id) DO UPDATE SET session_id = session_id RETURNING id, salt"""
+
+
+class _Placed(NamedTuple):
+    """A content of the session with this number, and the keys of its parts that no other content gives it."""
+
+    digest: bytes
+    scope: int
+    base: bytes | None
+    keep: int
+    end: int
+    keys: tuple[bytes, ...]
+
+
 class ContentWriter:
-    """Writes contents through the connection that may write, in its open transaction."""
+    """Writes contents through the connection that may write, in its open transaction. In as few statements as possible,
+    as `sqlite_rows.insert_many` says why."""
 
     def __init__(self, connection: sqlite3.Connection) -> None:
         self._connection = connection
         self._scopes: dict[SessionId, tuple[int, bytes]] = {}
+        self._depths: dict[tuple[bytes, int], int] = {}
+        """How many contents stand for one that was written, each extending the one before; by hash and scope."""
 
     def write(self, contents: Iterable[tuple[bytes, Parts]]) -> None:
         """Write contents by their hashes. One that its session has already is the same."""
-        for digest, content in contents:
-            scope, salt = self._scope(content.session_id)
-            sql = "SELECT 1 FROM contents WHERE hash = ? AND scope = ?"
-            if self._connection.execute(sql, (digest, scope)).fetchone() is None:
-                self._insert(digest, content, scope, salt)
+        found = [(digest, content, *self._scope(content.session_id)) for digest, content in contents]
+        stored = self._stored([(digest, scope) for digest, _, scope, _ in found])
+        parts: dict[bytes, tuple[int, bytes, bytes]] = {}
+        placed: list[_Placed] = []
+        for digest, content, scope, salt in found:
+            if (digest, scope) not in stored:
+                placed.append(self._place(digest, content, scope, salt, parts))
+        ids = self._write_parts(parts)
+        rows = [
+            (each.digest, each.scope, _listed([ids[key] for key in each.keys], each.keep, each.end), each.base)
+            for each in placed
+        ]
+        insert_many(self._connection, _INSERT_CONTENT, rows)
 
     def expect_whole(self, digest: bytes, session_id: SessionId) -> None:
         """Raise DamagedStore if a content that was written, now or before, can't be read back."""
@@ -228,45 +260,68 @@ class ContentWriter:
     def forget(self) -> None:
         """Drop what was not committed."""
         self._scopes.clear()
+        self._depths.clear()
 
-    def _insert(self, digest: bytes, content: Parts, scope: int, salt: bytes) -> None:
-        _, parts, base, keep, end = content
-        if base is None or not self._may_be_extended(base, scope):
-            base, keep, end = None, 0, 0
-        new = [self._part(part, scope, salt) for part in parts[keep : len(parts) - end]]
-        listed = msgspec.json.encode(_Listed(new, keep, end)).decode()
-        sql = "INSERT INTO contents (hash, scope, parts, extends) VALUES (?, ?, ?, ?)"
-        self._connection.execute(sql, (digest, scope, listed, base))
+    def _stored(self, wanted: Sequence[tuple[bytes, int]]) -> set[tuple[bytes, int]]:
+        """Return those of the contents, by hash and scope, that are stored."""
+        found: set[tuple[bytes, int]] = set()
+        for begin in range(0, len(wanted), _MOST_ASKED):
+            some = wanted[begin : begin + _MOST_ASKED]
+            values = ", ".join(["(?, ?)"] * len(some))
+            sql = f"SELECT hash, scope FROM contents WHERE (hash, scope) IN (VALUES {values})"
+            found.update(self._connection.execute(sql, [*chain.from_iterable(some)]).fetchall())
+        return found
 
-    def _may_be_extended(self, base: bytes, scope: int) -> bool:
-        """Whether a content is stored and does not extend too many: its fact may have been refused, and requests that
-        repeat an earlier one extend what that did."""
-        of = {"hash": base, "scope": scope, "deepest": _DEEPEST}
+    def _place(
+        self, digest: bytes, content: Parts, scope: int, salt: bytes, parts: dict[bytes, tuple[int, bytes, bytes]]
+    ) -> _Placed:
+        """Find what a content extends, and add its own parts to `parts`, by key."""
+        base, keep, end = content.base, content.keep, content.end
+        depth = 0 if base is None else self._depth(base, scope)
+        if not 0 < depth <= _DEEPEST:
+            base, depth, keep, end = None, 0, 0, 0
+        keys: list[bytes] = []
+        for part in content.parts[keep : len(content.parts) - end]:
+            key = hmac.digest(salt, part, "sha256")
+            parts[key] = (scope, key, part)
+            keys.append(key)
+        if len(self._depths) >= _MOST_SCOPES:
+            self._depths.clear()
+        self._depths[digest, scope] = depth + 1
+        return _Placed(digest, scope, base, keep, end, tuple(keys))
+
+    def _depth(self, digest: bytes, scope: int) -> int:
+        """Return how many contents stand for one; 0 if it is not stored: its fact may have been refused."""
+        known = self._depths.get((digest, scope))
+        if known is not None:
+            return known
+        of = {"hash": digest, "scope": scope, "deepest": _DEEPEST}
         sql = f"{_CHAIN} SELECT depth, extends FROM chain ORDER BY depth DESC LIMIT 1"
         row = self._connection.execute(sql, of).fetchone()
-        return row is not None and row[0] <= _DEEPEST and row[1] is None
+        if row is None:
+            return 0
+        return row[0] if row[1] is None else _DEEPEST + 1
 
-    def _part(self, content: bytes, scope: int, salt: bytes) -> int:
-        key = hmac.digest(salt, content, "sha256")
-        sql = "INSERT INTO parts (scope, key, content) VALUES (?, ?, ?) ON CONFLICT DO NOTHING RETURNING id"
-        found = self._connection.execute(sql, (scope, key, content)).fetchone()
-        if found is None:  # it is there
-            found = self._connection.execute("SELECT id FROM parts WHERE key = ?", (key,)).fetchone()
-        return found[0]
+    def _write_parts(self, parts: Mapping[bytes, tuple[int, bytes, bytes]]) -> dict[bytes, int]:
+        """Write the parts that are not there yet; return the numbers of all, by key."""
+        ids = dict(insert_many(self._connection, _INSERT_PART, [*parts.values()]))
+        for key in parts.keys() - ids.keys():  # it is there
+            ids[key] = self._connection.execute("SELECT id FROM parts WHERE key = ?", (key,)).fetchone()[0]
+        return ids
 
     def _scope(self, session_id: SessionId) -> tuple[int, bytes]:
         """Return the number and the salt of a session."""
         known = self._scopes.get(session_id)
         if known is None:
-            find = "SELECT id, salt FROM part_scopes WHERE session_id = ?"
-            known = self._connection.execute(find, (session_id,)).fetchone()
-            if known is None:
-                sql = "INSERT INTO part_scopes (session_id, salt) VALUES (?, ?) RETURNING id, salt"
-                known = self._connection.execute(sql, (session_id, os.urandom(_SALT_BYTES))).fetchone()
+            known = self._connection.execute(_SCOPE, (session_id, os.urandom(_SALT_BYTES))).fetchone()
             if len(self._scopes) >= _MOST_SCOPES:
                 self._scopes.clear()
             self._scopes[session_id] = known
         return known
+
+
+def _listed(new: list[int], keep: int = 0, end: int = 0) -> str:
+    return msgspec.json.encode(_Listed(new, keep, end)).decode()
 
 
 # --- as a blob store ------------------------------------------------------------------------------------------------
@@ -341,9 +396,7 @@ class DatabaseBlobs:
     async def put_parts(self, parts: Sequence[bytes], session_id: SessionId, kind: str = "") -> BlobRef:
         if max(map(len, parts)) > MOST_OF_A_PART or not self._has_room():
             return await self._files.put(b"".join(parts))
-        digest = hashlib.sha256()
-        for part in parts:
-            digest.update(part)
+        digest = hashlib.sha256(b"".join(parts))  # at once: each call lets other threads in, and waits for them
         content = Parts(session_id, tuple(parts))
         if kind:
             content = self._last.extended(digest.digest(), content.parts, session_id, kind)

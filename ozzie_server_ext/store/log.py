@@ -210,6 +210,11 @@ class EventLog(Protocol):
         """
         ...
 
+    async def row(self, table: str, *key: str) -> Row | None:
+        """Return the row of a projection's table with this key, None if there is none. Raise InputError for an
+        undeclared table."""
+        ...
+
     async def dump(self) -> str:
         """Return the canonical dump of all projections: for each table a heading and a line of JSON per row, by key."""
         ...

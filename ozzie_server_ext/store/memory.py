@@ -109,6 +109,10 @@ class InMemoryEventLog:
         selection = query(declared, **which)
         return self._rows.select(declared, selection)
 
+    async def row(self, table: str, *key: str) -> Row | None:
+        found = self._rows.get(table_named(TABLES, table), key)
+        return None if found is None else dict(found)
+
     async def dump(self) -> str:
         lines: list[str] = []
         for table in TABLES.values():

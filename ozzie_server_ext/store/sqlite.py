@@ -42,6 +42,7 @@ class SqliteEventLog:
         self._epoch = 0
         self._listeners = Listeners()
         self.contents = HeldContents()
+        self._recent = sqlite_rows.RecentRows(("sessions", "tasks"))
         self._writer = Writer(path, asyncio.get_running_loop(), self._deliver)
         self._readers: _Readers | None = None
 
@@ -114,13 +115,23 @@ class SqliteEventLog:
         selection = query(declared, **which)
         return await self._read(lambda connection: sqlite_rows.select(connection, declared, selection))
 
+    async def row(self, table: str, *key: str) -> Row | None:
+        declared = table_named(TABLES, table)
+        if self._readers is None:
+            raise LogClosed()
+        if (recent := self._recent.get(table, key)) is not None:
+            return dict(recent)
+        return await self._read(lambda connection: sqlite_rows.one(connection, declared, key))
+
     async def dump(self) -> str:
         return await self._read(lambda connection: sqlite_rows.dump(connection, TABLES))
 
     async def rebuild(self) -> str:
         if self._readers is None:
             raise LogClosed()
-        return await self._writer.call(Committer.rebuild_and_dump)
+        dumped = await self._writer.call(Committer.rebuild_and_dump)
+        self._recent.note(None)
+        return dumped
 
     async def erase(self, target: Target) -> Event:
         """Erase a session or the turn of a message; return the event that records it. Its traces in files and free
@@ -217,6 +228,7 @@ class SqliteEventLog:
 
     def _deliver(self, delivery: Delivery) -> None:
         self._head = delivery.head
+        self._recent.note(delivery.written)
         for _, result in delivery.results:
             if isinstance(result, Exception):
                 self._troubles.failed("the log", result, self._write_something)

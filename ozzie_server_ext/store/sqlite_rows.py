@@ -4,16 +4,21 @@ Names come only from declarations in this package, which check them; values are 
 """
 
 import sqlite3
+from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import chain
 from operator import itemgetter
-from typing import Any
+from typing import Any, TypeAlias
 
 from ozzie_server_ext.protocol.jsontext import dumps
 from ozzie_server_ext.store.tables import Key, Query, Row, Table, Value, dump_lines
 
 _MOST_KNOWN = 100_000
 """About how many rows are cached. Beyond it all are dropped; they can be read again."""
+
+
+Written: TypeAlias = Mapping[str, Mapping[Key, Row]]
+"""Rows by table and key."""
 
 
 class SqliteRows:
@@ -26,7 +31,7 @@ class SqliteRows:
         self._connection = connection
         self._pending: dict[str, dict[Key, Row]] = {}
         self._unwritten: dict[str, dict[Key, Row]] = {}
-        self._known: dict[str, dict[Key, Row]] = {}
+        self._known: dict[str, dict[Key, Row | None]] = {}
         self._size = 0
         self._complete = False
 
@@ -37,11 +42,8 @@ class SqliteRows:
                 return rows[key]
         if self._complete:
             return None
-        found = self._connection.execute(_statements(table).one, key).fetchone()
-        if found is None:
-            return None
-        row = dict(zip(table.names, found, strict=True))
-        self._known.setdefault(table.name, {})[key] = row
+        row = one(self._connection, table, key)
+        self._known.setdefault(table.name, {})[key] = row  # also that there is none
         self._size += 1
         return row
 
@@ -59,13 +61,15 @@ class SqliteRows:
         """Drop what was put and not kept."""
         self._pending.clear()
 
-    def flush(self, tables: Mapping[str, Table]) -> None:
-        for name, rows in self._unwritten.items():
+    def flush(self, tables: Mapping[str, Table]) -> Written:
+        """Write what was kept, and return it."""
+        written, self._unwritten = self._unwritten, {}
+        for name, rows in written.items():
             statements = _statements(tables[name])
             insert_many(self._connection, statements.upsert, [statements.values(row) for row in rows.values()])
-        self._unwritten.clear()
         if self._size > _MOST_KNOWN:
             self.forget()
+        return written
 
     def forget(self) -> None:
         """Drop all that is cached."""
@@ -78,6 +82,32 @@ class SqliteRows:
         """Treat the tables as empty: until the cache drops rows, a row that is not cached does not exist."""
         self.forget()
         self._complete = True
+
+
+class RecentRows:
+    """The rows of some tables that were written last, as listeners know them: those of what is in use are asked for all
+    the time, and a look at the database takes another thread."""
+
+    def __init__(self, tables: Sequence[str], most: int = 10_000) -> None:
+        """`most`: rows of each table."""
+        self._most = most
+        self._rows: dict[str, OrderedDict[Key, Row]] = {table: OrderedDict() for table in tables}
+
+    def get(self, table: str, key: Key) -> Row | None:
+        rows = self._rows.get(table)
+        return None if rows is None else rows.get(key)
+
+    def note(self, written: Written | None) -> None:
+        """Take up what was written; None if that may have been anything."""
+        for table, recent in self._rows.items():
+            if written is None:
+                recent.clear()
+                continue
+            for key, row in written.get(table, {}).items():
+                recent[key] = row
+                recent.move_to_end(key)
+            while len(recent) > self._most:
+                recent.popitem(last=False)
 
 
 class ManyRows:
@@ -96,18 +126,23 @@ class ManyRows:
         return self._sql[count]
 
 
-_AT_ONCE = (64, 16, 4, 1)
-"""Rows in one statement. Python's sqlite3 gives up the interpreter's lock in each step of a statement, and waits up to
-5 ms to get it back while another thread computes."""
+_AT_ONCE = (64, 32, 16, 12, 8, 6, 5, 4, 3, 2, 1)
+"""Rows in one statement, so that few statements insert any number, and few have to be prepared. Python's sqlite3 gives
+up the interpreter's lock in each step of a statement, and waits up to 5 ms to get it back while another thread
+computes."""
 
 
-def insert_many(connection: sqlite3.Connection, statements: ManyRows, rows: Sequence[tuple[Any, ...]]) -> None:
-    """Insert rows in as few steps as possible."""
-    at = 0
+def insert_many(
+    connection: sqlite3.Connection, statements: ManyRows, rows: Sequence[tuple[Any, ...]]
+) -> list[tuple[Any, ...]]:
+    """Insert rows in as few steps as possible; return what the statements return."""
+    at, returned = 0, list[tuple[Any, ...]]()
     for count in _AT_ONCE:
         while len(rows) - at >= count:
-            connection.execute(statements.sql(count), list(chain.from_iterable(rows[at : at + count])))
+            values = list(chain.from_iterable(rows[at : at + count]))
+            returned += connection.execute(statements.sql(count), values)
             at += count
+    return returned
 
 
 class _Statements:
@@ -167,6 +202,12 @@ def select(connection: sqlite3.Connection, table: Table, query: Query) -> list[R
     values += [-1 if query.limit is None else query.limit, query.offset]
     sql = f"{_statements(table).select}{where} ORDER BY {order} LIMIT ? OFFSET ?"
     return [dict(zip(table.names, row, strict=True)) for row in connection.execute(sql, values)]
+
+
+def one(connection: sqlite3.Connection, table: Table, key: Key) -> Row | None:
+    """Return the row with this key."""
+    found = connection.execute(_statements(table).one, key).fetchone()
+    return None if found is None else dict(zip(table.names, found, strict=True))
 
 
 def all_rows(connection: sqlite3.Connection, table: Table) -> Iterator[tuple[Value, ...]]:

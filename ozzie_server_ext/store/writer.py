@@ -23,7 +23,8 @@ from ozzie_server_ext.store.database import open_writable, unusable
 from ozzie_server_ext.store.erasing import Target
 from ozzie_server_ext.store.log import EventIdTaken, EventLog, Head, OwnerLost
 from ozzie_server_ext.store.projector import TABLES
-from ozzie_server_ext.store.sqlite_rows import SqliteRows
+from ozzie_server_ext.store.sqlite_rows import SqliteRows, Written
+from ozzie_server_ext.store.tables import Key, Row
 
 
 def take_over(connection: sqlite3.Connection) -> int:
@@ -61,6 +62,8 @@ class Committed(msgspec.Struct, frozen=True):
 
     results: tuple[Result, ...]
     new: tuple[Event, ...]
+    written: Written | None = msgspec.field(default_factory=dict[str, Any])
+    """The rows of projections that were written; None if that may be any."""
 
 
 class Committer:
@@ -75,6 +78,7 @@ class Committer:
         self._head = sqlite_events.head(connection)
         self._tips: dict[str, Tip] = {}
         self._unwritten: list[Found] = []
+        self._written: dict[str, dict[Key, Row]] = {}
         self._contents: dict[bytes, Parts] = {}
         self._content_writer = ContentWriter(connection)
         self._erased: set[SessionId] | None = None
@@ -130,7 +134,7 @@ class Committer:
             raise
         self._content_writer.forget()
         self._erased = None
-        return Committed((admitted.events,), admitted.events)
+        return Committed((admitted.events,), admitted.events, None)
 
     def write_anew(self) -> None:
         """See `store.erasing.write_anew`. Raise OwnerLost."""
@@ -193,6 +197,7 @@ class Committer:
     def _transact(self, appends: Sequence[Append], *, savepoints: bool) -> Committed:
         results: list[Result] = []
         new: list[Event] = []
+        self._written = {}
         begin(self._connection, self.epoch)
         for append in appends:
             try:
@@ -206,7 +211,7 @@ class Committer:
                 new.extend(admitted.events if admitted.new else ())
         self._write_out()
         self._connection.execute("COMMIT")
-        return Committed(tuple(results), tuple(new))
+        return Committed(tuple(results), tuple(new), self._written)
 
     def _admit(self, append: Append) -> Admitted:
         try:
@@ -245,7 +250,8 @@ class Committer:
     def _write_out(self) -> None:
         sqlite_events.insert(self._connection, self._unwritten)
         self._content_writer.write(self._contents.items())
-        self._rows.flush(TABLES)
+        for table, rows in self._rows.flush(TABLES).items():
+            self._written.setdefault(table, {}).update(rows)
         self._unwritten.clear()
         self._contents.clear()
 
@@ -290,10 +296,12 @@ E = TypeVar("E", bound=BaseException)
 
 
 class Delivery(msgspec.Struct, frozen=True):
-    """The result of a commit: for each append its events or its error, all new events, and the new head."""
+    """The result of a commit: for each append its events or its error, all new events, the rows of projections that
+    were written (None: any), and the new head."""
 
     results: tuple[tuple[asyncio.Future[tuple[Event, ...]], Result], ...]
     new: tuple[Event, ...]
+    written: Written | None
     head: Head
 
 
@@ -446,7 +454,8 @@ class Writer:
     ) -> None:
         results = tuple(zip(futures, committed.results, strict=True))
         with suppress(RuntimeError):  # the loop is closed, so nobody waits
-            self._loop.call_soon_threadsafe(self._deliver, Delivery(results, committed.new, committer.head()))
+            delivery = Delivery(results, committed.new, committed.written, committer.head())
+            self._loop.call_soon_threadsafe(self._deliver, delivery)
 
     def _translated(self, error: E) -> E | Unavailable:
         return unusable(error, self._path) if isinstance(error, sqlite3.Error) else error

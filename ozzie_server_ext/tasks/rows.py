@@ -42,8 +42,7 @@ def limits_of(row: Row) -> Limits:
 
 
 async def find_task(log: EventLog, task_id: str) -> Row | None:
-    rows = await log.rows("tasks", where={"task_id": task_id}, limit=1)
-    return rows[0] if rows else None
+    return await log.row("tasks", task_id)
 
 
 async def open_tasks(log: EventLog, **where: Json) -> list[Row]:

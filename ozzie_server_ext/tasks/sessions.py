@@ -143,13 +143,12 @@ class Sessions:
 
     async def row(self, session_id: SessionId) -> Row:
         """Return a session's row (`store.projections.sessions`). Raises NotFound; Gone if it was erased."""
-        is_id = is_session_id(session_id)
-        rows = await self._log.rows("sessions", where={"session_id": session_id}, limit=1) if is_id else []
-        if not rows:
+        row = await self._log.row("sessions", session_id) if is_session_id(session_id) else None
+        if row is None:
             raise unknown_session(session_id)
-        if rows[0]["status"] == "erased":
-            raise session_gone(rows[0])
-        return rows[0]
+        if row["status"] == "erased":
+            raise session_gone(row)
+        return row
 
     async def list(
         self, *, limit: int = 50, after: int | None = None, status: str | None = None, channel: str | None = None

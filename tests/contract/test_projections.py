@@ -1,5 +1,6 @@
 """What every event log promises of its projections (`store.log.EventLog`), over each adapter."""
 
+import contextlib
 from datetime import timedelta
 from typing import Any
 
@@ -142,6 +143,35 @@ async def test_a_row_that_was_read_is_the_readers_own(log: EventLog) -> None:
     row["title"] = "changed"
     (again,) = await log.rows("sessions")
     assert again["title"] == "Notebook"
+
+
+async def test_a_row_is_found_by_its_key_as_it_was_last_recorded(log: EventLog) -> None:
+    for stream, drafts in Histories(3).take(150):
+        with contextlib.suppress(Conflict):
+            await log.append(stream, drafts)
+        for table in ("tasks", "sessions"):
+            key = TABLES[table].key[0]
+            for row in await log.rows(table, limit=3, descending=True):
+                assert await log.row(table, str(row[key])) == row
+    await log.rebuild()
+    (row, *_) = await log.rows("sessions")
+    assert await log.row("sessions", str(row["session_id"])) == row
+    found = await log.row("sessions", str(row["session_id"]))
+    assert found is not None
+    found["title"] = "changed by who read it"
+    assert await log.row("sessions", str(row["session_id"])) == row
+    assert await log.row("tasks", "there is none") is None
+    with pytest.raises(InputError):
+        await log.row("nothing", "a")
+
+
+async def test_a_refused_append_leaves_its_rows_as_they_were(log: EventLog) -> None:
+    await log.append(TASK_STREAM, [task_draft(task_created()), task_draft(call_started("a"))])
+    before = await log.row("tasks", TASK)
+    with pytest.raises(IllegalTransition):
+        await log.append(TASK_STREAM, [task_draft(call_completed("a")), task_draft(task_created())])
+
+    assert await log.row("tasks", TASK) == before
 
 
 async def test_the_dump_has_every_table(log: EventLog) -> None:
