@@ -2,7 +2,7 @@
 
 import hashlib
 from collections.abc import Sequence
-from functools import cached_property
+from functools import cached_property, lru_cache
 
 import msgspec
 
@@ -11,7 +11,7 @@ from ozzie_server_ext.agent.entries import with_latest_pictures
 from ozzie_server_ext.agent.plan import TurnContext
 from ozzie_server_ext.agent.structured_output import Enforcement, enforcement, without_metadata
 from ozzie_server_ext.domain.budget import UNKNOWN_OUTPUT, Need, tokens_of
-from ozzie_server_ext.domain.content import Content
+from ozzie_server_ext.domain.content import CLEAN, Content
 from ozzie_server_ext.domain.events import InjectedTool, ToolsetInjected
 from ozzie_server_ext.domain.ids import CallId, TaskId
 from ozzie_server_ext.domain.json import JsonObject
@@ -64,7 +64,12 @@ class Prompt(msgspec.Struct, frozen=True):
     @property
     def version(self) -> str:
         """The content hash that `model.call.started` records as `prompt`."""
-        return hashlib.sha256(self.text.encode()).hexdigest()[:16]
+        return _version(self.text)
+
+
+@lru_cache(maxsize=256)  # the prompt of a session is the same in most of its calls
+def _version(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
 class SessionContext(msgspec.Struct, frozen=True, kw_only=True):
@@ -141,7 +146,9 @@ class TurnToolbox:
         self._conversation = conversation
         self._task_id = task_id
         self._position: int | None = None
+        self._chosen_for: tuple[SoFar, int] | None = None
         self._tools: tuple[Tool, ...] = ()
+        self._content = CLEAN
 
     def expect_pinned(self) -> None:
         """Raise InputError if a pinned tool does not exist."""
@@ -151,14 +158,19 @@ class TurnToolbox:
     def tools(self) -> tuple[Tool, ...]:
         """The tools to offer in the next request."""
         if self._position != self._conversation.position:
-            self._tools = offered(self._index, self._offers, self._so_far())
             self._position = self._conversation.position
+            so_far = self._so_far()
+            if (chosen_for := (so_far, self._index.registry.changes)) != self._chosen_for:
+                self._chosen_for = chosen_for
+                self._tools = offered(self._index, self._offers, so_far)
+                self._content = Content.of_all(tool.meta.told_by for tool in self._tools)
         return self._tools
 
     @property
     def content(self) -> Content:
         """The provenance of their names and descriptions."""
-        return Content.of_all(tool.meta.told_by for tool in self.tools)
+        _ = self.tools
+        return self._content
 
     @property
     def is_partial(self) -> bool:
@@ -293,4 +305,9 @@ def injected_tools(tools: tuple[Tool, ...]) -> ToolsetInjected:
 
 def toolset_version(injected: ToolsetInjected) -> str:
     """Return the hash of a set of tools that `model.call.started` records."""
-    return hashlib.sha256(canonical_bytes([[tool.tool_id, tool.version] for tool in injected.tools])).hexdigest()[:16]
+    return _version_of(injected.tools)
+
+
+@lru_cache(maxsize=256)
+def _version_of(tools: tuple[InjectedTool, ...]) -> str:
+    return hashlib.sha256(canonical_bytes([[tool.tool_id, tool.version] for tool in tools])).hexdigest()[:16]

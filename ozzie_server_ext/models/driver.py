@@ -14,7 +14,7 @@ from ozzie_server_ext.domain.json import JsonObject
 from ozzie_server_ext.domain.messages import Picture
 from ozzie_server_ext.domain.toolmeta import ToolSpec
 from ozzie_server_ext.protocol.codec import encode
-from ozzie_server_ext.protocol.jsontext import canonical_parts
+from ozzie_server_ext.protocol.jsontext import canonical_bytes, canonical_parts
 from ozzie_server_ext.protocol.worker import ClientCredentials
 
 Role: TypeAlias = Literal["system", "user", "assistant", "tool"]
@@ -105,17 +105,36 @@ class ModelRequest(msgspec.Struct, frozen=True, kw_only=True):
             "model": self.choice.model,
             "max_tokens": self.choice.max_tokens,
             "messages": [message.to_json() for message in self.messages],
-            "tools": [
-                {"name": tool.name, "description": tool.description, "parameters": tool.parameters}
-                for tool in self.tools
-            ],
+            "tools": [_tool_json(tool) for tool in self.tools],
             **({} if self.schema is None else {"schema": self.schema}),
         }
 
     def to_parts(self) -> list[bytes]:
         """Return the canonical JSON of the exact request in parts: what comes before the messages, each message, and
         what comes after them. Raise InvalidJson."""
-        return canonical_parts(self.to_json(), "messages")
+        fields = self.to_json()
+        del fields["tools"]  # the last one by name, and the same in all requests of a turn
+        *parts, end = canonical_parts(fields, "messages")
+        tools = b",".join(_canonical(tool) for tool in self.tools)
+        return [*parts, end[:-1] + b',"tools":[' + tools + b"]}"]
+
+
+def _tool_json(tool: ToolSpec) -> JsonObject:
+    return {"name": tool.name, "description": tool.description, "parameters": tool.parameters}
+
+
+_MOST_TOOLS = 10_000
+_known_tools: dict[int, tuple[ToolSpec, bytes]] = {}
+"""The canonical JSON of tools, by the identity of the object that is kept with it."""
+
+
+def _canonical(tool: ToolSpec) -> bytes:
+    known = _known_tools.get(id(tool))
+    if known is None:
+        if len(_known_tools) >= _MOST_TOOLS:
+            _known_tools.clear()
+        known = _known_tools[id(tool)] = tool, canonical_bytes(_tool_json(tool))
+    return known[1]
 
 
 class TextDelta(msgspec.Struct, frozen=True):

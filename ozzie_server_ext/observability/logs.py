@@ -64,8 +64,10 @@ def _ids(ids: Mapping[str, object]) -> str:
 
 
 class _PrivateFile(logging.handlers.RotatingFileHandler):
-    """A rotating log file that only the user can read. A line is formatted once, where the base class formats it twice
-    and looks at the file each time."""
+    """A rotating log file that only the user can read. A line is formatted and written once, where the base class
+    formats it twice and asks the file for its size each time."""
+
+    _size = 0
 
     def emit(self, record: logging.LogRecord) -> None:
         """Write a line. Errors go to `handleError`, as with every handler."""
@@ -73,15 +75,17 @@ class _PrivateFile(logging.handlers.RotatingFileHandler):
             line = self.format(record) + self.terminator
             if self.stream is None:  # its file could not be replaced the last time
                 self.stream = self._open()
-            if self.stream.tell() + len(line) >= self.maxBytes:  # the lines are ASCII
+            if self._size + len(line) >= self.maxBytes:  # the lines are ASCII
                 self.doRollover()
             self.stream.write(line)
-            self.flush()
+            self.stream.flush()
+            self._size += len(line)
         except Exception:
             self.handleError(record)
 
     def _open(self) -> TextIOWrapper:
         opener = partial(os.open, mode=0o600)
+        self._size = os.path.getsize(self.baseFilename) if os.path.exists(self.baseFilename) else 0
         return cast(TextIOWrapper, open(self.baseFilename, self.mode, encoding=self.encoding, opener=opener))
 
 

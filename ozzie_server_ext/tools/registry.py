@@ -14,6 +14,8 @@ class ToolRegistry:
     def __init__(self, tools: Iterable[Tool] = ()) -> None:
         self._tools: dict[str, Tool] = {}
         self._names: dict[str, Tool] = {}
+        self.changes = 0
+        """How often the tools have changed, for what is derived from them."""
         for tool in tools:
             self.register(tool)
 
@@ -26,11 +28,13 @@ class ToolRegistry:
                     f"The name {name} belongs to the tool {self._names[name].meta.tool_id} already.",
                     code="tool.name_taken",
                 )
+        self.changes += 1
         self._tools[tool.meta.tool_id] = tool
         self._names |= dict.fromkeys(names, tool)
 
     def replace(self, before: Iterable[Tool], tools: Iterable[Tool]) -> tuple[Tool, ...]:
         """Replace the tools `before` by `tools`; return the registered ones, without those whose name is taken."""
+        self.changes += 1
         for tool in before:
             if self._tools.get(tool.meta.tool_id) is tool:
                 del self._tools[tool.meta.tool_id]
