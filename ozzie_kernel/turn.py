@@ -170,7 +170,7 @@ class CellTurn:
             raise GatewaySilent(hint="The turn is stopped as soon as it does. If it never does, restart Jupyter.")
 
     async def _cancel(self, sending: "asyncio.Future[JsonObject]") -> None:
-        task_id = self._message_id
+        task_id = self._message_id  # a new task has the id of its message
         try:
             task_id = str((await asyncio.shield(sending))["task_id"])
         except Unavailable:

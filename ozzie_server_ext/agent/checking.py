@@ -104,8 +104,8 @@ def _failed(wanted: ApprovalRequested, code: str, message: str) -> ToolCallFaile
 class CallChecker:
     """Checks the calls of one turn."""
 
-    def __init__(self, turn: TurnContext, caller: ModelCaller) -> None:
-        self._turn = turn
+    def __init__(self, context: TurnContext, caller: ModelCaller) -> None:
+        self._context = context
         self._caller = caller
         self._objections: dict[str, str] = {}
 
@@ -114,7 +114,7 @@ class CallChecker:
 
         Raises OwnerLost or ClaimLost if somebody else has claimed the task, and what a cancellation raises.
         """
-        objections = {**self._objections, **self._turn.conversation.objections(self._turn.task_id)}
+        objections = {**self._objections, **self._context.conversation.objections(self._context.task_id)}
         if approval.binds in objections:
             return Opinion("before", objections[approval.binds])
         if len(objections) >= MOST_DOUBTS:
@@ -128,7 +128,7 @@ class CallChecker:
         if approval.whole is not None or len(approval.proof) > MOST_LOOKED_AT:
             return Opinion("failed", "what the call would do is too long for it")
         try:
-            async with asyncio.timeout(self._turn.plan.check_s):
+            async with asyncio.timeout(self._context.plan.check_s):
                 return await self._ask(approval, number)
         except TimeoutError:
             return Opinion("failed", "it did not answer in time")
@@ -137,14 +137,14 @@ class CallChecker:
         except (OwnerLost, ClaimLost):
             raise
         except OzzieError as error:
-            log.warning("a call was not checked: %s", error, extra={"task_id": self._turn.task_id})
+            log.warning("a call was not checked: %s", error, extra={"task_id": self._context.task_id})
             return Opinion("failed", "its provider did not answer it")
 
     async def _ask(self, approval: ApprovalRequested, number: int) -> Opinion:
-        chain = await self._turn.plan.checker()
+        chain = await self._context.plan.checker()
         if chain is None:
             return Opinion("failed", "there is none here")
-        allowance = self._turn.plan.allowance()
+        allowance = self._context.plan.allowance()
         longest = min(chain.first.longest_answer or LONGEST_ANSWER, LONGEST_ANSWER)
         choice = await self._caller.priced(replace(chain.first, max_tokens=longest), allowance)
         request = self._request(choice, approval)
@@ -152,14 +152,14 @@ class CallChecker:
         started = self._caller.start_event(
             request, allowance, number=number, prompt=version, tools=toolset_version(injected_tools(()))
         )
-        self._turn.publish("task.progress", {"step": f"a second model looks at {approval.name}"})
+        self._context.publish("task.progress", {"step": f"a second model looks at {approval.name}"})
         answer = await self._caller.make(request, msgspec.structs.replace(started, purpose="check"), allowance)
         return replace(self._read(answer), by=f"{choice.label} (model)")
 
     def _request(self, choice: ModelChoice, approval: ApprovalRequested) -> ModelRequest:
-        message = repair_text(self._turn.conversation.message(self._turn.task_id))
+        message = repair_text(self._context.conversation.message(self._context.task_id))
         data: JsonObject = {
-            "message": cut_end(redact_text(message, self._turn.parts.known_secrets()), MOST_OF_MESSAGE),
+            "message": cut_end(redact_text(message, self._context.parts.known_secrets()), MOST_OF_MESSAGE),
             "tool": approval.name,
             "side_effect": approval.side_effect.value,
             "risk": approval.risk_level.value,
@@ -169,13 +169,13 @@ class CallChecker:
         }
         system = ChatMessage(role="system", content=INSTRUCTIONS)
         user = ChatMessage(role="user", content=dumps(data))
-        return ModelRequest(call_id=CallId(self._turn.parts.ids.new()), choice=choice, messages=(system, user))
+        return ModelRequest(call_id=CallId(self._context.parts.ids.new()), choice=choice, messages=(system, user))
 
     def _read(self, answer: Answer) -> Opinion:
         if answer.finished.finish != "stop" or answer.finished.tool_uses:
             return Opinion("unsure", "")
         opinion = _parse(answer.text)
-        reason = redact_text(opinion.reason, self._turn.parts.known_secrets())
+        reason = redact_text(opinion.reason, self._context.parts.known_secrets())
         return replace(opinion, reason=cut_end(visible_label(reason).replace('"', "'"), _MOST_REASON))
 
 

@@ -53,8 +53,8 @@ in this order; no other text."""
 class Compactor:
     """Makes room for the requests of one turn."""
 
-    def __init__(self, turn: TurnContext, summarizer: Summarizer) -> None:
-        self._turn = turn
+    def __init__(self, context: TurnContext, summarizer: Summarizer) -> None:
+        self._context = context
         self._summarizer = summarizer
 
     async def make_room(self, request: ModelRequest, number: int, *, lacks_beginning: bool) -> bool:
@@ -72,7 +72,7 @@ class Compactor:
         if not (lacks_beginning or is_longer):
             return False
         try:
-            chain = await self._turn.plan.summarizer()
+            chain = await self._context.plan.summarizer()
             if chain is None:
                 return False
             covered = self._covered(room, is_longer=is_longer, lacks_beginning=lacks_beginning)
@@ -85,7 +85,7 @@ class Compactor:
 
     def _covered(self, room: int, *, is_longer: bool, lacks_beginning: bool) -> Sequence[EarlierTurn]:
         """Return the earlier turns to summarize."""
-        turns = self._turn.conversation.earlier(self._turn.task_id)
+        turns = self._context.conversation.earlier(self._context.task_id)
         count = _count_over_tokens(turns, min(int(room * KEPT), room - self._tokens_of_own(turns))) if is_longer else 0
         if lacks_beginning:
             count = max(count, _count_over_messages(turns, self._messages_to_keep(turns)))
@@ -93,55 +93,55 @@ class Compactor:
 
     def _has_failed_recently(self) -> bool:
         """Whether the last try failed within REST_S: another one would read as much again."""
-        failed = self._turn.parts.failed_summaries.get(self._turn.recorder.session_id)
-        return failed is not None and self._turn.parts.clock.monotonic() < failed + REST_S
+        failed = self._context.parts.failed_summaries.get(self._context.recorder.session_id)
+        return failed is not None and self._context.parts.clock.monotonic() < failed + REST_S
 
     def _note_failure(self, why: str) -> None:
-        log.warning("the earlier turns were not summarized: %s", why, extra={"task_id": self._turn.task_id})
-        self._turn.publish("task.progress", {"step": "the earlier turns could not be summarized"})
-        failed, now = self._turn.parts.failed_summaries, self._turn.parts.clock.monotonic()
+        log.warning("the earlier turns were not summarized: %s", why, extra={"task_id": self._context.task_id})
+        self._context.publish("task.progress", {"step": "the earlier turns could not be summarized"})
+        failed, now = self._context.parts.failed_summaries, self._context.parts.clock.monotonic()
         for session_id in [each for each, at in failed.items() if at + REST_S < now]:
             del failed[session_id]
-        failed[self._turn.recorder.session_id] = now
+        failed[self._context.recorder.session_id] = now
 
     def _room(self, request: ModelRequest) -> int:
         """Return the tokens that the conversation may have. The prompt and the tools take their part of the context."""
         system, tools = request.messages[0].content, [tool.parameters for tool in request.tools]
         by_model = int(_context(request) * FULL) - tokens_in(canonical_bytes([system, tools]))
-        return max(self._least_room(request), min(by_model, self._turn.plan.compact_tokens or by_model))
+        return max(self._least_room(request), min(by_model, self._context.plan.compact_tokens or by_model))
 
     def _least_room(self, request: ModelRequest) -> int:
         """Return the tokens that the conversation may have however long the prompt and the tools are."""
         least = _context(request) // 4
-        configured = self._turn.plan.compact_tokens
+        configured = self._context.plan.compact_tokens
         return least if configured is None else min(configured, least)
 
     def _messages_to_keep(self, turns: Sequence[EarlierTurn]) -> int:
         """Return how many messages of earlier turns to keep: with those of the running one, half of what a model gets,
         so that a summary is good for many turns."""
-        return max(self._turn.plan.max_history // 2 - len(self._own(turns)), 0)
+        return max(self._context.plan.max_history // 2 - len(self._own(turns)), 0)
 
     def _tokens_of_own(self, turns: Sequence[EarlierTurn]) -> int:
         """Return the tokens of the summary and of the running turn, which stay."""
         own = canonical_bytes([message.to_json() for message in self._own(turns)])
-        return tokens_in(own) + tokens_in(self._turn.conversation.summary.encode())
+        return tokens_in(own) + tokens_in(self._context.conversation.summary.encode())
 
     def _own(self, turns: Sequence[EarlierTurn]) -> Sequence[ChatMessage]:
         """Return the messages of the running turn, which follow the earlier `turns`."""
-        everything = self._turn.conversation.messages(sys.maxsize, self._turn.task_id)
+        everything = self._context.conversation.messages(sys.maxsize, self._context.task_id)
         return everything[sum(len(turn.messages) for turn in turns) :]
 
     async def _summarize(self, turns: Sequence[EarlierTurn], number: int, chain: Chain) -> bool:
         """Summarise as many of the turns as one call can read. Raises what the call raises."""
         choice, allowance = await self._summarizer.first_of(chain, LONGEST_SUMMARY)
-        before = self._turn.conversation.summary
+        before = self._context.conversation.summary
         room = read_at_once(choice) - tokens_in(before.encode())
         covered = turns[: _count_that_fit(turns, room)]
         texts = within(
             room, _MOST_OF_A_MESSAGE, _LEAST_OF_A_MESSAGE, lambda most: [_as_data(each, most) for each in covered]
         )
         data: JsonObject = {"so_far": before, "turns": texts}
-        self._turn.publish("task.progress", {"step": f"summarizing {len(covered):,} earlier turns to make room"})
+        self._context.publish("task.progress", {"step": f"summarizing {len(covered):,} earlier turns to make room"})
         summary = await self._summarizer.write(choice, allowance, INSTRUCTIONS, data, number=number)
         most = tokens_in(before.encode()) + sum(map(_tokens, covered))
         if summary is None or not summary.is_whole or tokens_in(summary.text.encode()) > most:
@@ -154,7 +154,7 @@ class Compactor:
             turns=len(covered),
             messages=sum(len(turn.messages) for turn in covered),
         )
-        await self._turn.recorder.append(compacted)
+        await self._context.recorder.append(compacted)
         return True
 
 

@@ -90,10 +90,10 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
 class ModelCaller:
     """Makes the model calls of one turn."""
 
-    def __init__(self, turn: TurnContext) -> None:
-        self._turn = turn
-        self._parts = turn.parts
-        self._recorder = turn.recorder
+    def __init__(self, context: TurnContext) -> None:
+        self._context = context
+        self._parts = context.parts
+        self._recorder = context.recorder
 
     def start_event(
         self, request: ModelRequest, allowance: Allowance, *, number: int, prompt: str, tools: str
@@ -108,7 +108,7 @@ class ModelCaller:
             provider=choice.provider,
             model=choice.model,
             request_blob=BlobRef(""),
-            config=self._turn.plan.config_version,
+            config=self._context.plan.config_version,
             prompt=prompt,
             tools=tools,
             project=allowance.project,
@@ -137,13 +137,15 @@ class ModelCaller:
         need = need_of(request, parts)
 
         def on_budget_wait() -> None:
-            self._turn.publish("task.progress", {"step": "other turns hold the rest of the budget: waiting for them"})
+            self._context.publish(
+                "task.progress", {"step": "other turns hold the rest of the budget: waiting for them"}
+            )
 
         def on_rate_wait() -> None:
             step = f'"{choice.label}" takes no more at once: waiting for a place'
-            self._turn.publish("task.progress", {"step": step})
+            self._context.publish("task.progress", {"step": step})
 
-        rates = self._turn.plan.rates_of(choice)
+        rates = self._context.plan.rates_of(choice)
         while True:
             async with (
                 self._parts.ledger.reserve(allowance.budgets, need, waiting=on_budget_wait) as reserved,
@@ -188,7 +190,7 @@ class ModelCaller:
         if choice.prices is not None or all(budget.cost is None for budget in allowance.budgets):
             return choice
         try:
-            return await self._turn.plan.priced(choice)
+            return await self._context.plan.priced(choice)
         except Unavailable as error:
             raise model_error("worker.unavailable", choice, detail=str(error)) from error
 
@@ -221,7 +223,7 @@ class ModelCaller:
             finish = None if is_asked_again else "failed"
             await shielded(self._record_failure(call, error.code, str(error), finish=finish, is_billed=is_billed))
             if is_asked_again and call.is_shown:
-                self._turn.publish("reply.reset", {"reply_id": call.reply.reply_id})
+                self._context.publish("reply.reset", {"reply_id": call.reply.reply_id})
             raise
         call.slot.settle(answer.usage.input_tokens + answer.usage.output_tokens)
         await shielded(self._complete(call, answer))  # it is paid for, even if the turn is cancelled now
@@ -280,7 +282,7 @@ class ModelCaller:
                     continue
                 if isinstance(event, Reasoning):
                     if call.is_shown:
-                        self._turn.publish("task.progress", {"step": "reasoning"})
+                        self._context.publish("task.progress", {"step": "reasoning"})
                     continue
                 self._show(call, reply.length, reply.add(event.text))
                 if reply.length > MAX_ANSWER_CHARS:
@@ -305,7 +307,7 @@ class ModelCaller:
         if content and call.is_shown:
             reply_id = call.reply.reply_id
             delta: JsonObject = {"reply_id": reply_id, "offset": offset, "phase": "delta", "content": content}
-            self._turn.publish("reply.delta", delta)
+            self._context.publish("reply.delta", delta)
 
     def _since(self, began: float) -> float:
         return round((self._parts.clock.monotonic() - began) * 1000, 3)

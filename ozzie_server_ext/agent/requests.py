@@ -206,21 +206,21 @@ _HELD_TO_CLOSED = frozenset({"anthropic"})
 class RequestBuilder:
     """Builds the requests of one turn from the current state of its conversation."""
 
-    def __init__(self, turn: TurnContext, toolbox: TurnToolbox) -> None:
-        self._turn = turn
+    def __init__(self, context: TurnContext, toolbox: TurnToolbox) -> None:
+        self._context = context
         self._toolbox = toolbox
-        self._conversation = turn.conversation
-        self._task_id = turn.task_id
+        self._conversation = context.conversation
+        self._task_id = context.task_id
         self._without_schema: set[str] = set()
         self.lacks_beginning = False
         """Whether the latest request lacks the beginning of the conversation."""
 
     def request(self, choice: ModelChoice, prompt: Prompt) -> ModelRequest:
         """Return a request with a new id."""
-        history = self._conversation.history(self._turn.plan.max_history, self._task_id)
+        history = self._conversation.history(self._context.plan.max_history, self._task_id)
         self.lacks_beginning = history.lacks_beginning
         return ModelRequest(
-            call_id=CallId(self._turn.parts.ids.new()),
+            call_id=CallId(self._context.parts.ids.new()),
             choice=choice,
             messages=(
                 ChatMessage(role="system", content=prompt.text),
@@ -264,7 +264,7 @@ class RequestBuilder:
 
     def prompt(self, choice: ModelChoice) -> Prompt:
         """Return the system prompt for `choice`."""
-        tools, plan = self.tools(choice), self._turn.plan
+        tools, plan = self.tools(choice), self._context.plan
         return compose(
             soul=plan.soul,
             custom=plan.custom_prompt,

@@ -35,8 +35,8 @@ rest is about, so that the agent knows where to read on. Add nothing and conclud
 class ResultSummaries:
     """Summarizes the long results of one turn's calls."""
 
-    def __init__(self, turn: TurnContext, summarizer: Summarizer, artifacts: ArtifactReader) -> None:
-        self._turn = turn
+    def __init__(self, context: TurnContext, summarizer: Summarizer, artifacts: ArtifactReader) -> None:
+        self._context = context
         self._summarizer = summarizer
         self._artifacts = artifacts
         self._has_failed = False
@@ -56,12 +56,12 @@ class ResultSummaries:
             except (OwnerLost, ClaimLost):
                 raise
             except (BudgetBreach, OzzieError) as error:
-                log.warning("a long result was not summarized: %s", error, extra={"task_id": self._turn.task_id})
+                log.warning("a long result was not summarized: %s", error, extra={"task_id": self._context.task_id})
                 self._has_failed = True
 
     async def _write(self, round_: Round, use: ToolUse, cut: ShortenedResult) -> None:
         """Raises what reading the result or the call raises."""
-        chain = await self._turn.plan.result_summarizer()
+        chain = await self._context.plan.result_summarizer()
         if chain is None:
             self._has_failed = True
             return
@@ -70,14 +70,14 @@ class ResultSummaries:
         text = content.decode("utf-8", "replace")
         room = read_at_once(choice)
         result = within(room, _MOST_OF_A_RESULT, _LEAST_OF_A_RESULT, lambda most: cut_middle(text, most))
-        wanted = cut_middle(self._turn.conversation.message(self._turn.task_id), _MOST_OF_THE_WISH)
+        wanted = cut_middle(self._context.conversation.message(self._context.task_id), _MOST_OF_THE_WISH)
         arguments = cut_middle(use.arguments, _MOST_OF_THE_WISH)
-        self._turn.publish("task.progress", {"step": f"summarizing a long result of {use.name}"})
+        self._context.publish("task.progress", {"step": f"summarizing a long result of {use.name}"})
         data: JsonObject = {"wanted": wanted, "tool": use.name, "arguments": arguments, "result": result}
         summary = await self._summarizer.write(choice, allowance, INSTRUCTIONS, data, number=round_.number)
         if summary is None:
-            log.warning("the summary of a long result is unusable", extra={"task_id": self._turn.task_id})
+            log.warning("the summary of a long result is unusable", extra={"task_id": self._context.task_id})
             self._has_failed = True
             return
         written = ToolCallSummarized(call_id=cut.call_id, by=summary.call_id, text=summary.text)
-        await self._turn.recorder.append(written)
+        await self._context.recorder.append(written)

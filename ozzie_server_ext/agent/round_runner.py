@@ -60,16 +60,16 @@ class RoundRunner:
     """Gets the model's answers, one per round of a turn. Each attempt is a separate call in the log, with its own cost
     and failure."""
 
-    def __init__(self, turn: TurnContext, caller: ModelCaller, toolbox: TurnToolbox) -> None:
-        self._turn = turn
+    def __init__(self, context: TurnContext, caller: ModelCaller, toolbox: TurnToolbox) -> None:
+        self._context = context
         self._caller = caller
-        last = turn.conversation.toolsets.last(turn.task_id)
+        last = context.conversation.toolsets.last(context.task_id)
         self._offered = toolset_version(last) if last else ""
-        self._chain = turn.plan.chain
+        self._chain = context.plan.chain
         self._choice = self._chain.first
         self._is_degraded = False
-        self._requests = RequestBuilder(turn, toolbox)
-        self._compactor = Compactor(turn, Summarizer(turn, caller))
+        self._requests = RequestBuilder(context, toolbox)
+        self._compactor = Compactor(context, Summarizer(context, caller))
 
     async def run(self, number: int, why: str = "") -> None:
         """Get the answer of round `number`. It is recorded when this returns, complete or not. `why` is shown until the
@@ -80,12 +80,12 @@ class RoundRunner:
         """
         await self._follow_watchdog()
         if why:
-            self._turn.publish("task.progress", {"step": why})
+            self._context.publish("task.progress", {"step": why})
         attempts = self._attempts()
         attempt: Attempt | None = attempts.first()
         while attempt is not None:
             if attempt.why:
-                self._turn.publish("task.progress", {"step": attempt.why})
+                self._context.publish("task.progress", {"step": attempt.why})
             if attempt.wait_s:
                 await asyncio.sleep(attempt.wait_s)
             try:
@@ -104,15 +104,15 @@ class RoundRunner:
                     raise attempts.outcome(error) from None
             else:
                 attempts.answered()
-                last = self._turn.conversation.last_round(self._turn.task_id)
+                last = self._context.conversation.last_round(self._context.task_id)
                 is_empty = last is not None and not last.text and not last.uses and last.finish == "stop"
                 attempt = attempts.after(empty_answer(attempt.choice.label)) if is_empty else None
 
     async def _follow_watchdog(self) -> None:
         """Change to the cheaper chain, if there is one, after the watchdog found that the turn makes no progress."""
-        if self._turn.task_id in self._turn.conversation.degraded and not self._is_degraded:
+        if self._context.task_id in self._context.conversation.degraded and not self._is_degraded:
             self._is_degraded = True
-            self._chain = await self._turn.plan.cheaper() or self._chain
+            self._chain = await self._context.plan.cheaper() or self._chain
 
     @property
     def alias(self) -> str:
@@ -123,14 +123,14 @@ class RoundRunner:
         """End a turn whose budget has no room for the next step: ask a person if that is configured and one
         is there, otherwise fail. Raises TurnHeld or LimitExceeded."""
         wants_to_ask = breach.budget.on_breach != "stop" and not breach.ends_a_part
-        if not (wants_to_ask and self._turn.plan.attended):
-            await self._turn.recorder.append(budget_exceeded(breach, "stop"))
+        if not (wants_to_ask and self._context.plan.attended):
+            await self._context.recorder.append(budget_exceeded(breach, "stop"))
             raise limit_exceeded(breach, alone=wants_to_ask)
         choice = self._choice
         cheaper = await self._cheaper(breach, choice)
         alias = cheaper.first.alias if cheaper else ""
-        prompt = budget_prompt(breach, PromptId(self._turn.parts.ids.new()), said=choice.label, cheaper=alias)
-        await self._turn.recorder.append(budget_exceeded(breach, "ask"), *prompt)
+        prompt = budget_prompt(breach, PromptId(self._context.parts.ids.new()), said=choice.label, cheaper=alias)
+        await self._context.recorder.append(budget_exceeded(breach, "ask"), *prompt)
         raise TurnHeld
 
     async def _degrade(self, breach: BudgetOverrun, choice: ModelChoice) -> bool:
@@ -139,43 +139,43 @@ class RoundRunner:
         if cheaper is None:
             return False
         why = budget_exceeded(breach, "degrade")
-        await self._turn.recorder.append(why, TaskModelChosen(model=cheaper.first.alias, reason=why.type))
+        await self._context.recorder.append(why, TaskModelChosen(model=cheaper.first.alias, reason=why.type))
         self._chain = cheaper
         return True
 
     async def _cheaper(self, breach: BudgetOverrun, choice: ModelChoice) -> Chain | None:
         """Return the chain to use instead of `choice`, if there is one and the budgets have room for it."""
-        cheaper = None if breach.measure == "time" else await self._turn.plan.cheaper()
+        cheaper = None if breach.measure == "time" else await self._context.plan.cheaper()
         if cheaper is not None and self._has_pictures:
             cheaper = cheaper.seeing()
         if cheaper is None or choice.provider in {each.provider for each in cheaper.choices}:
             return None
-        allowance = self._turn.plan.allowance()
+        allowance = self._context.plan.allowance()
         try:
             first = await self._caller.priced(cheaper.first, allowance)
         except ModelError:
             return None
         request = self._requests.request(first, self._requests.prompt(first))
         need = need_of(request, request.to_parts())
-        return cheaper if await self._turn.parts.ledger.fits(allowance.budgets, need) else None
+        return cheaper if await self._context.parts.ledger.fits(allowance.budgets, need) else None
 
     @property
     def _has_pictures(self) -> bool:
         """Whether the message has pictures. Only models that can see them may answer it."""
-        return bool(self._turn.conversation.pictures(self._turn.task_id))
+        return bool(self._context.conversation.pictures(self._context.task_id))
 
     def _attempts(self) -> Attempts:
         """Raises ModelError if the message has pictures that no model of the chain can see."""
         chain = self._chain.seeing() if self._has_pictures else self._chain
         if chain is None:
             raise model_error("provider.sees_nothing", self._chain.first)
-        return Attempts(chain, self._turn.plan.retry, self._turn.parts.health)
+        return Attempts(chain, self._context.plan.retry, self._context.parts.health)
 
     async def _attempt(self, number: int, attempt: Attempt, attempts: Attempts) -> None:
-        allowance = self._turn.plan.allowance()
+        allowance = self._context.plan.allowance()
         choice = self._choice = await self._caller.priced(attempt.choice, allowance)
         prompt = self._requests.prompt(choice)
-        conversation, task_id = self._turn.conversation, self._turn.task_id
+        conversation, task_id = self._context.conversation, self._context.task_id
         request, updates = self._requests.request(choice, prompt), conversation.updates(task_id)
         for _ in range(MOST_PASSES):
             has_more_room = await self._compactor.make_room(
@@ -202,7 +202,7 @@ class RoundRunner:
         )
         finished, reserved = answer.finished, answer.reserved
         if reserved.share >= WARN_SHARE:
-            self._turn.publish("task.progress", {"budget": round(reserved.share * 100)})
+            self._context.publish("task.progress", {"budget": round(reserved.share * 100)})
         if finished.finish == "length" and reserved.breach is not None:
             written = finished.usage.output_tokens
             if not written or written >= (reserved.written or 0):  # otherwise the model's own limit ended it

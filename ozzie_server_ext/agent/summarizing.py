@@ -39,13 +39,13 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
 class Summarizer:
     """Makes such calls for one turn."""
 
-    def __init__(self, turn: TurnContext, caller: ModelCaller) -> None:
-        self._turn = turn
+    def __init__(self, context: TurnContext, caller: ModelCaller) -> None:
+        self._context = context
         self._caller = caller
 
     async def first_of(self, chain: Chain, longest: int) -> tuple[ModelChoice, Allowance]:
         """Return the model to call, whose answer may have `longest` tokens, and the budgets now. Raises ModelError."""
-        allowance = self._turn.plan.allowance()
+        allowance = self._context.plan.allowance()
         longest = min(chain.first.longest_answer or longest, longest)
         return await self._caller.priced(replace(chain.first, max_tokens=longest), allowance), allowance
 
@@ -55,7 +55,7 @@ class Summarizer:
         """Have `data` summarized as the instructions say, in round `number`; return None if the answer is unusable.
         `Summary.is_whole` tells whether it came to its end. Raises what `ModelCaller.make` raises."""
         request = ModelRequest(
-            call_id=CallId(self._turn.parts.ids.new()),
+            call_id=CallId(self._context.parts.ids.new()),
             choice=choice,
             messages=(
                 ChatMessage(role="system", content=instructions),

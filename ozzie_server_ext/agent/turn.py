@@ -67,11 +67,11 @@ class Turn:
         self._recorder = recorder
         self._context = msgspec.structs.replace(context, toolbox=toolbox)
         self._running_calls = 0
-        turn = TurnContext(parts, plan, conversation, recorder)
-        caller = ModelCaller(turn)
-        self._rounds = RoundRunner(turn, caller, toolbox)
-        self._checker = CallChecker(turn, caller)
-        self._summaries = ResultSummaries(turn, Summarizer(turn, caller), self._context.artifacts)
+        shared = TurnContext(parts, plan, conversation, recorder)
+        caller = ModelCaller(shared)
+        self._rounds = RoundRunner(shared, caller, toolbox)
+        self._checker = CallChecker(shared, caller)
+        self._summaries = ResultSummaries(shared, Summarizer(shared, caller), self._context.artifacts)
 
     @property
     def is_idle(self) -> bool:
@@ -113,6 +113,8 @@ class Turn:
         return await self._rounds.end(breach)  # outside of `deadline.within`, which must not cut it off
 
     async def _run(self) -> int:
+        """Return once the last round is an answer. Each time, finish that round first, of which a restart may have left
+        calls open; then ask the model for the next one."""
         guard = LimitGuard(self._plan.limits)
         before = self._last_round
         if before is not None and before.unresolved:  # a retry, but nobody has resolved these calls

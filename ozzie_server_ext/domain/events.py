@@ -791,7 +791,7 @@ class TaskPaused(Fact, frozen=True, kw_only=True):
 
 
 class TaskResumed(Fact, frozen=True, kw_only=True):
-    """The task is not paused any more, or its question was answered."""
+    """The task goes on: it is not paused any more, or what it waited for was answered or decided."""
 
     type: ClassVar[str] = "task.resumed"
     by: str

@@ -63,7 +63,7 @@ _FROM: dict[type[TaskFact], frozenset[TaskStatus]] = {
 
 
 class Claim(msgspec.Struct, frozen=True, kw_only=True):
-    """A driver's claim on a task, from `task.started` until the task ends or returns to the queue. Each start has an
+    """A driver's claim on a task, from `task.started` until the task returns to the queue. Each start has an
     `epoch` of its own, a ULID; `attempt` counts from 1 and only a retry raises it."""
 
     task_id: TaskId

@@ -115,8 +115,8 @@ class MessageSend(msgspec.Struct, frozen=True, kw_only=True):
     """`message_id`: a ULID of the sender's; a message sent again with the same one counts once. Unless `attended`,
     nobody can answer questions. `answer_schema`: a JSON Schema that the answer must fit. `skill`: run this skill in
     place of a turn; `content` is then the command as typed. `made_from`: the sources of a message that no person wrote,
-    such as "web:example.org". `awaits_answer`: the sender shows the answer by itself, as a cell does; then a running
-    task does not take the message as an update."""
+    such as "web:example.org". `awaits_answer`: the sender shows the answer by itself, as `ozzie ask` does; then a
+    running task does not take the message as an update. A kernel's message never is one."""
 
     content: str
     session_id: SessionId

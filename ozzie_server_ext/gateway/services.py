@@ -81,7 +81,7 @@ class Services(Protocol):
 
     @property
     def busy(self) -> bool:
-        """Whether a task is running or queued here."""
+        """Whether a task makes progress here; see `TaskDriver.busy`."""
         ...
 
     def problem_of(self, capability: Capability) -> str:

@@ -66,7 +66,8 @@ class WsHandler(AuthenticatedHandler, WebSocketHandler):
         self._feed_ids = itertools.count(1)
         self._page = PageLink(self._outbox.put)
         self.session_id = ""
-        """The session of the handshake or of the first message, for requests that name none."""
+        """The session of the handshake or of the first message, for requests that name none. A kernel's is that of its
+        token (`operation.read_params`)."""
         self._beginning = asyncio.Lock()
 
     async def prepare(self, **kwargs: Any) -> None:

@@ -99,11 +99,9 @@ def _with_delegated(view: TurnView, payload: Mapping[str, Any]) -> TurnView:
 _Change: TypeAlias = Callable[[TurnView, Mapping[str, Any], datetime | None], TurnView]
 
 
-def new_turn(
-    *, task_id: str = "", session_id: str = "", alias: str = "", started_at: datetime | None = None
-) -> TurnView:
-    """Return a turn without any frames yet; `started_at` is when the cell was run."""
-    return TurnView(task_id=task_id, session_id=session_id, alias=alias, started_at=started_at)
+def new_turn(*, task_id: str = "", session_id: str = "", alias: str = "") -> TurnView:
+    """Return a turn without any frames yet."""
+    return TurnView(task_id=task_id, session_id=session_id, alias=alias)
 
 
 def turn_of(sent: Mapping[str, Any]) -> TurnView:

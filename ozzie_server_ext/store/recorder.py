@@ -7,6 +7,7 @@ import msgspec
 
 from ozzie_server_ext.domain.content import CLEAN, Content
 from ozzie_server_ext.domain.events import (
+    GATEWAY,
     Actor,
     ApprovalRequested,
     Draft,
@@ -43,7 +44,7 @@ class Recorder(msgspec.Struct, frozen=True, kw_only=True):
     log: Appends
     session_id: SessionId
     task_id: TaskId
-    actor: Actor = "kernel"
+    actor: Actor = GATEWAY
     source: str = "agent"
     read: Callable[[], Content] = lambda: CLEAN
     claim: Claim | None = None

@@ -121,7 +121,7 @@ class Joining:
 
 
 class Intake(msgspec.Struct, frozen=True):
-    """Submits messages after refreshing configuration and secrets."""
+    """Decides what a message becomes, by the current configuration and secrets."""
 
     configuration: Configuration
     secrets: SecretChanges

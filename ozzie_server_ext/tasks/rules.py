@@ -76,8 +76,8 @@ class RulesInForce:
         return await FixedRulings(self.policy.rules, self.policy.version).of(meta, args, caller, reading)
 
     async def denied(self, caller: Caller) -> frozenset[str]:
-        """Return the ids of the tools that the rules deny `caller` for all arguments. None while the rules are invalid:
-        then every call is denied with the reason, which nobody would see if no tools were offered."""
+        """Return the ids of the tools that the rules deny `caller` for all arguments; no ids while the rules are
+        invalid: then every call is denied with the reason, which nobody would see if no tools were offered."""
         policy = await self.refresh()
         if self.error or not policy.rules:
             return frozenset()

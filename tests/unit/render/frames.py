@@ -1,5 +1,6 @@
 """The frames of one turn as the feed sends them, for the tests of its views."""
 
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -113,7 +114,7 @@ DONE = BEGINNING + WORK + END
 
 
 def folded(frames: list[Frame]) -> TurnView:
-    view = new_turn(task_id=TASK, session_id=SESSION, started_at=START)
+    view = replace(new_turn(task_id=TASK, session_id=SESSION), started_at=START)
     for seconds, name, payload in frames:
         view = fold(view, name, payload, None if seconds is None else START + timedelta(seconds=seconds))
     return view
