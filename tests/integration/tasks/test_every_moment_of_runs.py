@@ -60,8 +60,9 @@ async def person(ozzie: ScriptedOzzie, task_id: TaskId, *, pauses: bool = False)
                 elif row["status"] == TaskStatus.PAUSED or (row["pause_by"] and not was_paused_here):
                     await control.pauses.resume(task_id, by="ann")
                 elif awaited(events) and pauses:
-                    pauses, was_paused_here = False, True
-                    await control.pauses.pause(task_id, by="ann")
+                    if row["status"] == TaskStatus.WAITING_INPUT:
+                        pauses, was_paused_here = False, True
+                        await control.pauses.pause(task_id, by="ann")
                 elif awaited(events) and not row["pause_by"]:
                     await control.signals.send(task_id, "paid", {"amount": 12}, by="ann", key="invoice-7")
             await anext(feed)
