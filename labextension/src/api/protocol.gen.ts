@@ -513,7 +513,7 @@ export interface TaskQueued {
   reason: 'answered' | 'created' | 'recovered' | 'resumed';
 }
 /**
- * The task is not paused any more, or its question was answered.
+ * The task goes on: it is not paused any more, or what it waited for was answered or decided.
  */
 export interface TaskResumed {
   by: string;
