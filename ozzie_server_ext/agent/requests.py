@@ -64,12 +64,7 @@ class Prompt(msgspec.Struct, frozen=True):
     @property
     def version(self) -> str:
         """The content hash that `model.call.started` records as `prompt`."""
-        return _version(self.text)
-
-
-@lru_cache(maxsize=256)  # the prompt of a session is the same in most of its calls
-def _version(text: str) -> str:
-    return hashlib.sha256(text.encode()).hexdigest()[:16]
+        return hashlib.sha256(self.text.encode()).hexdigest()[:16]
 
 
 class SessionContext(msgspec.Struct, frozen=True, kw_only=True):

@@ -110,30 +110,32 @@ class ModelRequest(msgspec.Struct, frozen=True, kw_only=True):
         }
 
     def to_parts(self) -> list[bytes]:
-        """Return the canonical JSON of the exact request in parts: what comes before the messages, each message, and
-        what comes after them. Raise InvalidJson."""
+        """Return the canonical JSON of the exact request in parts: what comes before the messages, each message, what
+        comes after them, and the tools, which are the last by name. Raise InvalidJson."""
         fields = self.to_json()
-        del fields["tools"]  # the last one by name, and the same in all requests of a turn
+        del fields["tools"]
         *parts, end = canonical_parts(fields, "messages")
-        tools = b",".join(_canonical(tool) for tool in self.tools)
-        return [*parts, end[:-1] + b',"tools":[' + tools + b"]}"]
+        return [*parts, end[:-1], _tools_part(self.tools)]
 
 
 def _tool_json(tool: ToolSpec) -> JsonObject:
     return {"name": tool.name, "description": tool.description, "parameters": tool.parameters}
 
 
-_MOST_TOOLS = 10_000
-_known_tools: dict[int, tuple[ToolSpec, bytes]] = {}
-"""The canonical JSON of tools, by the identity of the object that is kept with it."""
+_MOST_SETS = 64
+_known_parts: dict[tuple[int, ...], tuple[tuple[ToolSpec, ...], bytes]] = {}
+"""The part with a set of tools, by the identities of the objects that are kept with it: most requests have the same
+one, and all that are kept in memory share it."""
 
 
-def _canonical(tool: ToolSpec) -> bytes:
-    known = _known_tools.get(id(tool))
+def _tools_part(tools: tuple[ToolSpec, ...]) -> bytes:
+    key = tuple(map(id, tools))
+    known = _known_parts.get(key)
     if known is None:
-        if len(_known_tools) >= _MOST_TOOLS:
-            _known_tools.clear()
-        known = _known_tools[id(tool)] = tool, canonical_bytes(_tool_json(tool))
+        if len(_known_parts) >= _MOST_SETS:
+            _known_parts.clear()
+        part = b',"tools":' + canonical_bytes([_tool_json(tool) for tool in tools]) + b"}"
+        known = _known_parts[key] = tools, part
     return known[1]
 
 

@@ -27,6 +27,6 @@ def test_the_parts_are_the_whole(
     )
 
     for _ in range(2):  # the second time, the tools are known
-        first, *middle, last = request.to_parts()
-        assert b"".join([first, *middle, last]) == canonical_bytes(request.to_json())
+        first, *middle, end, offered = request.to_parts()
+        assert b"".join([first, *middle, end, offered]) == canonical_bytes(request.to_json())
         assert len(middle) == len(messages)
