@@ -113,7 +113,7 @@ class Turn:
         return await self._rounds.end(breach)  # outside of `deadline.within`, which must not cut it off
 
     async def _run(self) -> int:
-        """Return once the last round is an answer. Each time, finish that round first, of which a restart may have left
+        """Return once the last round has no calls. Each time, finish that round first, of which a restart may have left
         calls open; then ask the model for the next one."""
         guard = LimitGuard(self._plan.limits)
         before = self._last_round
@@ -171,8 +171,8 @@ class Turn:
         return False
 
     async def _carry_out(self, last: Round) -> None:
-        """Make the open calls: read-only ones in parallel, up to the first with an effect; then that one. Postpone the
-        calls behind it until the model has seen its result."""
+        """Make the open calls: read-only ones in parallel, up to the first with an effect; then that one. Refuse
+        the calls behind it, which the model may repeat once it has seen the result."""
         read_only: list[tuple[int, ToolUse]] = []
         behind: list[tuple[int, ToolUse]] = []
         change: tuple[int, ToolUse] | None = None

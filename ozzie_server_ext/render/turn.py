@@ -115,8 +115,8 @@ def turn_of(sent: Mapping[str, Any]) -> TurnView:
 
 
 def fold(view: TurnView, canonical: str, payload: Mapping[str, Any], ts: datetime | None = None) -> TurnView:
-    """Return the view after one frame: event name, body, and time (None for transients). Unknown frames and repeated
-    ones change nothing."""
+    """Return the view after one frame: event name, body, and time (None for transients). An unknown frame changes
+    nothing; each frame is folded once."""
     change = _CHANGES.get(canonical)
     return view if change is None else change(view, payload, ts)
 

@@ -52,7 +52,7 @@ T = TypeVar("T")
 RunTask = Callable[[Row, Recorder], Awaitable[int]]
 """Runs a task, recording through the recorder; returns how many rounds of a turn, or steps of a run, it took.
 
-`app.py` gives `Ozzie._run_task`, which calls `SkillRuns.run` of the session's project (`tasks.workflows.runner`); that
+`app.py` gives `Ozzie._run_task`, which calls `TaskRuns.run` of the session's project (`tasks.workflows.runner`); that
 passes turns on to `TurnRunner.run` (`tasks.turn_runner`), which makes the `agent.turn.Turn`.
 """
 

@@ -62,7 +62,7 @@ from ozzie_server_ext.tasks.updates import UpdateIntake
 from ozzie_server_ext.tasks.workflows.delegation import Delegation
 from ozzie_server_ext.tasks.workflows.quick_calls import QuickCalls, RecentRules
 from ozzie_server_ext.tasks.workflows.run_waits import RunWaits
-from ozzie_server_ext.tasks.workflows.runner import SkillRuns
+from ozzie_server_ext.tasks.workflows.runner import TaskRuns
 from ozzie_server_ext.tasks.workflows.skill_starts import SkillStarts
 from ozzie_server_ext.tasks.workflows.step_runner import StepParts, StepProgress, TaskEnds
 from ozzie_server_ext.tools.base import ToolContext
@@ -261,7 +261,7 @@ class Project:
             lambda: self.models.registry,
             lambda: limits_under(self.config.settings),
         )
-        self.runs = SkillRuns(self.runner.run)
+        self.runs = TaskRuns(self.runner.run)
         self.runs.connect(self._step_parts(), shared.driver, shared.tasks)
         self.pictures = PictureIntake(self.root, shared.blobs, self._marks.below)
         self.intake = Intake(

@@ -337,7 +337,7 @@ class _ToolCall:
         return tool
 
     def _will_be_requested(self, args: JsonObject) -> None:
-        """Record the request next, unless the log has it since a person was asked."""
+        """Keep the event of the request for the next append, unless the log has it since a person was asked."""
         if not self._was_requested:
             self._before = (_requested(self._use, self._position, self._call_id, self._tool, args),)
 

@@ -1,4 +1,4 @@
-"""Recording a call's outcome: without secrets, and only the beginning and end of a large result."""
+"""Makes the event of a call's outcome: without secrets, and only the beginning and end of a large result."""
 
 import asyncio
 import dataclasses

@@ -1,4 +1,4 @@
-"""Whether a call may run now: finds a valid yes to it, or writes the request for one.
+"""Whether a call may run now: finds a valid yes to it, or makes the request for one.
 
 The request comes from the tool's plan and the checked arguments; a yes is valid for exactly that plan.
 """
@@ -101,7 +101,7 @@ class Permission(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Permissions:
-    """Looks for an approval of a call, and writes the question if there is none."""
+    """Looks for an approval of a call, and makes the request if there is none."""
 
     def __init__(
         self,

@@ -1,6 +1,6 @@
 """Drives runs of skills: starts the steps that are ready and records their outcomes until the run has ended.
 
-`SkillRuns` decides which tasks are runs; all others are turns.
+`TaskRuns` runs every task: a run of a skill here, any other as a turn.
 """
 
 import asyncio
@@ -456,7 +456,7 @@ async def _what_then(log: EventLog, task_id: TaskId) -> str:
 _CONNECTED = "runs are connected before anything is run"
 
 
-class SkillRuns:
+class TaskRuns:
     """Runs a task: a run of a skill step by step, a turn with `run_turn`. Steps are tasks too, so this needs the driver
     that calls it."""
 
