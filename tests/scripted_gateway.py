@@ -20,7 +20,7 @@ class ScriptedOzzie(Ozzie):
         self.offline = driver
         self._shared = replace(self._shared, offline=driver)  # of projects that are opened from now on
         for project in self.projects.opened:
-            project.runner.parts = replace(project.runner.parts, models=Models(offline=driver, worker=driver))
+            project.turn_runner.parts = replace(project.turn_runner.parts, models=Models(offline=driver, worker=driver))
         return driver
 
     async def again(self) -> "ScriptedOzzie":

@@ -237,7 +237,7 @@ class Project:
             leaving=lambda: shared.driver.stopping,
         )
         budgets = TaskBudgets(shared.log, shared.times, lambda: self.config.settings.budgets, self.root, shared.clock)
-        self.runner = TurnRunner(
+        self.turn_runner = TurnRunner(
             parts,
             self.configuration,
             sessions=shared.sessions,
@@ -261,7 +261,7 @@ class Project:
             lambda: self.models.registry,
             lambda: limits_under(self.config.settings),
         )
-        self.runs = TaskRuns(self.runner.run)
+        self.runs = TaskRuns(self.turn_runner.run)
         self.runs.connect(self._step_parts(), shared.driver, shared.tasks)
         self.pictures = PictureIntake(self.root, shared.blobs, self._marks.below)
         self.intake = Intake(

@@ -72,7 +72,7 @@ class Answering(Ozzie):
     async def _resume(self) -> None:
         models = Models(offline=self.offline, worker=ScriptedDriver([answer] * 100))
         for project in self.projects.opened:
-            project.runner.parts = replace(project.runner.parts, models=models)
+            project.turn_runner.parts = replace(project.turn_runner.parts, models=models)
         await super()._resume()
 
 
