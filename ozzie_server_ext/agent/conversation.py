@@ -161,7 +161,7 @@ class Conversation:
         self._saved = Progress()
         self._is_restored = False
         self.is_outdated = False
-        """Whether it was restored from snapshots, and a task from before them goes on: it has to be folded anew."""
+        """Whether a task from before its snapshots goes on: then only the log has all that the task needs."""
         for event in events:
             self.apply(event)
 

@@ -46,8 +46,8 @@ class Conversations:
         log.on_commit(self._follow, types=EVENT_TYPES | ERASURE_TYPES | FINAL_TYPES)
 
     async def for_turn(self, session_id: SessionId, delegated: TaskId | None = None) -> Conversation:
-        """Like `get`, for a turn that begins, so that no other one uses the conversation: it is folded anew if it was
-        restored from a snapshot, and a task from before that goes on."""
+        """Like `get`, for a turn that begins. No other one uses the conversation then, so an outdated one is
+        dropped and read from the log."""
         thread = delegated or session_id
         found = self._in_use.get(thread)
         if found is not None and found.is_outdated:

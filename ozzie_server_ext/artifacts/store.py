@@ -194,8 +194,8 @@ class SessionArtifacts:
         session_id, until = self._session_id, None
         while session_id:
             yield session_id, until
-            rows = await self._log.rows("sessions", where={"session_id": session_id}, limit=1)
-            session_id, until = (SessionId(str(rows[0]["parent"])), int(str(rows[0]["forked_at"]))) if rows else ("", 0)
+            row = await self._log.row("sessions", session_id)
+            session_id, until = (SessionId(str(row["parent"])), int(str(row["forked_at"]))) if row else ("", 0)
 
 
 def _artifact(row: Row) -> Artifact:
