@@ -2,14 +2,16 @@
 
 import asyncio
 import json
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from contextlib import aclosing
+from typing import TypeAlias
 
 import msgspec
 from msgspec.structs import replace
 
 from ozzie_server_ext.agent.plan import Allowance, TurnContext
 from ozzie_server_ext.agent.requests import need_of
+from ozzie_server_ext.domain.content import CLEAN
 from ozzie_server_ext.domain.errors import OzzieError, Unavailable
 from ozzie_server_ext.domain.events import (
     INTERRUPTED,
@@ -19,10 +21,12 @@ from ozzie_server_ext.domain.events import (
     ModelCallCompleted,
     ModelCallFailed,
     ModelCallStarted,
+    TaskSucceeded,
 )
 from ozzie_server_ext.domain.ids import BlobRef, ReplyId
 from ozzie_server_ext.domain.json import Json, JsonObject
 from ozzie_server_ext.domain.redaction import StreamMask, without_known
+from ozzie_server_ext.domain.tasks import UnreadUpdate
 from ozzie_server_ext.models.chain import may_be_billed
 from ozzie_server_ext.models.driver import Finished, ModelChoice, ModelRequest, Reasoning
 from ozzie_server_ext.models.failures import model_error
@@ -32,6 +36,15 @@ from ozzie_server_ext.protocol.jsontext import canonical_bytes
 from ozzie_server_ext.store.shielded import shielded
 
 MAX_ANSWER_CHARS = 1_000_000
+WARN_SHARE = 0.8
+"""The used share of a budget from which a turn shows it."""
+
+EndIfLast: TypeAlias = Callable[[Finished, str], Awaitable[TaskSucceeded | None]]
+"""Returns the event that ends the task with this answer and its text; None if more may follow."""
+
+
+async def _is_not_last(answer: Finished, text: str) -> TaskSucceeded | None:
+    return None
 
 
 class IncompleteAnswer(OzzieError):
@@ -94,6 +107,8 @@ class ModelCaller:
         self._context = context
         self._parts = context.parts
         self._recorder = context.recorder
+        self.has_ended = False
+        """Whether the end of the task was recorded with its last answer."""
 
     def start_event(
         self, request: ModelRequest, allowance: Allowance, *, number: int, prompt: str, tools: str
@@ -123,11 +138,13 @@ class ModelCaller:
         *,
         before: Callable[[ModelCallStarted], Iterable[EventBody]] = lambda started: (),
         is_asked_again: Callable[[OzzieError], bool] = lambda error: False,
+        end_if_last: EndIfLast = _is_not_last,
     ) -> Answer:
         """Make the call of `started` once budgets and rate limits have room for it; `before` returns events to record
         just before it. An answer to the user is streamed and recorded as a message; of a check, only the call is
         recorded. `is_asked_again(error)`: whether the caller asks again after this failure; then the partial answer is
-        no message: it is dropped on the screens, and kept in the log with the failure.
+        no message: it is dropped on the screens, and kept in the log with the failure. If `end_if_last` returns an
+        event, it is recorded together with the answer, unless an update of the task came meanwhile.
 
         Raises BudgetBreach if a budget has no room, what the model raises, or what a cancellation raises; the partial
         answer is recorded first.
@@ -163,7 +180,7 @@ class ModelCaller:
                         reserved_cost=reserved.cost,
                         reserved_tokens=reserved.tokens,
                     )
-                    return await self._send(request, started, reserved, slot, before, is_asked_again)
+                    return await self._send(request, started, reserved, slot, before, is_asked_again, end_if_last)
                 slot.leave()  # the wait for a place was long, and others have spent the budget meanwhile
 
     async def _send(
@@ -174,13 +191,14 @@ class ModelCaller:
         slot: RateSlot,
         before: Callable[[ModelCallStarted], Iterable[EventBody]],
         is_asked_again: Callable[[OzzieError], bool],
+        end_if_last: EndIfLast,
     ) -> Answer:
         """Record the start of the call and carry it out. Raises like `make`."""
         await self._begin(started, before(started))
         reserved.begun()
         reply = Reply(started.reply_id, self._parts.known_secrets())
         began, is_shown = self._parts.clock.monotonic(), started.purpose == "answer"
-        call = _CallInProgress(request, reply, slot, reserved, is_shown, began, is_asked_again)
+        call = _CallInProgress(request, reply, slot, reserved, is_shown, began, is_asked_again, end_if_last)
         finished = await self._call(call)
         return Answer(finished=finished, text=reply.text, reserved=reserved)
 
@@ -267,8 +285,25 @@ class ModelCaller:
             provider=choice.provider,
             model=choice.model,
         )
-        await self._recorder.append(completed, *call.message(answer.finish))
-        call.reserved.settle(completed.settled(call.reserved.cost))
+        spent = completed.settled(call.reserved.cost)
+        facts = (completed, *call.message(answer.finish))
+        warns = call.reserved.share_with(spent) >= WARN_SHARE  # which is shown before the end
+        if warns or not await self._end_with(call, answer, facts):
+            await self._recorder.append(*facts)
+        call.reserved.settle(spent)
+
+    async def _end_with(self, call: "_CallInProgress", answer: Finished, facts: Sequence[EventBody]) -> bool:
+        """Record the facts together with the end of the task, if this is the last answer; return whether it was."""
+        end = await call.end_if_last(answer, call.reply.text)
+        if end is None:
+            return False
+        content = self._recorder.content
+        try:
+            await self._recorder.append_each([*((fact, content) for fact in facts), (end, CLEAN)])
+        except UnreadUpdate:
+            return False
+        self.has_ended = True
+        return True
 
     async def _read(self, call: "_CallInProgress") -> Finished:
         """Stream the answer to its end, adding its text to the reply."""
@@ -314,8 +349,8 @@ class ModelCaller:
 
 
 class _CallInProgress(msgspec.Struct, frozen=True):
-    """A call in progress. `is_shown`: its text is for the user. `began`: monotonic seconds. For `is_asked_again`, see
-    `ModelCaller.make`."""
+    """A call in progress. `is_shown`: its text is for the user. `began`: monotonic seconds. For `is_asked_again`
+    and `end_if_last`, see `ModelCaller.make`."""
 
     request: ModelRequest
     reply: Reply
@@ -324,6 +359,7 @@ class _CallInProgress(msgspec.Struct, frozen=True):
     is_shown: bool
     began: float
     is_asked_again: Callable[[OzzieError], bool]
+    end_if_last: EndIfLast
 
     def message(self, finish: Finish) -> tuple[EventBody, ...]:
         return self.reply.ended(finish) if self.is_shown else ()

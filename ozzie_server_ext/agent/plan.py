@@ -9,7 +9,7 @@ import msgspec
 from ozzie_server_ext.agent.conversation import Conversation
 from ozzie_server_ext.domain.budget import Budget
 from ozzie_server_ext.domain.clock import Clock, IdSource
-from ozzie_server_ext.domain.events import Brief, Limits, Transient
+from ozzie_server_ext.domain.events import Brief, Limits, TaskSucceeded, Transient
 from ozzie_server_ext.domain.ids import SessionId, TaskId
 from ozzie_server_ext.domain.json import JsonObject
 from ozzie_server_ext.models.chain import Chain, Health, RetryPolicy
@@ -64,7 +64,8 @@ class TurnPlan(msgspec.Struct, frozen=True, kw_only=True):
     - `offers`: which tools are offered.
     - `compact_tokens`: from how many tokens on earlier turns are summarized; None leaves it to the model's context.
     - `summarizer`: the chain that summarizes them, or None; `result_summarizer`: that for long results of tools.
-    - `pause_if_requested`: raises TurnHeld if a pause was requested.
+    - `pause_if_requested`: raises TurnHeld if a pause was requested; `is_pausing` says whether one was.
+    - `success`: returns the event that ends the task after so many rounds. Without it, the caller ends the task.
     """
 
     chain: Chain
@@ -90,6 +91,8 @@ class TurnPlan(msgspec.Struct, frozen=True, kw_only=True):
     summarizer: Callable[[], Awaitable[Chain | None]] = _none
     result_summarizer: Callable[[], Awaitable[Chain | None]] = _none
     pause_if_requested: Callable[[], Awaitable[None]] = _none
+    is_pausing: Callable[[], bool] = lambda: False
+    success: Callable[[int], Awaitable[TaskSucceeded]] | None = None
 
 
 class TurnParts(msgspec.Struct, frozen=True, kw_only=True):

@@ -1,12 +1,13 @@
 """Gets the answers of a turn, one a round: along the chain of models, with a cheaper one if a budget demands it."""
 
 import asyncio
+from functools import partial
 from typing import NoReturn
 
 from msgspec.structs import replace
 
 from ozzie_server_ext.agent.compaction import MOST_PASSES, Compactor
-from ozzie_server_ext.agent.model_call import IncompleteAnswer, ModelCaller
+from ozzie_server_ext.agent.model_call import WARN_SHARE, IncompleteAnswer, ModelCaller
 from ozzie_server_ext.agent.plan import TurnContext
 from ozzie_server_ext.agent.questions import budget_exceeded, budget_prompt, limit_exceeded
 from ozzie_server_ext.agent.requests import RequestBuilder, TurnToolbox, injected_tools, need_of, toolset_version
@@ -16,12 +17,13 @@ from ozzie_server_ext.domain.errors import OzzieError
 from ozzie_server_ext.domain.events import (
     ModelCallStarted,
     TaskModelChosen,
+    TaskSucceeded,
     ToolsetInjected,
 )
 from ozzie_server_ext.domain.ids import PromptId
 from ozzie_server_ext.domain.tasks import TurnHeld
 from ozzie_server_ext.models.chain import EMPTY, Attempt, Attempts, Chain
-from ozzie_server_ext.models.driver import ModelChoice, ModelError
+from ozzie_server_ext.models.driver import Finished, ModelChoice, ModelError
 from ozzie_server_ext.models.failures import model_error
 from ozzie_server_ext.models.ledger import BudgetBreach, BudgetOverrun
 
@@ -50,10 +52,6 @@ def empty_answer(alias: str) -> IncompleteAnswer:
         hint="Run the cell again, or choose another model with %model. Your message is kept.",
         code=EMPTY,
     )
-
-
-WARN_SHARE = 0.8
-"""The used share of a budget from which a turn shows it."""
 
 
 class RoundRunner:
@@ -198,7 +196,12 @@ class RoundRunner:
 
         started = replace(started, attempt=attempt.number, instead_of=attempt.instead_of, updates=updates)
         answer = await self._caller.make(
-            request, started, allowance, before=new_toolset, is_asked_again=attempts.is_asked_again
+            request,
+            started,
+            allowance,
+            before=new_toolset,
+            is_asked_again=attempts.is_asked_again,
+            end_if_last=partial(self._end_if_last, number),
         )
         finished, reserved = answer.finished, answer.reserved
         if reserved.share >= WARN_SHARE:
@@ -207,6 +210,17 @@ class RoundRunner:
             written = finished.usage.output_tokens
             if not written or written >= (reserved.written or 0):  # otherwise the model's own limit ended it
                 raise BudgetBreach(reserved.breach)
+
+    async def _end_if_last(self, number: int, answer: Finished, text: str) -> TaskSucceeded | None:
+        """See `EndIfLast`. What `Turn` does with an answer before it ends, such as a check against its schema, comes
+        after it was recorded: then it is not the last yet."""
+        plan, task_id = self._context.plan, self._context.task_id
+        if plan.success is None or answer.finish != "stop" or answer.tool_uses or not text:
+            return None
+        conversation = self._context.conversation
+        if plan.is_pausing() or conversation.schema(task_id) is not None or conversation.has_new_updates(task_id):
+            return None
+        return await plan.success(number)
 
 
 def _is_refused(error: OzzieError) -> bool:

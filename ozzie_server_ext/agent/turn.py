@@ -69,6 +69,7 @@ class Turn:
         self._running_calls = 0
         shared = TurnContext(parts, plan, conversation, recorder)
         caller = ModelCaller(shared)
+        self._caller = caller
         self._rounds = RoundRunner(shared, caller, toolbox)
         self._checker = CallChecker(shared, caller)
         self._summaries = ResultSummaries(shared, Summarizer(shared, caller), self._context.artifacts)
@@ -107,6 +108,8 @@ class Turn:
         except OutOfTime:
             assert deadline is not None, "nothing else raises it"
             last = self._last_round
+            if last is not None and self._caller.has_ended:
+                return last.number
             if last is not None and last.unresolved:  # more time would not resolve an uncertain call
                 raise uncertain(", ".join(last.unresolved.values())) from None
             breach = time_overrun(deadline.budget, deadline.limit_s)
@@ -138,6 +141,8 @@ class Turn:
             guard.check_round(number)
             await self._plan.pause_if_requested()
             await self._rounds.run(number, step)
+            if self._caller.has_ended:
+                return number
             await self._plan.pause_if_requested()
 
     async def _make_given_call(self, given: Round) -> int:

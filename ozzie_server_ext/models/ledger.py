@@ -83,8 +83,12 @@ class _Room(msgspec.Struct, frozen=True):
     @property
     def share(self) -> float:
         """The share of the budget that was used."""
+        return self.share_with(NOTHING)
+
+    def share_with(self, spending: Spending) -> float:
+        """Return the share of the budget that is used once `spending` is settled too."""
         limits = (self.budget.cost, self.budget.tokens)
-        parts = zip(self.open.settled, self.open.raised, limits, strict=True)
+        parts = zip(self.open.settled.plus(spending), self.open.raised, limits, strict=True)
         return max((_share(used, limit + raised) for used, raised, limit in parts if limit is not None), default=0.0)
 
     def affordable(self, need: Need) -> int:
@@ -157,6 +161,10 @@ class Reserved:
         """Whether there is still room for it. If others have used more than they had reserved, a call that waited for
         something else after this must not be made, but reserved again."""
         return all(room.has_room(self.spending, reserved=room.open.reserved) for room in self._rooms)
+
+    def share_with(self, spending: Spending) -> float:
+        """Return what `share` becomes if the call ends with this spending."""
+        return max((room.share_with(spending) for room in self._rooms), default=0.0)
 
     def begun(self) -> None:
         self._settled = self.spending

@@ -43,7 +43,7 @@ from ozzie_server_ext.tasks.reconciliation import (
     unfinished,
     why_stopped,
 )
-from ozzie_server_ext.tasks.rows import find_task, with_delegated
+from ozzie_server_ext.tasks.rows import find_task, succeeded, with_delegated
 from ozzie_server_ext.tasks.times import RECOVERY
 
 log = logger(__name__)
@@ -239,7 +239,9 @@ class TaskDriver:
 
     async def _end(self, recorder: Recorder, end: TaskSucceeded | TaskFailed | TaskCancelled) -> None:
         if isinstance(end, TaskSucceeded):
-            await recorder.append(*await with_delegated(self._log, recorder.task_id, [end]))
+            row = await find_task(self._log, recorder.task_id)
+            if row is not None and task_from(row).is_open:  # else the last answer was recorded with the end
+                await recorder.append(await succeeded(self._log, recorder.task_id, end.rounds))
         else:
             await self._end_early(recorder, end)
 

@@ -113,6 +113,11 @@ async def with_delegated(log: EventLog, task_id: TaskId, bodies: Sequence[EventB
     ]
 
 
+async def succeeded(log: EventLog, task_id: TaskId, rounds: int) -> TaskSucceeded:
+    """Return the event that ends a task after so many rounds or steps, with what its delegated tasks have used."""
+    return TaskSucceeded(rounds=rounds, delegated=await _used_below(log, task_id))
+
+
 async def _used_below(log: EventLog, task_id: TaskId) -> DelegatedUse | None:
     """Return what all tasks below a task have used; None if none called a model."""
     children = found = await log.rows("tasks", where={"parent_id": task_id})

@@ -12,7 +12,7 @@ from ozzie_server_ext.agent.turn import Turn
 from ozzie_server_ext.artifacts.store import ArtifactStore
 from ozzie_server_ext.config.settings import ToolsSettings
 from ozzie_server_ext.domain.errors import OzzieError
-from ozzie_server_ext.domain.events import Brief, Transient
+from ozzie_server_ext.domain.events import Brief, TaskSucceeded, Transient
 from ozzie_server_ext.domain.ids import SessionId, TaskId
 from ozzie_server_ext.domain.json import JsonObject
 from ozzie_server_ext.models.chain import Chain
@@ -30,7 +30,7 @@ from ozzie_server_ext.tasks.concurrency import IdleTasks
 from ozzie_server_ext.tasks.configuration import Configuration
 from ozzie_server_ext.tasks.models import ModelKnowledge, ModelService
 from ozzie_server_ext.tasks.pauses import PausePoints
-from ozzie_server_ext.tasks.rows import limits_of, task_of
+from ozzie_server_ext.tasks.rows import limits_of, succeeded, task_of
 from ozzie_server_ext.tasks.rules import RulesInForce
 from ozzie_server_ext.tasks.sessions import SessionInfo, Sessions
 from ozzie_server_ext.tasks.workflows.delegates import Room
@@ -186,6 +186,10 @@ class TurnDelegation:
         """Return the brief of a delegated task; an empty one for any other."""
         return Brief() if row["parent_id"] is None else await brief_of(self._log, task_of(row))
 
+    async def success(self, task_id: TaskId, rounds: int) -> TaskSucceeded:
+        """Return the event that ends a turn, with what its delegated tasks have used."""
+        return await succeeded(self._log, task_id, rounds)
+
     def bound(self, context: ToolContext, row: Row, recorder: Recorder, brief: Brief, room: Room) -> ToolContext:
         """Return the context with the brief's restrictions, from which the turn can delegate if there is `room`."""
         return msgspec.structs.replace(
@@ -246,6 +250,8 @@ class TurnRunner(msgspec.Struct):
             brief=brief,
             offers=await self.tools.offers(settings.tools, context.caller, brief, may_delegate=may_delegate),
             pause_if_requested=partial(self.pauses.point, recorder),
+            is_pausing=partial(self.pauses.is_requested, recorder.task_id),
+            success=partial(self.delegation.success, recorder.task_id),
         )
         delegated = recorder.task_id if row["parent_id"] is not None else None
         conversation = await self.conversations.for_turn(recorder.session_id, delegated)

@@ -7,12 +7,18 @@ from pathlib import Path
 import pytest
 
 from ozzie_server_ext.domain.errors import Conflict, InputError
-from ozzie_server_ext.domain.events import Event, ModelCallStarted, StepStarted, TaskStarted, TaskUpdated
+from ozzie_server_ext.domain.events import (
+    Event,
+    MessageCompleted,
+    ModelCallStarted,
+    StepStarted,
+    TaskStarted,
+    TaskSucceeded,
+    TaskUpdated,
+)
 from ozzie_server_ext.domain.ids import TaskId, task_stream
 from ozzie_server_ext.models.driver import ModelRequest
 from ozzie_server_ext.models.scripted import Say, Step, Use, Wait
-from ozzie_server_ext.store.recorder import Recorder
-from ozzie_server_ext.store.tables import Row
 from tests.integration.tasks.runs_rig import WAIT_S, Answer, asked, echo, runs_in
 from tests.integration.tasks.test_pauses import SUM, Pausing
 from tests.scripted_gateway import ScriptedOzzie
@@ -93,24 +99,36 @@ async def test_a_turn_that_was_about_to_end_goes_on_for_it(runs: Updating) -> No
     assert [fact.updates for fact in await runs.facts(task_id, ModelCallStarted)] == [0, 1]
 
 
-async def test_what_comes_between_the_last_look_and_the_end_is_read_too(runs: Updating) -> None:
-    """The end itself is refused then, in the log."""
+async def test_what_comes_between_the_last_look_and_the_end_is_read_too(
+    runs: Updating, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The end itself is refused then, in the log; its answer is not."""
     runs.ozzie.plays([Say("first")], runs.said(Say("second")))
-    driver, run_turn = runs.ozzie.driver, runs.ozzie.projects.own.runs.run
-    told: list[bool] = []
+    delegation = runs.ozzie.projects.own.turn_runner.delegation
+    success, told = delegation.success, list[bool]()
 
-    async def told_late(row: Row, recorder: Recorder) -> int:
-        rounds = await run_turn(row, recorder)
+    async def told_late(task_id: TaskId, rounds: int) -> TaskSucceeded:
+        end = await success(task_id, rounds)
         if not told:
             told.append(True)
-            await runs.update(recorder.task_id, "And more.")
-        return rounds
+            await runs.update(task_id, "And more.")
+        return end
 
-    driver._run_task = told_late
+    monkeypatch.setattr(delegation, "success", told_late)
     task_id = await runs.turn("Tell me.")
     assert await runs.ends(task_id) == "task.succeeded"
     assert runs.conversation(0)[-1] == ("user", "And more.")
+    assert [each.text for each in await runs.facts(task_id, MessageCompleted)] == ["first", "second"]
     assert len(await runs.facts(task_id, TaskStarted)) == 1
+
+
+async def test_the_last_answer_is_recorded_together_with_the_end(runs: Updating) -> None:
+    runs.ozzie.plays([Say("done")])
+    task_id = await runs.turn("Tell me.")
+    assert await runs.ends(task_id) == "task.succeeded"
+    *_, completed, message, end = await runs.ozzie.log.read_stream(task_stream(task_id))
+    assert [completed.type, message.type, end.type] == ["model.call.completed", "message.completed", "task.succeeded"]
+    assert completed.ts == end.ts, "an append has one time"
 
 
 async def test_a_queued_turn_reads_it_with_its_message(runs: Updating) -> None:
