@@ -220,6 +220,8 @@ class RoundRunner:
         conversation = self._context.conversation
         if plan.is_pausing() or conversation.schema(task_id) is not None or conversation.has_new_updates(task_id):
             return None
+        if not conversation.used_tools(task_id):  # without a call, nothing was delegated
+            return TaskSucceeded(rounds=number)
         return await plan.success(number)
 
 

@@ -22,6 +22,7 @@ from ozzie_server_ext.domain.events import Finish, ToolUse
 from ozzie_server_ext.domain.ids import CallId
 from ozzie_server_ext.domain.json import JsonObject, objects
 from ozzie_server_ext.models.facts import is_own_address
+from ozzie_server_ext.programs.worker_connections import keep_connections
 from ozzie_server_ext.programs.worker_failures import Broken, Garbage, error_event
 from ozzie_server_ext.programs.worker_tokens import Tokens
 from ozzie_server_ext.protocol.jsontext import InvalidJson, loads_object, repair_text
@@ -211,6 +212,7 @@ def prepare() -> None:
     litellm.turn_off_message_logging = True
     # httpx closes the connection of an aborted call at once, and respects the environment's proxy settings.
     litellm.disable_aiohttp_transport = True
+    keep_connections()
     _keep_gemini_finish_reason()
     _skip_ollama_model_info()
 
@@ -310,6 +312,8 @@ class Answer:
                 count = 0
                 async for chunk in self._raw:
                     self._take(chunk)
+                    if self._raw.sent_stream_usage:  # all is read; what would come next is litellm's logging
+                        break
                     count += 1
                     if not writable.is_set():
                         limit.reschedule(None)

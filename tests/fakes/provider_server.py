@@ -75,6 +75,7 @@ class FakeProvider:
     `behave` says what is done with a request; what was queued with `queue` comes before it, on any path, so that Raw
     bodies can speak for other providers. `keys` limits who is let in. `requests`, `disconnects` (model names whose
     client went away in mid-answer) and `misread` (what was wrong with requests) may be waited for with `wait_for`.
+    `connections` counts those that were accepted.
     """
 
     def __init__(
@@ -88,6 +89,7 @@ class FakeProvider:
         self.requests: list[Recorded] = []
         self.disconnects: list[str] = []
         self.misread: list[str] = []
+        self.connections = 0
         self.url = ""
         self._wire = wire
         self._keys = keys
@@ -155,6 +157,7 @@ class FakeProvider:
         server.close()
 
     async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.connections += 1
         try:
             with contextlib.suppress(ConnectionError, asyncio.IncompleteReadError, asyncio.CancelledError):
                 while await self._one_request(reader, writer):

@@ -67,6 +67,17 @@ async def test_text_streams_and_usage_is_told(rig: Rig, driver: str) -> None:
 
 
 @pytest.mark.parametrize("driver", EVERY)
+async def test_the_next_call_needs_no_new_connection(rig: Rig, driver: str) -> None:
+    """The answer is read to its end, so that the connection stays usable."""
+    fake = rig.fakes[driver]
+    await read(rig, ask(driver, "echo"))
+    before = fake.connections
+    for _ in range(3):
+        assert finished(await read(rig, ask(driver, "echo"))).finish == "stop"
+    assert (fake.connections, fake.disconnects) == (before, [])
+
+
+@pytest.mark.parametrize("driver", EVERY)
 async def test_reasoning_is_told_when_it_begins_and_kept_beside_the_answer(rig: Rig, driver: str) -> None:
     rig.fakes[driver].queue(Answer(reasoning=["Six times ", "seven…"], pieces=["It is ", "42."]))
 

@@ -103,7 +103,7 @@ async def test_what_comes_between_the_last_look_and_the_end_is_read_too(
     runs: Updating, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The end itself is refused then, in the log; its answer is not."""
-    runs.ozzie.plays([Say("first")], runs.said(Say("second")))
+    runs.ozzie.plays(SUM, [Say("first")], runs.said(Say("second")))
     delegation = runs.ozzie.projects.own.turn_runner.delegation
     success, told = delegation.success, list[bool]()
 
