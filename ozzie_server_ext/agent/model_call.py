@@ -32,7 +32,7 @@ from ozzie_server_ext.models.driver import Finished, ModelChoice, ModelRequest, 
 from ozzie_server_ext.models.failures import model_error
 from ozzie_server_ext.models.ledger import Reserved
 from ozzie_server_ext.models.rates import RateSlot
-from ozzie_server_ext.protocol.jsontext import canonical_bytes
+from ozzie_server_ext.protocol.jsontext import canonical_bytes, parts_around
 from ozzie_server_ext.store.shielded import shielded
 
 MAX_ANSWER_CHARS = 1_000_000
@@ -254,7 +254,7 @@ class ModelCaller:
         repeated. What was billed counts as all that was reserved."""
         reply, reserved = call.reply, call.reserved
         reply.close()
-        partial = await self._kept(canonical_bytes({"text": reply.text})) if reply.text else None
+        partial = await self._kept(canonical_bytes({"text": reply.text}), reply.text) if reply.text else None
         failed = ModelCallFailed(
             call_id=call.request.call_id,
             code=code,
@@ -267,14 +267,15 @@ class ModelCaller:
         await self._recorder.append(failed, *(call.message(finish) if finish else ()))
         reserved.settle(failed.settled)
 
-    async def _kept(self, answer: bytes) -> BlobRef:
-        return await self._parts.blobs.put_parts([answer], self._recorder.session_id)
+    async def _kept(self, answer: bytes, text: Json) -> BlobRef:
+        """Store an answer. Its text is stored once for it and for the requests that quote it."""
+        return await self._parts.blobs.put_parts(parts_around(answer, text), self._recorder.session_id)
 
     async def _complete(self, call: "_CallInProgress", answer: Finished) -> None:
         choice = call.request.choice
         completed = ModelCallCompleted(
             call_id=call.request.call_id,
-            response_blob=await self._kept(self._without_keys(answer.response)),
+            response_blob=await self._kept(self._without_keys(answer.response), answer.response["text"]),
             finish=answer.finish,
             tool_uses=answer.tool_uses,
             usage=answer.usage,

@@ -110,11 +110,11 @@ class ModelRequest(msgspec.Struct, frozen=True, kw_only=True):
         }
 
     def to_parts(self) -> list[bytes]:
-        """Return the canonical JSON of the exact request in parts: what comes before the messages, each message, what
-        comes after them, and the tools, which are the last by name. Raise InvalidJson."""
+        """Return the canonical JSON of the exact request in parts: what comes before the messages, each message (with a
+        long text by itself), what comes after them, and the tools, which are the last by name. Raise InvalidJson."""
         fields = self.to_json()
         del fields["tools"]
-        *parts, end = canonical_parts(fields, "messages")
+        *parts, end = canonical_parts(fields, "messages", text="content")
         return [*parts, end[:-1], _tools_part(self.tools)]
 
 

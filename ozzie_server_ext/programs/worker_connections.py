@@ -1,8 +1,8 @@
-"""Keeps the connection to a provider usable after an answer, so that the next call needs no new handshake.
+"""Keeps the connection to a provider usable after an answer, so that the next call needs no new handshakes
+(docs/adr/0062-connections-to-providers.md).
 
 OpenAI's client, and litellm's of Anthropic, read no further than an answer's last event, when the end of the response's
-body is still to come; over HTTP/1.1 such a connection can only be closed (openai/openai-python#3440: some 300 ms a
-call). Here the rest of the body is read at once, for a bounded time. An answer that is broken off still closes its
+body is still to come. Here the rest is read at once, for a bounded time. An answer that is broken off still closes its
 connection, by which the provider learns that nobody reads any more.
 """
 

@@ -83,16 +83,32 @@ def canonical_bytes(value: Any, *, sort: bool = True) -> bytes:
         raise InvalidJson(f"Can't be written as JSON: {error}.") from None
 
 
-def canonical_parts(value: JsonObject, name: str) -> list[bytes]:
-    """Return the canonical JSON of an object in parts: up to the items of its list `name`, each item, and the rest.
-    Raise InvalidJson."""
+LONG_TEXT = 512
+"""From how many characters on a text is a part by itself."""
+
+
+def canonical_parts(value: JsonObject, name: str, text: str = "") -> list[bytes]:
+    """Return the canonical JSON of an object in parts: up to the items of its list `name`, each item, and the rest. An
+    item with a long text in its field `text` is three parts (`parts_around`). Raise InvalidJson."""
     before = canonical_bytes({key: field for key, field in value.items() if key < name})
     after = canonical_bytes({key: field for key, field in value.items() if key > name})
     begin = before[:-1] + (b"," if len(before) > 2 else b"") + canonical_bytes(name) + b":["
     end = b"]" + (b"," + after[1:] if len(after) > 2 else b"}")
     found = value[name]
-    items = [canonical_bytes(item) for item in found] if isinstance(found, list) else []
-    return [begin, *items[:1], *(b"," + item for item in items[1:]), end]
+    parts = [begin]
+    for index, item in enumerate(found if isinstance(found, list) else []):
+        written = b"," * (index > 0) + canonical_bytes(item)
+        parts += parts_around(written, item.get(text)) if isinstance(item, dict) else [written]
+    return [*parts, end]
+
+
+def parts_around(written: bytes, text: Json) -> list[bytes]:
+    """Return JSON that was written in three parts, the second of which is this text, if it is a long one in it: other
+    JSON with the same text has that part in common."""
+    if not isinstance(text, str) or len(text) < LONG_TEXT:
+        return [written]
+    parts = written.partition(canonical_bytes(text))
+    return [*parts] if parts[1] else [written]
 
 
 def repair_text(text: str) -> str:

@@ -16,7 +16,7 @@ import msgspec
 from ozzie_server_ext.domain.errors import Conflict, InputError, NotFound
 from ozzie_server_ext.domain.events import Event, ModelCallCompleted, ModelCallFailed, ModelCallStarted
 from ozzie_server_ext.domain.ids import BlobRef, SessionId
-from ozzie_server_ext.protocol.jsontext import canonical_parts, loads_object
+from ozzie_server_ext.protocol.jsontext import canonical_parts, loads_object, parts_around
 from ozzie_server_ext.store import contents, erasing, sqlite_events
 from ozzie_server_ext.store.blobs import digest_of, path_of, read_file
 from ozzie_server_ext.store.contents import MOST_OF_A_PART, ContentWriter, LastRequests, Parts
@@ -105,7 +105,7 @@ class _Compaction:
         except DamagedStore:
             self._damaged[ref] = None
             return None
-        parts = _parts_of(document) if kind else (document,)
+        parts = _parts_of(document)
         if max(map(len, parts)) > MOST_OF_A_PART:
             return None
         return self._last.extended(digest_of(ref), parts, session_id, kind) if kind else Parts(session_id, parts)
@@ -152,9 +152,13 @@ def _blob_of(event: Event) -> tuple[BlobRef | None, str]:
 
 
 def _parts_of(document: bytes) -> tuple[bytes, ...]:
-    """Return the parts of a request: as it is put now, if it is canonical JSON."""
+    """Return the parts of a request or an answer: as they are put now, if it is canonical JSON."""
     try:
-        parts = tuple(canonical_parts(loads_object(document, max_bytes=len(document)), "messages"))
-    except (InputError, ValueError, KeyError):
+        value = loads_object(document, max_bytes=len(document))
+        if "messages" in value:
+            parts = canonical_parts(value, "messages", text="content")
+        else:
+            parts = parts_around(document, value.get("text"))
+    except (InputError, ValueError):
         return (document,)
-    return parts if b"".join(parts) == document else (document,)
+    return tuple(parts) if b"".join(parts) == document else (document,)

@@ -14,8 +14,10 @@ import pytest_asyncio
 
 from ozzie_server_ext.domain.errors import NotFound, VersionConflict
 from ozzie_server_ext.domain.events import ConfigChanged
-from ozzie_server_ext.domain.ids import BlobRef, SessionId
+from ozzie_server_ext.domain.ids import BlobRef, CallId, SessionId
+from ozzie_server_ext.models.driver import ChatMessage, ModelChoice, ModelRequest
 from ozzie_server_ext.observability.clock import FakeClock, UlidSource
+from ozzie_server_ext.protocol.jsontext import canonical_bytes, parts_around
 from ozzie_server_ext.store import checks, contents
 from ozzie_server_ext.store.blobs import FileBlobs
 from ozzie_server_ext.store.contents import MOST_OF_A_PART, DatabaseBlobs
@@ -157,6 +159,20 @@ async def test_a_request_stores_only_what_the_one_before_it_did_not_have(store: 
         whole = b"".join(conversation(length))
         assert ref == f"sha256:{hashlib.sha256(whole).hexdigest()}"
         assert await store.blobs.get(ref) == whole
+
+
+async def test_a_long_answer_is_stored_once_for_itself_and_the_requests_that_quote_it(store: Opened) -> None:
+    text = 'It is "long", and has lines.\n' * 40
+    answer = canonical_bytes({"cost": 0, "text": text})
+    asked = ModelRequest(
+        call_id=CallId("c"),
+        choice=ModelChoice(alias="a", provider="p", driver="openai", model="m"),
+        messages=(ChatMessage(role="user", content="?"), ChatMessage(role="assistant", content=text)),
+    )
+    refs = [await store.request(parts_around(answer, text), kind=""), await store.request(asked.to_parts())]
+
+    assert [await store.blobs.get(ref) for ref in refs] == [answer, canonical_bytes(asked.to_json())]
+    assert store.rows("SELECT content FROM parts WHERE length(content) > 600") == [(canonical_bytes(text),)]
 
 
 async def test_a_request_that_extends_many_is_read_from_few(store: Opened, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ozzie_server_ext.protocol.jsontext import (
+    LONG_TEXT,
     MAX_BYTES,
     InvalidJson,
     canonical_bytes,
@@ -16,6 +17,7 @@ from ozzie_server_ext.protocol.jsontext import (
     dumps,
     loads,
     loads_object,
+    parts_around,
     repair_text,
 )
 
@@ -38,6 +40,25 @@ def test_parts_are_the_canonical_json_with_each_item_of_the_list_apart(value: di
     parts = canonical_parts(value, "messages")
     assert b"".join(parts) == canonical_bytes(value)
     assert [loads(part.removeprefix(b",")) for part in parts[1:-1]] == items
+
+
+LONG = st.text(st.characters(exclude_categories=["Cs"]), min_size=1).map(lambda text: text * LONG_TEXT)
+
+
+@given(st.lists(st.fixed_dictionaries({"role": st.text("abc"), "content": LONG | st.just("short")})))
+def test_a_long_text_is_a_part_by_itself_wherever_it_is_written(items: list[Any]) -> None:
+    parts = canonical_parts({"alias": "a", "messages": items}, "messages", text="content")
+    assert b"".join(parts) == canonical_bytes({"alias": "a", "messages": items})
+    for text in (item["content"] for item in items if item["content"] != "short"):
+        answer = canonical_bytes({"cost": 0, "text": text, "usage": {}})
+        assert b"".join(parts_around(answer, text)) == answer
+        assert canonical_bytes(text) in parts
+        assert canonical_bytes(text) in parts_around(answer, text)
+
+
+def test_what_is_short_or_written_otherwise_stays_whole() -> None:
+    for written, text in ((b'{"text":"short"}', "short"), (b'{"text":"***"}', "x" * LONG_TEXT), (b"{}", None)):
+        assert parts_around(written, text) == [written]
 
 
 @given(VALUES)
