@@ -168,14 +168,21 @@ def _open_private(path: Path, how: int) -> int:
 def _private_folder(folder: Path) -> None:
     for each in (folder.parent, folder):  # `parents` would not make them private
         each.mkdir(mode=0o700, exist_ok=True)
+        _tighten(each)
 
 
 def tighten_folders(root: Path) -> None:
-    """Make existing folders private, apart from links: their targets are a person's own."""
-    for folder in (root / "events", root / "logs", root / "sessions", *_session_folders(root)):
-        if not folder.is_symlink() and folder.is_dir() and folder.stat().st_mode & 0o077:
-            with contextlib.suppress(PermissionError):
-                folder.chmod(0o700)
+    """Make the existing folders private. Those of sessions, of which a home has thousands, are behind one of them, and
+    are made private when they are written to."""
+    for folder in (root / "events", root / "logs", root / "sessions"):
+        _tighten(folder)
+
+
+def _tighten(folder: Path) -> None:
+    """Make a folder private, if it is no link: the target of that is a person's own."""
+    if not folder.is_symlink() and folder.is_dir() and folder.stat().st_mode & 0o077:
+        with contextlib.suppress(PermissionError):
+            folder.chmod(0o700)
 
 
 def remove(paths: Iterable[Path]) -> dict[Path, OSError]:
