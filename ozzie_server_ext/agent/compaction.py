@@ -67,15 +67,14 @@ class Compactor:
             return False
         if not lacks_beginning and most_tokens(request.messages[1:]) < self._least_room(request):
             return False  # most conversations are far from it
-        room = self._room(request)
-        is_longer = tokens_in(canonical_bytes([message.to_json() for message in request.messages[1:]])) > room
-        if not (lacks_beginning or is_longer):
+        if not lacks_beginning and not self._is_longer(request):
             return False
         try:
             chain = await self._context.plan.summarizer()
             if chain is None:
                 return False
-            covered = self._covered(room, is_longer=is_longer, lacks_beginning=lacks_beginning)
+            is_longer = not lacks_beginning or self._is_longer(request)
+            covered = self._covered(self._room(request), is_longer=is_longer, lacks_beginning=lacks_beginning)
             return bool(covered) and await self._summarize(covered, number, chain)
         except (OwnerLost, ClaimLost):
             raise
@@ -103,6 +102,11 @@ class Compactor:
         for session_id in [each for each, at in failed.items() if at + REST_S < now]:
             del failed[session_id]
         failed[self._context.recorder.session_id] = now
+
+    def _is_longer(self, request: ModelRequest) -> bool:
+        """Whether the conversation takes more than its room."""
+        written = canonical_bytes([message.to_json() for message in request.messages[1:]])
+        return tokens_in(written) > self._room(request)
 
     def _room(self, request: ModelRequest) -> int:
         """Return the tokens that the conversation may have. The prompt and the tools take their part of the context."""

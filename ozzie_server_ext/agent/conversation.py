@@ -16,6 +16,7 @@ from ozzie_server_ext.agent.entries import (
     Updates,
     UserMessage,
     append_user_text,
+    first_of,
     with_notes,
 )
 from ozzie_server_ext.agent.provenance import SessionReading
@@ -406,20 +407,19 @@ class Conversation:
         """Return the conversation as the model of this task reads it: at most `max_history` messages, beginning with
         the user's. Messages of other tasks that have not started are left out."""
         found: list[ChatMessage] = []
-        begins: list[int] = []  # the indices of the user's messages, without complaints about answers
+        begins: dict[int, TaskId | None] = {}  # of the user's messages, without complaints about answers: index, task
         entries, is_cut = self._newest(max_history, task_id)
         for entry in entries:
             if isinstance(entry, UserMessage) and entry.is_update:
                 append_user_text(found, entry.text)
             elif isinstance(entry, UserMessage):
-                begins.append(len(found))
+                begins[len(found)] = entry.task_id
                 found.append(self._chat_message(entry, task_id))
             elif entry.is_read_by(task_id):
                 found.extend(entry.messages())
                 if entry.problem:
                     append_user_text(found, complaint(entry.problem))
-        fitting = (begin for begin in begins if begin >= len(found) - max_history)
-        first = next(fitting, max(begins, default=0))  # a turn that is longer than the window is kept whole
+        first = first_of(begins, len(found), max_history)
         kept = found[first:]
         if self.summary and kept:
             # As JSON it can't end its line and go on in the user's name, whatever it quotes.

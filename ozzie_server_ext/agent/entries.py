@@ -1,7 +1,8 @@
 """What a conversation consists of, and how a model reads it: messages of the user, rounds, pictures, updates."""
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from zlib import crc32
 
 import msgspec
 from msgspec.structs import replace
@@ -54,6 +55,21 @@ class UserMessage(msgspec.Struct, frozen=True):
     text: str
     pictures: tuple[Picture, ...] = ()
     is_update: bool = False
+
+
+def first_of(begins: Mapping[int, TaskId | None], count: int, most: int) -> int:
+    """Return the index of the first of `count` messages to send, at most `most`: one with which a turn begins. `begins`
+    are those, with their tasks.
+
+    It may be one in the first quarter of those that fit, chosen by its task: then the next turns choose the same one,
+    and their requests begin as this one did, of which providers keep the beginning (prompt caching), as our store does.
+    A turn that is longer than `most` is sent whole.
+    """
+    fitting = [begin for begin in begins if begin >= count - most]
+    if count <= most or not fitting:
+        return fitting[0] if fitting else max(begins, default=0)
+    early = [begin for begin in fitting if begin <= count - most + most // 4]
+    return min(early or fitting[:1], key=lambda begin: crc32(str(begins[begin]).encode()))
 
 
 class History(msgspec.Struct, frozen=True):

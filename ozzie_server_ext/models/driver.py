@@ -10,7 +10,7 @@ from ozzie_server_ext.domain.budget import TokenPrices, Usage
 from ozzie_server_ext.domain.errors import InputError, Unavailable
 from ozzie_server_ext.domain.events import Finish, ToolUse
 from ozzie_server_ext.domain.ids import CallId
-from ozzie_server_ext.domain.json import JsonObject
+from ozzie_server_ext.domain.json import Json, JsonObject
 from ozzie_server_ext.domain.messages import Picture
 from ozzie_server_ext.domain.toolmeta import ToolSpec
 from ozzie_server_ext.protocol.codec import encode
@@ -114,8 +114,20 @@ class ModelRequest(msgspec.Struct, frozen=True, kw_only=True):
         long text by itself), what comes after them, and the tools, which are the last by name. Raise InvalidJson."""
         fields = self.to_json()
         del fields["tools"]
-        *parts, end = canonical_parts(fields, "messages", text="content")
+        *parts, end = canonical_parts(fields, "messages", text="content", write=_message_bytes)
         return [*parts, end[:-1], _tools_part(self.tools)]
+
+
+_SORTED = msgspec.json.Encoder(order="sorted")
+
+
+def _message_bytes(message: Json) -> bytes:
+    """Return the canonical JSON of a message, which has texts and no numbers: of those, msgspec writes some otherwise.
+    It takes a tenth of the time, and each request has all messages. Raise InvalidJson."""
+    try:
+        return _SORTED.encode(message)
+    except UnicodeEncodeError:  # a lone surrogate: say it in the same words
+        return canonical_bytes(message)
 
 
 def _tool_json(tool: ToolSpec) -> JsonObject:
