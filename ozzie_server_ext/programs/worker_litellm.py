@@ -15,6 +15,7 @@ import litellm
 import msgspec
 from litellm.llms.ollama.common_utils import OllamaModelInfo
 from litellm.llms.vertex_ai.gemini.vertex_and_google_ai_studio_gemini import VertexGeminiConfig
+from openai.resources.chat.completions import completions
 
 from ozzie_server_ext.agent.structured_output import enforcement
 from ozzie_server_ext.domain.budget import NANO_USD_PER_USD, PRICED_TOKENS, Usage
@@ -213,8 +214,19 @@ def prepare() -> None:
     # httpx closes the connection of an aborted call at once, and respects the environment's proxy settings.
     litellm.disable_aiohttp_transport = True
     keep_connections()
+    _send_as_it_is()
     _keep_gemini_finish_reason()
     _skip_ollama_model_info()
+
+
+def _send_as_it_is() -> None:
+    """OpenAI's client looks at each field of each message and tool for what it would have to convert, such as files.
+    Ours are JSON already. With forty tools, that took a third of a call's time."""
+
+    async def as_it_is(data: Any, expected_type: object) -> Any:
+        return data
+
+    completions.async_maybe_transform = as_it_is  # pyright: ignore[reportPrivateImportUsage]
 
 
 def _skip_ollama_model_info() -> None:
