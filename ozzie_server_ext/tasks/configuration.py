@@ -116,23 +116,32 @@ class SecretChanges:
         self._on_changed = on_changed
         self._seen: tuple[str, int] | None = None
         self._turn = asyncio.Lock()
+        self._begun = self._done = 0
+        """The numbers of the last look at the vault that began, and of the last that came to its end."""
         self.warning = ""
 
     async def refresh(self, *, patiently: bool = False) -> None:
-        """Check the vault again. Problems are only set as `warning`.
+        """Check the vault again. Problems are only set as `warning`. Callers who wait share the next look.
 
         `patiently`: also open it with the system's keyring, which may ask a person.
         """
         if patiently:
             await self._open_patiently()
+        begun = self._begun
         async with self._turn:
-            try:
-                vault, changes = await asyncio.to_thread(self._vault.changes)
-                self.warning = await self._record(vault, changes)
-            except OzzieError as error:
-                if self.warning != str(error):
-                    log.warning("the vault can't be used: %s", error)
-                self.warning = str(error)
+            if self._done <= begun:
+                self._begun += 1
+                await self._look()
+                self._done = self._begun
+
+    async def _look(self) -> None:
+        try:
+            vault, changes = await asyncio.to_thread(self._vault.changes)
+            self.warning = await self._record(vault, changes)
+        except OzzieError as error:
+            if self.warning != str(error):
+                log.warning("the vault can't be used: %s", error)
+            self.warning = str(error)
 
     async def state(self) -> tuple[VaultState | None, str]:
         """Return the vault's state, None if there is none or it can't be used, and the warning."""
