@@ -356,7 +356,7 @@ class Conversation:
         return self._turns > (task_id not in self._received)
 
     def last_round(self, task_id: TaskId | None) -> Round | None:
-        """Return the task's latest complete answer of the model."""
+        """Return the model's latest answer in the task whose call has ended."""
         return self._last.get(task_id)
 
     def pictures(self, task_id: TaskId | None) -> tuple[Picture, ...]:
@@ -376,7 +376,7 @@ class Conversation:
         return self._updates.count(task_id)
 
     def has_new_updates(self, task_id: TaskId | None) -> bool:
-        """Whether an update has no answer after it."""
+        """Whether an update came that the last answered call of the model did not have in its request."""
         own = (entry for entry in reversed(self._entries) if entry.task_id == task_id)
         last = next((entry for entry in own if isinstance(entry, UserMessage) or entry.whole), None)
         return bool(self._updates.pending(task_id)) or (isinstance(last, UserMessage) and last.is_update)

@@ -37,10 +37,10 @@ from ozzie_server_ext.store.shielded import shielded
 
 MAX_ANSWER_CHARS = 1_000_000
 WARN_SHARE = 0.8
-"""The used share of a budget from which a turn shows it."""
+"""From which used share of a budget on the turn shows a warning."""
 
 EndIfLast: TypeAlias = Callable[[Finished, str], Awaitable[TaskSucceeded | None]]
-"""Returns the event that ends the task with this answer and its text; None if more may follow."""
+"""Given an answer and its text: returns the event that ends the task if this is the last answer, else None."""
 
 
 async def _is_not_last(answer: Finished, text: str) -> TaskSucceeded | None:
@@ -144,7 +144,8 @@ class ModelCaller:
         just before it. An answer to the user is streamed and recorded as a message; of a check, only the call is
         recorded. `is_asked_again(error)`: whether the caller asks again after this failure; then the partial answer is
         no message: it is dropped on the screens, and kept in the log with the failure. If `end_if_last` returns an
-        event, it is recorded together with the answer, unless an update of the task came meanwhile.
+        event, it is recorded together with the answer (`has_ended`), unless an update of the task came meanwhile, or a
+        warning has to be shown before.
 
         Raises BudgetBreach if a budget has no room, what the model raises, or what a cancellation raises; the partial
         answer is recorded first.
@@ -272,6 +273,7 @@ class ModelCaller:
         return await self._parts.blobs.put_parts(parts_around(answer, text), self._recorder.session_id)
 
     async def _complete(self, call: "_CallInProgress", answer: Finished) -> None:
+        """Record the answer, together with the end of the task if it is the last one."""
         choice = call.request.choice
         completed = ModelCallCompleted(
             call_id=call.request.call_id,
@@ -288,19 +290,20 @@ class ModelCaller:
         )
         spent = completed.settled(call.reserved.cost)
         facts = (completed, *call.message(answer.finish))
-        warns = call.reserved.share_with(spent) >= WARN_SHARE  # which is shown before the end
+        warns = call.reserved.share_with(spent) >= WARN_SHARE  # the warning is shown between the answer and the end
         if warns or not await self._end_with(call, answer, facts):
             await self._recorder.append(*facts)
         call.reserved.settle(spent)
 
     async def _end_with(self, call: "_CallInProgress", answer: Finished, facts: Sequence[EventBody]) -> bool:
-        """Record the facts together with the end of the task, if this is the last answer; return whether it was."""
+        """Record the facts together with the end of the task. Return False if this is not the last answer, or an update
+        came; then nothing was recorded."""
         end = await call.end_if_last(answer, call.reply.text)
         if end is None:
             return False
         content = self._recorder.content
         try:
-            await self._recorder.append_each([*((fact, content) for fact in facts), (end, CLEAN)])
+            await self._recorder.append_each([*((fact, content) for fact in facts), (end, CLEAN)])  # it has no text
         except UnreadUpdate:
             return False
         self.has_ended = True

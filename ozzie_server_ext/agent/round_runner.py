@@ -212,8 +212,8 @@ class RoundRunner:
                 raise BudgetBreach(reserved.breach)
 
     async def _end_if_last(self, number: int, answer: Finished, text: str) -> TaskSucceeded | None:
-        """See `EndIfLast`. What `Turn` does with an answer before it ends, such as a check against its schema, comes
-        after it was recorded: then it is not the last yet."""
+        """See `EndIfLast`. Return None if there is something to do with the answer once it is recorded: calls, a check
+        against a schema, a pause, an update, another try after an empty or cut one."""
         plan, task_id = self._context.plan, self._context.task_id
         if plan.success is None or answer.finish != "stop" or answer.tool_uses or not text:
             return None

@@ -116,8 +116,8 @@ class Turn:
         return await self._rounds.end(breach)  # outside of `deadline.within`, which must not cut it off
 
     async def _run(self) -> int:
-        """Return once the last round has no calls. Each time, finish that round first, of which a restart may have left
-        calls open; then ask the model for the next one."""
+        """Return once the last round has no calls, or its answer was recorded together with the end of the task. Until
+        then, finish the last round, by making its open calls, and ask the model for the next one."""
         guard = LimitGuard(self._plan.limits)
         before = self._last_round
         if before is not None and before.unresolved:  # a retry, but nobody has resolved these calls

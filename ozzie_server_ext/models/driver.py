@@ -122,8 +122,8 @@ _SORTED = msgspec.json.Encoder(order="sorted")
 
 
 def _message_bytes(message: Json) -> bytes:
-    """Return the canonical JSON of a message, which has texts and no numbers: of those, msgspec writes some otherwise.
-    It takes a tenth of the time, and each request has all messages. Raise InvalidJson."""
+    """Return the canonical JSON of a message, all of which each request has: msgspec takes a tenth of the time. It
+    writes some numbers otherwise, but a message has only texts. Raise InvalidJson."""
     try:
         return _SORTED.encode(message)
     except UnicodeEncodeError:  # a lone surrogate: say it in the same words

@@ -113,9 +113,9 @@ def effect_floor(meta: ToolMeta) -> Verdict | None:
 
 
 def source_floor(action: Action) -> Verdict | None:
-    """Return the least strict verdict if outside content may be behind the call: ask before effects (except in Ozzie's
-    own store, where labels are kept) and before anything leaves this machine. A literally given address leaks
-    nothing."""
+    """Return the least strict verdict on a call that outside content may be behind. It is to ask before effects (except
+    in Ozzie's own store, where labels are kept), and before anything leaves this machine. A literally given address
+    leaks nothing."""
     meta, content = action.meta, action.reading.content
     if not content:
         return None

@@ -106,8 +106,8 @@ def canonical_parts(
 
 
 def parts_around(written: bytes, text: Json) -> list[bytes]:
-    """Return JSON that was written in three parts, the second of which is this text, if it is a long one in it: other
-    JSON with the same text has that part in common."""
+    """Split JSON around a long text in it, so that the text is a part by itself, which other JSON can have, too. Return
+    the JSON whole if the text is short, or not in it."""
     if not isinstance(text, str) or len(text) < LONG_TEXT:
         return [written]
     parts = written.partition(canonical_bytes(text))

@@ -226,7 +226,8 @@ class TaskDriver:
                     continue
 
     async def _run(self, row: Row, recorder: Recorder) -> TaskSucceeded | TaskFailed:
-        """Return the end of the task. Raises OwnerLost or ClaimLost if others have it now, TurnHeld if it waits."""
+        """Run the task, and return how it ended. Raises OwnerLost or ClaimLost if others have it now, TurnHeld if it
+        waits."""
         try:
             return TaskSucceeded(rounds=await self._run_task(row, recorder))
         except (OwnerLost, ClaimLost, TurnHeld):
@@ -238,9 +239,10 @@ class TaskDriver:
             return _broken(error)
 
     async def _end(self, recorder: Recorder, end: TaskSucceeded | TaskFailed | TaskCancelled) -> None:
+        """Record the end, unless the turn's last answer was recorded with it (`ModelCaller`)."""
         if isinstance(end, TaskSucceeded):
             row = await find_task(self._log, recorder.task_id)
-            if row is not None and task_from(row).is_open:  # else the last answer was recorded with the end
+            if row is not None and task_from(row).is_open:
                 await recorder.append(await succeeded(self._log, recorder.task_id, end.rounds))
         else:
             await self._end_early(recorder, end)
