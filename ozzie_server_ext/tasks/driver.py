@@ -43,7 +43,7 @@ from ozzie_server_ext.tasks.reconciliation import (
     unfinished,
     why_stopped,
 )
-from ozzie_server_ext.tasks.rows import find_task, succeeded, with_delegated
+from ozzie_server_ext.tasks.rows import find_task, with_delegated
 from ozzie_server_ext.tasks.times import RECOVERY
 
 log = logger(__name__)
@@ -243,7 +243,7 @@ class TaskDriver:
         if isinstance(end, TaskSucceeded):
             row = await find_task(self._log, recorder.task_id)
             if row is not None and task_from(row).is_open:
-                await recorder.append(await succeeded(self._log, recorder.task_id, end.rounds))
+                await recorder.append(*await with_delegated(self._log, recorder.task_id, [end]))
         else:
             await self._end_early(recorder, end)
 

@@ -106,19 +106,14 @@ async def waiting_below(log: EventLog) -> dict[str, list[Row]]:
 async def with_delegated(log: EventLog, task_id: TaskId, bodies: Sequence[EventBody]) -> list[EventBody]:
     """Return the events about a task; add to its end what its delegated tasks have used until now."""
     return [
-        replace(body, delegated=await _used_below(log, task_id))
+        replace(body, delegated=await used_below(log, task_id))
         if isinstance(body, TaskSucceeded | TaskFailed | TaskCancelled)
         else body
         for body in bodies
     ]
 
 
-async def succeeded(log: EventLog, task_id: TaskId, rounds: int) -> TaskSucceeded:
-    """Return the event that ends a task after so many rounds or steps, with what its delegated tasks have used."""
-    return TaskSucceeded(rounds=rounds, delegated=await _used_below(log, task_id))
-
-
-async def _used_below(log: EventLog, task_id: TaskId) -> DelegatedUse | None:
+async def used_below(log: EventLog, task_id: TaskId) -> DelegatedUse | None:
     """Return what all tasks below a task have used; None if none called a model."""
     children = found = await log.rows("tasks", where={"parent_id": task_id})
     below: list[Json] = []

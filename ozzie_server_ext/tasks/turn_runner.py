@@ -30,7 +30,7 @@ from ozzie_server_ext.tasks.concurrency import IdleTasks
 from ozzie_server_ext.tasks.configuration import Configuration
 from ozzie_server_ext.tasks.models import ModelKnowledge, ModelService
 from ozzie_server_ext.tasks.pauses import PausePoints
-from ozzie_server_ext.tasks.rows import limits_of, succeeded, task_of
+from ozzie_server_ext.tasks.rows import limits_of, task_of, used_below
 from ozzie_server_ext.tasks.rules import RulesInForce
 from ozzie_server_ext.tasks.sessions import SessionInfo, Sessions
 from ozzie_server_ext.tasks.workflows.delegates import Room
@@ -188,7 +188,7 @@ class TurnDelegation:
 
     async def success(self, task_id: TaskId, rounds: int) -> TaskSucceeded:
         """Return the event that ends a turn, with what its delegated tasks have used."""
-        return await succeeded(self._log, task_id, rounds)
+        return TaskSucceeded(rounds=rounds, delegated=await used_below(self._log, task_id))
 
     def bound(self, context: ToolContext, row: Row, recorder: Recorder, brief: Brief, room: Room) -> ToolContext:
         """Return the context with the brief's restrictions, from which the turn can delegate if there is `room`."""
