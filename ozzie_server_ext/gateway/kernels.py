@@ -167,6 +167,9 @@ class KernelLine:
 
 GRACE_S = 3.0
 """Seconds that a kernel may take to stop after an interrupt."""
+_INTERRUPTS = 2
+"""Interrupts before the code counts as going on. Python misses one that comes in the instant before a blocking call: it
+looks for signals before the call, and the call doesn't end by a signal that was taken already."""
 TICK_S = 0.5
 """Seconds between checks whether the kernel is still there."""
 _SEND_S = 1.0
@@ -242,14 +245,16 @@ class KernelRun:
         if not await self._is_there():
             self._is_lost = self._reply is None
             return
-        if self._reply is None:
-            self._was_interrupted = True
-            await self._interrupt()
-        await self._follow(self._now + GRACE_S, anyway=True)
-        if self._reply is None and not self._is_lost:
-            # An interrupt at the very end can hit the kernel while it replies.
-            greeting = await self._line.greet(_ANSWER_S)
-            self._is_free = greeting is not None and greeting.process == self._process
+        for _ in range(_INTERRUPTS):
+            if self._reply is None:
+                self._was_interrupted = True
+                await self._interrupt()
+            await self._follow(self._now + GRACE_S, anyway=True)
+            if self._reply is not None or self._is_lost:
+                return
+        # An interrupt at the very end can hit the kernel while it replies.
+        greeting = await self._line.greet(_ANSWER_S)
+        self._is_free = greeting is not None and greeting.process == self._process
 
     async def _follow(self, end: float, *, anyway: bool = False) -> None:
         """Read until the code has ended or is lost, the time is up, or (unless `anyway`) it has shown too much."""

@@ -113,6 +113,19 @@ async def test_what_takes_too_long_is_interrupted_and_the_kernel_stays(kernels: 
     assert text_of((await kernels.run(kernel, "lasting")).outputs) == "7"
 
 
+async def test_what_misses_one_interrupt_is_interrupted_again(kernels: KernelBench) -> None:
+    """As Python misses one that comes in the instant before a blocking call."""
+    kernel = await kernels.kernel("missing.ipynb")
+    code = (
+        "import signal, time\nusual = signal.getsignal(signal.SIGINT)\n"
+        "signal.signal(signal.SIGINT, lambda *_: signal.signal(signal.SIGINT, usual))\n"
+        "until = time.monotonic() + 600\nwhile time.monotonic() < until: time.sleep(600)"
+    )
+    ran = await kernels.run(kernel, code, timeout_s=1)
+
+    assert (ran.ended, raised_in(ran.outputs)) == (Ended.TIMED_OUT, "KeyboardInterrupt")
+
+
 async def test_what_ignores_the_interrupt_is_told_to_go_on(kernels: KernelBench) -> None:
     kernel = await kernels.kernel("stubborn.ipynb")
     code = (
