@@ -56,6 +56,7 @@ from ozzie_server_ext.tasks.erasures import Erasures
 from ozzie_server_ext.tasks.intake import Joining
 from ozzie_server_ext.tasks.pauses import PausePoints, Pauses
 from ozzie_server_ext.tasks.pins import Pins
+from ozzie_server_ext.tasks.progress import Progress, StepProgress, TaskEnds
 from ozzie_server_ext.tasks.projects import Project, Projects, Shared
 from ozzie_server_ext.tasks.reconciliation import Reconciler
 from ozzie_server_ext.tasks.recovery import WorkerRecord, recover
@@ -63,13 +64,11 @@ from ozzie_server_ext.tasks.service import NewTurn, Submitted, TaskService
 from ozzie_server_ext.tasks.sessions import Notebooks, Sessions
 from ozzie_server_ext.tasks.signals import SignalIntake, SignalWaits
 from ozzie_server_ext.tasks.times import TaskTimes
-from ozzie_server_ext.tasks.turn_runner import Progress
 from ozzie_server_ext.tasks.updates import UpdateIntake
 from ozzie_server_ext.tasks.views import FoldedTurns
 from ozzie_server_ext.tasks.watchdog import Watchdog
 from ozzie_server_ext.tasks.workflows.run_waits import RunWaits
 from ozzie_server_ext.tasks.workflows.skill_starts import SkillStarts
-from ozzie_server_ext.tasks.workflows.step_runner import StepProgress, TaskEnds
 from ozzie_server_ext.vault.vault import Vault
 
 log = logger(__name__)

@@ -35,6 +35,8 @@ IMPORTED = (
     "ozzie_server_ext.app",
     "ozzie_server_ext.extension",
     "ozzie_server_ext.gateway.routes",
+    "ozzie_server_ext.tasks.turn_runner",
+    "ozzie_server_ext.tasks.workflows.runner",
 )
 """What the programs have in common. The programs themselves are left out: each is run as `__main__`."""
 _REQUEST_BYTES = 1 << 20

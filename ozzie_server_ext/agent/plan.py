@@ -2,7 +2,7 @@
 
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AbstractAsyncContextManager
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import msgspec
 
@@ -19,10 +19,12 @@ from ozzie_server_ext.models.rates import RateLimits, Rates
 from ozzie_server_ext.store.blobs import BlobStore
 from ozzie_server_ext.store.feed import Feed
 from ozzie_server_ext.store.recorder import Recorder
-from ozzie_server_ext.tools.broker import ToolBroker
 from ozzie_server_ext.tools.index import ToolIndex
 from ozzie_server_ext.tools.offering import Offers
 from ozzie_server_ext.tools.registry import ToolRegistry
+
+if TYPE_CHECKING:  # budgets are counted before the first task needs it
+    from ozzie_server_ext.tools.broker import ToolBroker
 
 CHECK_S = 30.0
 
@@ -107,7 +109,7 @@ class TurnParts(msgspec.Struct, frozen=True, kw_only=True):
     ledger: Ledger
     registry: ToolRegistry
     index: ToolIndex
-    broker: ToolBroker
+    broker: "ToolBroker"
     blobs: BlobStore
     feed: Feed
     clock: Clock

@@ -5,7 +5,9 @@ import asyncio
 import os
 import stat
 from collections.abc import Awaitable, Callable
+from functools import cached_property
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import msgspec
 from msgspec.structs import replace
@@ -50,6 +52,7 @@ from ozzie_server_ext.tasks.labels import Labels
 from ozzie_server_ext.tasks.models import LastModelCalls, ModelDetails, ModelKnowledge, ModelService
 from ozzie_server_ext.tasks.pauses import PausePoints
 from ozzie_server_ext.tasks.pictures import PictureIntake
+from ozzie_server_ext.tasks.progress import Progress, StepProgress, TaskEnds
 from ozzie_server_ext.tasks.reconciliation import Reconciler
 from ozzie_server_ext.tasks.rules import RulesInForce
 from ozzie_server_ext.tasks.service import TaskService
@@ -57,16 +60,12 @@ from ozzie_server_ext.tasks.session_tasks import TasksOfSession
 from ozzie_server_ext.tasks.sessions import EarlierRuns, Sessions
 from ozzie_server_ext.tasks.signals import SignalWaits
 from ozzie_server_ext.tasks.times import TaskTimes
-from ozzie_server_ext.tasks.turn_runner import Progress, SkillTools, TurnDelegation, TurnModels, TurnRunner, TurnTools
+from ozzie_server_ext.tasks.turn_tools import SkillTools, TurnTools
 from ozzie_server_ext.tasks.updates import UpdateIntake
 from ozzie_server_ext.tasks.workflows.delegation import Delegation
-from ozzie_server_ext.tasks.workflows.quick_calls import QuickCalls, RecentRules
 from ozzie_server_ext.tasks.workflows.run_waits import RunWaits
-from ozzie_server_ext.tasks.workflows.runner import TaskRuns
 from ozzie_server_ext.tasks.workflows.skill_starts import SkillStarts
-from ozzie_server_ext.tasks.workflows.step_runner import StepParts, StepProgress, TaskEnds
 from ozzie_server_ext.tools.base import ToolContext
-from ozzie_server_ext.tools.broker import ToolBroker
 from ozzie_server_ext.tools.builtin import builtin_tools
 from ozzie_server_ext.tools.index import ToolIndex
 from ozzie_server_ext.tools.outcome import OutcomeWriter
@@ -75,6 +74,12 @@ from ozzie_server_ext.tools.registry import ToolRegistry
 from ozzie_server_ext.vault.scope import ProjectReader
 from ozzie_server_ext.vault.vault import Vault
 from ozzie_server_ext.web.reach import ErrandWeb
+
+if TYPE_CHECKING:  # what only running tasks need is loaded with the first of them
+    from ozzie_server_ext.tasks.turn_runner import TurnRunner
+    from ozzie_server_ext.tasks.workflows.runner import TaskRuns
+    from ozzie_server_ext.tasks.workflows.step_runner import StepParts
+    from ozzie_server_ext.tools.broker import ToolBroker
 
 
 class Shared(msgspec.Struct, frozen=True, kw_only=True):
@@ -128,8 +133,7 @@ class Project:
         self._build_settings()
         self._build_models()
         self._build_tools()
-        self._build_turns()
-        self._build_runs()
+        self._build_intake()
         self._build_views()
 
     @classmethod
@@ -180,7 +184,7 @@ class Project:
         )
 
     def _build_tools(self) -> None:
-        """Build the gate to the tools, and their context."""
+        """Build the context of the tools, and what is asked of people before a call."""
         shared = self._shared
         self._permissions = Permissions(
             shared.artifacts,
@@ -190,7 +194,6 @@ class Project:
             expires_s=lambda: self.config.settings.approvals.expires_s,
             known_secrets=shared.known_secrets.values,
         )
-        self._broker = self._gate(self.rules)
         self._marks = FileMarks(shared.log, self.root)
         self._tool_context = ToolContext(
             self.root,
@@ -218,8 +221,45 @@ class Project:
             self.tools.takes_key,
         )
 
-    def _build_turns(self) -> None:
-        """Build the runner of turns."""
+    def _build_intake(self) -> None:
+        """Build the intake of messages."""
+        shared = self._shared
+        self.starts = SkillStarts(
+            self.skills,
+            shared.blobs,
+            self.tools,
+            lambda: self.models.registry,
+            lambda: limits_under(self.config.settings),
+        )
+        self.pictures = PictureIntake(self.root, shared.blobs, self._marks.below)
+        self.intake = Intake(
+            self.configuration, shared.secrets, shared.sessions, shared.tasks, self.starts, shared.joining
+        )
+
+    def _build_views(self) -> None:
+        """Build the views for clients."""
+        shared = self._shared
+        self.labels = Labels(shared.log, shared.sessions, shared.conversations, self.root, self._marks)
+        self.earlier = EarlierRuns(shared.log, self.tools)
+        self.details = ModelDetails(shared.log, shared.clock, self.models, self._knowledge, self._last_calls)
+        files = ProjectFiles(self.root)
+        self.completion = Completion(shared.sessions, self.models, files)
+        self.inspection = Inspection(shared.sessions, self.models, self.details, self.tools, files)
+
+    @cached_property
+    def runs(self) -> "TaskRuns":
+        """The runner of tasks: of turns, and of skills."""
+        from ozzie_server_ext.tasks.workflows.runner import TaskRuns
+
+        runs = TaskRuns(self.turn_runner.run)
+        runs.connect(self._step_parts(), self._shared.driver, self._shared.tasks)
+        return runs
+
+    @cached_property
+    def turn_runner(self) -> "TurnRunner":
+        """The runner of turns."""
+        from ozzie_server_ext.tasks.turn_runner import TurnDelegation, TurnModels, TurnRunner
+
         shared = self._shared
         parts = TurnParts(
             models=self._drivers,
@@ -237,7 +277,7 @@ class Project:
             leaving=lambda: shared.driver.stopping,
         )
         budgets = TaskBudgets(shared.log, shared.times, lambda: self.config.settings.budgets, self.root, shared.clock)
-        self.turn_runner = TurnRunner(
+        return TurnRunner(
             parts,
             self.configuration,
             sessions=shared.sessions,
@@ -251,32 +291,9 @@ class Project:
             pauses=shared.pauses,
         )
 
-    def _build_runs(self) -> None:
-        """Build the runner of skills, and the intake of messages."""
-        shared = self._shared
-        self.starts = SkillStarts(
-            self.skills,
-            shared.blobs,
-            self.tools,
-            lambda: self.models.registry,
-            lambda: limits_under(self.config.settings),
-        )
-        self.runs = TaskRuns(self.turn_runner.run)
-        self.runs.connect(self._step_parts(), shared.driver, shared.tasks)
-        self.pictures = PictureIntake(self.root, shared.blobs, self._marks.below)
-        self.intake = Intake(
-            self.configuration, shared.secrets, shared.sessions, shared.tasks, self.starts, shared.joining
-        )
-
-    def _build_views(self) -> None:
-        """Build the views for clients."""
-        shared = self._shared
-        self.labels = Labels(shared.log, shared.sessions, shared.conversations, self.root, self._marks)
-        self.earlier = EarlierRuns(shared.log, self.tools)
-        self.details = ModelDetails(shared.log, shared.clock, self.models, self._knowledge, self._last_calls)
-        files = ProjectFiles(self.root)
-        self.completion = Completion(shared.sessions, self.models, files)
-        self.inspection = Inspection(shared.sessions, self.models, self.details, self.tools, files)
+    @cached_property
+    def _broker(self) -> "ToolBroker":
+        return self._gate(self.rules)
 
     def _jupyter(self) -> Jupyter:
         """Return the access to Jupyter, whose server has the gateway's own folder as its root."""
@@ -285,7 +302,9 @@ class Project:
             return around
         return replace(around, kernels=KernelsBelow(around.kernels, server, self.root))
 
-    def _gate(self, rulings: Rulings) -> ToolBroker:
+    def _gate(self, rulings: Rulings) -> "ToolBroker":
+        from ozzie_server_ext.tools.broker import ToolBroker
+
         shared = self._shared
         outcomes = OutcomeWriter(shared.artifacts, shared.known_secrets.values)
         return ToolBroker(
@@ -299,7 +318,10 @@ class Project:
             shared.feed.publish,
         )
 
-    def _step_parts(self) -> StepParts:
+    def _step_parts(self) -> "StepParts":
+        from ozzie_server_ext.tasks.workflows.quick_calls import QuickCalls, RecentRules
+        from ozzie_server_ext.tasks.workflows.step_runner import StepParts
+
         shared = self._shared
         return StepParts(
             log=shared.log,

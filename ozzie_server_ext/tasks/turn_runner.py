@@ -1,6 +1,5 @@
 """Plans turns by the current settings (models, budgets, tools, delegation) and runs them."""
 
-import asyncio
 from collections.abc import Callable
 from functools import partial
 
@@ -9,19 +8,11 @@ import msgspec
 from ozzie_server_ext.agent.conversations import Conversations
 from ozzie_server_ext.agent.plan import TurnParts, TurnPlan
 from ozzie_server_ext.agent.turn import Turn
-from ozzie_server_ext.artifacts.store import ArtifactStore
-from ozzie_server_ext.config.settings import ToolsSettings
-from ozzie_server_ext.domain.errors import OzzieError
-from ozzie_server_ext.domain.events import Brief, TaskSucceeded, Transient
-from ozzie_server_ext.domain.ids import SessionId, TaskId
-from ozzie_server_ext.domain.json import JsonObject
+from ozzie_server_ext.domain.events import Brief, TaskSucceeded
+from ozzie_server_ext.domain.ids import TaskId
 from ozzie_server_ext.models.chain import Chain
 from ozzie_server_ext.models.driver import ModelChoice, answers_in_worker
 from ozzie_server_ext.models.registry import ModelRegistry
-from ozzie_server_ext.observability.logs import logger
-from ozzie_server_ext.policy.decision import Caller
-from ozzie_server_ext.skills.as_tool import skill_tools
-from ozzie_server_ext.skills.library import Library, Shelf
 from ozzie_server_ext.store.log import EventLog
 from ozzie_server_ext.store.recorder import Recorder
 from ozzie_server_ext.store.tables import Row
@@ -30,60 +21,13 @@ from ozzie_server_ext.tasks.concurrency import IdleTasks
 from ozzie_server_ext.tasks.configuration import Configuration
 from ozzie_server_ext.tasks.models import ModelKnowledge, ModelService
 from ozzie_server_ext.tasks.pauses import PausePoints
+from ozzie_server_ext.tasks.progress import Progress
 from ozzie_server_ext.tasks.rows import limits_of, task_of, used_below
-from ozzie_server_ext.tasks.rules import RulesInForce
 from ozzie_server_ext.tasks.sessions import SessionInfo, Sessions
+from ozzie_server_ext.tasks.turn_tools import TurnTools
 from ozzie_server_ext.tasks.workflows.delegates import Room
 from ozzie_server_ext.tasks.workflows.skill_log import asks_first, brief_of, may_call
-from ozzie_server_ext.tools.base import Delegates, SessionTasks, Tool, ToolContext
-from ozzie_server_ext.tools.index import ToolIndex
-from ozzie_server_ext.tools.offering import Offers
-from ozzie_server_ext.tools.registry import ToolRegistry
-
-log = logger(__name__)
-
-
-class Progress:
-    """Publishes `task.progress`."""
-
-    def __init__(self, publish: Callable[[Transient], None]) -> None:
-        self._publish = publish
-
-    def step(self, recorder: Recorder, step: str) -> None:
-        """Publish what a task waits for."""
-        self._send(recorder.session_id, recorder.task_id, {"step": step})
-
-    def position(self, session_id: SessionId, task_id: TaskId, ahead: int) -> None:
-        """Publish how many tasks are ahead of a queued one."""
-        self._send(session_id, task_id, {"ahead": ahead})
-
-    def _send(self, session_id: SessionId, task_id: TaskId, payload: JsonObject) -> None:
-        self._publish(Transient(type="task.progress", session_id=session_id, task_id=task_id, payload=payload))
-
-
-class SkillTools:
-    """Keeps the tools that run skills up to date in a registry."""
-
-    def __init__(self, library: Library, registry: ToolRegistry) -> None:
-        self._library = library
-        self._registry = registry
-        self._shelf: Shelf | None = None
-        self._tools: tuple[Tool, ...] = ()
-        self._logged = ""
-
-    async def refresh(self) -> None:
-        """Read changed files. If they can't be read, keep the tools and log the error once."""
-        try:
-            shelf = await self._library.look()
-        except OzzieError as error:
-            if self._logged != str(error):
-                log.warning("the skills can't be read: %s", error)
-            self._logged = str(error)
-            return
-        self._logged = ""
-        if shelf is not self._shelf:
-            self._tools = self._registry.replace(self._tools, skill_tools(shelf))
-            self._shelf = shelf
+from ozzie_server_ext.tools.base import Delegates, ToolContext
 
 
 class TurnModels:
@@ -123,55 +67,6 @@ class TurnModels:
 
     async def _informed(self, chain: Chain | None) -> Chain | None:
         return await self._knowledge.informed(chain, wait_s=None) if chain else None
-
-
-class TurnTools:
-    """The context of tools, and which tools a turn is offered."""
-
-    def __init__(
-        self,
-        base: ToolContext,
-        artifacts: ArtifactStore,
-        index: ToolIndex,
-        rules: RulesInForce,
-        skills: SkillTools,
-        tasks: Callable[[Recorder], SessionTasks],
-    ) -> None:
-        """`base` is the part of the context that all tasks share; `tasks` returns those of a recorder's session."""
-        self._base = base
-        self._artifacts = artifacts
-        self._index = index
-        self._rules = rules
-        self._skills = skills
-        self._tasks = tasks
-
-    def context_of(self, row: Row, recorder: Recorder) -> ToolContext:
-        """Return the context of a task's calls."""
-        caller = Caller(
-            project=str(self._base.project),
-            channel=str(row["channel"]),
-            user=str(row["sender_id"]),
-            attended=bool(row["attended"]),
-        )
-        return msgspec.structs.replace(
-            self._base,
-            caller=caller,
-            artifacts=self._artifacts.of(recorder.session_id),
-            tasks=self._tasks(recorder),
-        )
-
-    async def offers(self, settings: ToolsSettings, caller: Caller, brief: Brief, *, may_delegate: bool) -> Offers:
-        """Return which tools a turn is offered by settings and rules, with the current skills."""
-        await self._skills.refresh()
-        if brief.tools is None and len(self._index.registry.all()) > settings.max_offered:
-            await asyncio.to_thread(self._index.refresh)  # slow with many tools
-        return Offers(
-            at_most=settings.max_offered,
-            always=settings.always,
-            denied=await self._rules.denied(caller),
-            pinned=brief.tools,
-            skills=may_delegate,
-        )
 
 
 class TurnDelegation:

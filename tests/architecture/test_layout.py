@@ -55,9 +55,12 @@ def named(path: Path) -> str:
     return str(path.relative_to(ROOT))
 
 
-def loaded_by(statement: str) -> set[str]:
-    """The modules that a fresh interpreter has loaded after `statement`."""
-    code = f"{statement}\nimport json, sys\nprint(json.dumps(sorted(sys.modules)))"
+def loaded_by(statement: str, *, after: str = "") -> set[str]:
+    """The modules that `statement` loads in a fresh interpreter, in which `after` ran before."""
+    code = (
+        f"{after}\nimport json, sys\nbefore = set(sys.modules)\n{statement}\n"
+        "print(json.dumps(sorted(set(sys.modules) - before)))"
+    )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=50)
     return set(json.loads(done.stdout.splitlines()[-1]))
 
@@ -108,6 +111,31 @@ def test_what_the_kernel_shares_with_the_server_needs_no_web_server() -> None:
     loaded = loaded_by(f"import {', '.join(shared)}")
 
     assert of(loaded, *SERVER_ONLY, "tornado", "asyncio", "IPython") == []
+
+
+@cache
+def added_to_a_server() -> set[str]:
+    jupyter = "import jupyter_server.serverapp, jupyter_server.services.contents.largefilemanager"
+    return loaded_by("import ozzie_server_ext.extension", after=jupyter)
+
+
+def test_a_server_loads_only_these_libraries_for_ozzie() -> None:
+    """Each takes memory of every server, also where nobody ever asks anything. pydantic checks settings, rules and
+    skills; msgspec holds the records."""
+    added = {module.partition(".")[0] for module in added_to_a_server() if not module.startswith("_")}
+
+    ours, pydantic = {"ozzie_server_ext"}, {"annotated_types", "pydantic", "pydantic_core", "typing_inspection"}
+    others = added - ours - {"jupyter_server", "tornado"}
+    assert others - sys.stdlib_module_names == {"dotenv", "msgspec", "sqlite_fts4", *pydantic}
+    small = {"ctypes", "difflib", "graphlib", "grp", "pwd", "secrets", "shlex", "statistics", "tarfile"}
+    assert others & sys.stdlib_module_names <= small
+
+
+def test_what_runs_tasks_is_loaded_with_the_first_task() -> None:
+    later = ["agent.turn", "agent.model_call", "tasks.turn_runner", "tasks.workflows.runner", "tools.broker"]
+
+    assert of(added_to_a_server(), *(f"ozzie_server_ext.{name}" for name in later)) == []
+    assert of(added_to_a_server(), "ozzie_server_ext.tasks.projects") != [], "these are not just renamed"
 
 
 def test_a_gateway_without_a_vault_loads_none_of_its_cryptography() -> None:

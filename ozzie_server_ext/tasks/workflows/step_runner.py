@@ -12,20 +12,13 @@ from ozzie_server_ext.domain.clock import IdSource
 from ozzie_server_ext.domain.content import CLEAN
 from ozzie_server_ext.domain.errors import OzzieError
 from ozzie_server_ext.domain.events import (
-    FINAL_TYPES,
     Brief,
-    Event,
     Limits,
     Origin,
     SkillStarted,
-    TaskPaused,
-    TaskResumed,
-    TaskWaitingApproval,
-    TaskWaitingInput,
     content_of,
 )
 from ozzie_server_ext.domain.ids import EventId, TaskId, task_stream
-from ozzie_server_ext.domain.tasks import FINAL
 from ozzie_server_ext.skills.briefing import input_of, order_for
 from ozzie_server_ext.skills.spec import Wait, Work
 from ozzie_server_ext.skills.templates import as_text, fill
@@ -35,7 +28,7 @@ from ozzie_server_ext.store.recorder import Recorder
 from ozzie_server_ext.store.tables import Row
 from ozzie_server_ext.tasks.concurrency import IdleTasks
 from ozzie_server_ext.tasks.pauses import PausePoints
-from ozzie_server_ext.tasks.rows import find_task
+from ozzie_server_ext.tasks.progress import StepProgress, TaskEnds
 from ozzie_server_ext.tasks.signals import SignalWaits
 from ozzie_server_ext.tasks.times import TaskTimes
 from ozzie_server_ext.tasks.updates import UpdateIntake
@@ -48,84 +41,6 @@ from ozzie_server_ext.tasks.workflows.skill_log import LoadedRun
 from ozzie_server_ext.tasks.workflows.skill_starts import SkillStarts
 from ozzie_server_ext.tasks.workflows.step_ends import failed_by, outcome_of
 from ozzie_server_ext.tools.base import ToolContext
-
-
-class TaskEnds:
-    """Lets others wait until a task has ended. It subscribes before it checks, so that no end is missed."""
-
-    def __init__(self, log: EventLog) -> None:
-        self._log = log
-        self._waiting: dict[TaskId, list[asyncio.Event]] = {}
-        log.on_commit(self._follow, types=FINAL_TYPES)
-
-    async def wait(self, task_id: TaskId) -> Row:
-        """Return the task's row once it has ended."""
-        ended = asyncio.Event()
-        self._waiting.setdefault(task_id, []).append(ended)
-        try:
-            while True:
-                row = await find_task(self._log, task_id)
-                if row is not None and row["status"] in FINAL:
-                    return row
-                await ended.wait()
-                ended.clear()
-        finally:
-            waiting = self._waiting[task_id]
-            waiting.remove(ended)
-            if not waiting:
-                del self._waiting[task_id]
-
-    def _follow(self, events: tuple[Event, ...]) -> None:
-        for event in events:
-            if event.task_id is not None:
-                for ended in self._waiting.get(event.task_id, ()):
-                    ended.set()
-
-
-_STATES = {fact.type for fact in (TaskWaitingApproval, TaskWaitingInput, TaskPaused, TaskResumed)}
-
-
-class StepProgress:
-    """Reports the state of steps' tasks to the followers of the run."""
-
-    def __init__(self, log: EventLog, publish: Callable[[Recorder, str], None]) -> None:
-        self._publish = publish
-        self._watched: dict[TaskId, tuple[Recorder, str]] = {}
-        log.on_commit(self._follow, types=_STATES)
-
-    def watch(self, task_id: TaskId, run: Recorder, what: str) -> None:
-        """Report the task's state from now on; `what` names it, such as `the step "merge"`."""
-        self._watched[task_id] = (run, what)
-
-    def forget(self, task_id: TaskId) -> None:
-        self._watched.pop(task_id, None)
-
-    def waits(self, run: Recorder, step: str, event: str) -> None:
-        """Report that a step waits for a signal."""
-        self._publish(run, f'the step "{step}" waits for "{event}": ozzie tasks signal {run.task_id} {event}')
-
-    def count(self, run: Recorder, settled: int, steps: int, running: int) -> None:
-        """Report how many steps are done."""
-        text = f"{settled:,} of {steps:,} steps"
-        self._publish(run, f"{text}, {running:,} running" if running else text)
-
-    def _follow(self, events: tuple[Event, ...]) -> None:
-        for event in events:
-            if event.task_id is None or event.task_id not in self._watched:
-                continue
-            run, what = self._watched[event.task_id]
-            match event.body:
-                case TaskWaitingApproval():
-                    self._publish(run, f"{what} waits for your yes: Ozzie's sidebar, or ozzie approvals list")
-                case TaskWaitingInput():
-                    self._publish(run, f"{what} waits for your answer: Ozzie's sidebar, or ozzie tasks list")
-                case TaskPaused(reason=reason):
-                    self._publish(run, f"{what} is paused {reason}: ozzie tasks resume {event.task_id}")
-                case TaskResumed():
-                    self._publish(run, f"{what} goes on")
-                case _:
-                    pass
-
 
 Stop = Callable[[TaskId], Coroutine[Any, Any, None]]
 """Cancels a delegated task, unless it has ended."""
