@@ -77,3 +77,12 @@ def test_a_cell_that_waits_for_the_loading_can_be_stopped_and_others_answered(
     assert "error" in stopped.messages, "what runs notebooks looks for it among a cell's outputs"
     assert (python.status, python.streamed) == ("ok", "42\n")
     assert (after.status, "Offline script" in after.markdown) == ("ok", True), "the next one loads anew"
+
+
+def test_a_kernel_starts_without_a_debugger_and_cells_can_load_it(
+    gateway: Gateway, new_kernel: Callable[[], Kernel]
+) -> None:
+    kernel = new_kernel()
+
+    assert kernel.run("%%python\nimport sys\nprint('debugpy' in sys.modules)").streamed == "False\n"
+    assert kernel.run("%%python\nimport debugpy\nprint(debugpy.__name__)").streamed.endswith("debugpy\n")
