@@ -13,6 +13,7 @@ from ozzie_server_ext.domain.errors import Conflict, Unavailable
 from ozzie_server_ext.domain.events import Draft, Event
 from ozzie_server_ext.domain.ids import SessionId, TaskId
 from ozzie_server_ext.domain.tasks import Claim
+from ozzie_server_ext.store.documents import Hits, Wanted
 from ozzie_server_ext.store.tables import Row, RowFilter
 
 T = TypeVar("T")
@@ -213,6 +214,11 @@ class EventLog(Protocol):
     async def row(self, table: str, *key: str) -> Row | None:
         """Return the row of a projection's table with this key, None if there is none. Raise InputError for an
         undeclared table."""
+        ...
+
+    async def search(self, wanted: Wanted) -> Hits:
+        """Return the documents of the log (`store.documents`) that match, best first. Events that were erased since
+        are not among them."""
         ...
 
     async def dump(self) -> str:

@@ -1,5 +1,7 @@
 """The event log in memory: the same behaviour as on disk, for tests and demonstrations."""
 
+import sqlite3
+import weakref
 from collections.abc import Sequence, Set
 from itertools import islice
 from typing import Unpack
@@ -7,9 +9,11 @@ from typing import Unpack
 from ozzie_server_ext.domain.clock import Clock, IdSource
 from ozzie_server_ext.domain.events import Draft, Event
 from ozzie_server_ext.domain.tasks import Claim
+from ozzie_server_ext.store import search
 from ozzie_server_ext.store.admission import Found, SaltSource, Tip, admit, prepare, random_salt
 from ozzie_server_ext.store.chain import ChainWalk, Envelope, StoredBody
 from ozzie_server_ext.store.codec import decode, time_text
+from ozzie_server_ext.store.documents import Hits, Wanted
 from ozzie_server_ext.store.log import EventFilter, EventIdTaken, Head, Listener, Listeners, LogClosed, Verification
 from ozzie_server_ext.store.projector import TABLES, apply
 from ozzie_server_ext.store.tables import MemoryRows, Row, RowFilter, dump_lines, query, table_named
@@ -27,6 +31,7 @@ class InMemoryEventLog:
         self.bodies: dict[int, StoredBody] = {}
         self._index = _Index(self.envelopes, self.bodies)
         self._rows = MemoryRows()
+        self._search = _MemorySearch()
         self._listeners = Listeners()
         self._closed = False
 
@@ -52,6 +57,7 @@ class InMemoryEventLog:
             raise
         self._rows.commit()
         if admitted.new:
+            self._search.add(admitted.events)
             self._listeners.tell(admitted.events)
         return admitted.events
 
@@ -113,6 +119,9 @@ class InMemoryEventLog:
         found = self._rows.get(table_named(TABLES, table), key)
         return None if found is None else dict(found)
 
+    async def search(self, wanted: Wanted) -> Hits:
+        return self._search.find(wanted, await self.rows("sessions"))
+
     async def dump(self) -> str:
         lines: list[str] = []
         for table in TABLES.values():
@@ -122,7 +131,10 @@ class InMemoryEventLog:
 
     async def rebuild(self) -> str:
         self._rows.clear()
-        for event in await self.read(limit=len(self.envelopes)):
+        self._search = _MemorySearch()
+        events = await self.read(limit=len(self.envelopes))
+        self._search.add(events)
+        for event in events:
             apply(event, self._rows)
         self._rows.commit()
         return await self.dump()
@@ -135,6 +147,27 @@ class InMemoryEventLog:
 
     async def close(self) -> None:
         self._closed = True
+
+
+class _MemorySearch:
+    """The same index as on disk, with what its queries look up beside it."""
+
+    def __init__(self) -> None:
+        self._connection = sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)
+        weakref.finalize(self, self._connection.close)
+        self._connection.execute("CREATE TABLE events (position INTEGER PRIMARY KEY, type, session_id, ts)")
+        self._connection.execute("CREATE TABLE sessions (session_id PRIMARY KEY, project)")
+        search.create(self._connection)
+
+    def add(self, events: Sequence[Event]) -> None:
+        rows = [(event.position, event.type, event.session_id, time_text(event.ts)) for event in events]
+        self._connection.executemany("INSERT INTO events VALUES (?, ?, ?, ?)", rows)
+        search.add(self._connection, events)
+
+    def find(self, wanted: Wanted, sessions: Sequence[Row]) -> Hits:
+        rows = [(row["session_id"], row["project"]) for row in sessions]
+        self._connection.executemany("INSERT OR REPLACE INTO sessions VALUES (?, ?)", rows)
+        return search.find(self._connection, wanted)
 
 
 class _Index:

@@ -5,6 +5,7 @@ from collections.abc import Callable
 
 from ozzie_server_ext.domain.events import Event, Fact
 from ozzie_server_ext.protocol.jsontext import canonical_bytes
+from ozzie_server_ext.store import search
 from ozzie_server_ext.store.projections import (
     approvals,
     artifacts,
@@ -55,4 +56,4 @@ def fingerprint() -> str:
         [table.name, [[c.name, c.kind, c.nullable] for c in table.columns], table.key, table.indexes]
         for table in TABLES.values()
     ]
-    return hashlib.sha256(canonical_bytes([_FOLDS_VERSION, shapes])).hexdigest()
+    return hashlib.sha256(canonical_bytes([_FOLDS_VERSION, search.VERSION, shapes])).hexdigest()

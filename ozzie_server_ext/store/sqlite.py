@@ -12,10 +12,11 @@ from ozzie_server_ext.domain.clock import Clock, IdSource
 from ozzie_server_ext.domain.events import HUB, Draft, Event, EventBody
 from ozzie_server_ext.domain.ids import BlobRef, EventId, MessageId, SessionId, session_stream
 from ozzie_server_ext.domain.tasks import Claim
-from ozzie_server_ext.store import contents, erasing, snapshots, sqlite_events, sqlite_rows, writer
+from ozzie_server_ext.store import contents, erasing, search, snapshots, sqlite_events, sqlite_rows, writer
 from ozzie_server_ext.store.admission import Append, SaltSource, prepare, random_salt
 from ozzie_server_ext.store.contents import HeldContents
 from ozzie_server_ext.store.database import FAILURES, open_readable, unusable
+from ozzie_server_ext.store.documents import Hits, Wanted
 from ozzie_server_ext.store.erasing import Target, Traces
 from ozzie_server_ext.store.log import EventFilter, Head, Listener, Listeners, LogClosed, Verification
 from ozzie_server_ext.store.projections.blobs import named_by
@@ -122,6 +123,9 @@ class SqliteEventLog:
         if (recent := self._recent.get(table, key)) is not None:
             return dict(recent)
         return await self._read(lambda connection: sqlite_rows.one(connection, declared, key))
+
+    async def search(self, wanted: Wanted) -> Hits:
+        return await self._read(lambda connection: search.find(connection, wanted))
 
     async def dump(self) -> str:
         return await self._read(lambda connection: sqlite_rows.dump(connection, TABLES))

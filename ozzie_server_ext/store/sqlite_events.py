@@ -1,17 +1,19 @@
 """Events in SQLite: the statements over the tables of migration 0001, and the walk that verifies a file."""
 
 import sqlite3
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import datetime
+from functools import partial
 from typing import Any
 
 from ozzie_server_ext.domain.events import ERASURE_TYPES, Event
 from ozzie_server_ext.protocol.jsontext import dumps
-from ozzie_server_ext.store import sqlite_rows
+from ozzie_server_ext.store import search, sqlite_rows
 from ozzie_server_ext.store.admission import Found, Tip
 from ozzie_server_ext.store.chain import ChainWalk, Envelope, StoredBody
 from ozzie_server_ext.store.codec import decode, time_text
 from ozzie_server_ext.store.database import error_text, is_damage
+from ozzie_server_ext.store.documents import DOCUMENT_TYPES
 from ozzie_server_ext.store.log import BEGINNING, Head, Verification
 from ozzie_server_ext.store.projector import FOLDED_TYPES, TABLES, apply, fingerprint
 from ozzie_server_ext.store.sqlite_rows import ManyRows, SqliteRows
@@ -136,23 +138,32 @@ def verify(connection: sqlite3.Connection, *, after: Head = BEGINNING, until: in
     return walk.end()
 
 
-def fold_into(source: sqlite3.Connection, target: sqlite3.Connection, rows: SqliteRows | None = None) -> None:
-    """Fold the events in `source` into the tables in `target`, whose rows are `rows`."""
+def fold_into(
+    source: sqlite3.Connection,
+    target: sqlite3.Connection,
+    rows: SqliteRows | None = None,
+    also: Callable[[Sequence[Event]], None] = lambda events: None,
+) -> None:
+    """Fold the events in `source` into the tables in `target`, whose rows are `rows`. `also` gets the events, too."""
     for table in TABLES.values():
         sqlite_rows.create(target, table)
     rows = rows or SqliteRows(target)
     rows.begin_empty()
-    cursor = source.execute(f"{_WITH_BODY} WHERE {_OF_TYPES} ORDER BY e.position", (dumps(sorted(FOLDED_TYPES)),))
+    types = dumps(sorted(FOLDED_TYPES | DOCUMENT_TYPES))
+    cursor = source.execute(f"{_WITH_BODY} WHERE {_OF_TYPES} ORDER BY e.position", (types,))
     while page := cursor.fetchmany(_REBUILD_PAGE):
-        for event in _events(page):
+        events = tuple(_events(page))
+        for event in events:
             apply(event, rows)
         rows.keep()
         rows.flush(TABLES)
+        also(events)
 
 
 def rebuild(connection: sqlite3.Connection, rows: SqliteRows) -> None:
-    """Rebuild the projections from the log, in the open transaction."""
-    fold_into(connection, connection, rows)
+    """Rebuild the projections and the search index from the log, in the open transaction."""
+    search.create(connection)
+    fold_into(connection, connection, rows, partial(search.add, connection))
     connection.execute("DELETE FROM projections")
     connection.execute("INSERT INTO projections (fingerprint) VALUES (?)", (fingerprint(),))
 
@@ -162,7 +173,7 @@ def are_current(connection: sqlite3.Connection) -> bool:
     (docs/log-format.md)."""
     there = {name for (name,) in connection.execute("SELECT name FROM sqlite_schema WHERE type = 'table'")}
     made_by = connection.execute("SELECT fingerprint FROM projections").fetchone()
-    return made_by == (fingerprint(),) and there >= TABLES.keys()
+    return made_by == (fingerprint(),) and there >= {*TABLES, search.TABLE}
 
 
 def _events(rows: Iterable[tuple[Any, ...]]) -> Iterator[Event]:

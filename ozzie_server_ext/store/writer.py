@@ -16,7 +16,7 @@ from ozzie_server_ext.domain.errors import Bug, InputError, OzzieError, Unavaila
 from ozzie_server_ext.domain.events import Event, EventBody
 from ozzie_server_ext.domain.ids import SessionId
 from ozzie_server_ext.observability.logs import logger
-from ozzie_server_ext.store import erasing, snapshots, sqlite_events, sqlite_rows
+from ozzie_server_ext.store import erasing, search, snapshots, sqlite_events, sqlite_rows
 from ozzie_server_ext.store.admission import Admitted, Append, Found, Tip, admit
 from ozzie_server_ext.store.contents import ContentWriter, Parts
 from ozzie_server_ext.store.database import open_writable, unusable
@@ -78,6 +78,7 @@ class Committer:
         self._head = sqlite_events.head(connection)
         self._tips: dict[str, Tip] = {}
         self._unwritten: list[Found] = []
+        self._unindexed: list[Event] = []
         self._written: dict[str, dict[Key, Row]] = {}
         self._contents: dict[bytes, Parts] = {}
         self._content_writer = ContentWriter(connection)
@@ -222,6 +223,7 @@ class Committer:
         self._rows.keep()
         if admitted.new:
             self._unwritten += admitted.new
+            self._unindexed += admitted.events
             self._contents |= append.contents
             last = admitted.events[-1]
             self._head = Head(last.position, last.hash)
@@ -249,10 +251,12 @@ class Committer:
 
     def _write_out(self) -> None:
         sqlite_events.insert(self._connection, self._unwritten)
+        search.add(self._connection, self._unindexed)
         self._content_writer.write(self._contents.items())
         for table, rows in self._rows.flush(TABLES).items():
             self._written.setdefault(table, {}).update(rows)
         self._unwritten.clear()
+        self._unindexed.clear()
         self._contents.clear()
 
     def _roll_back(self, head: Head) -> None:
@@ -266,6 +270,7 @@ class Committer:
         self._head = head
         self._tips.clear()
         self._unwritten.clear()
+        self._unindexed.clear()
         self._contents.clear()
         self._content_writer.forget()
         self._rows.forget()

@@ -4,95 +4,21 @@ It uses FTS5 if SQLite has it, else FTS4 ranked by `sqlite-fts4`. Both rank a si
 name is weighted by repeating it.
 """
 
-import re
 import sqlite3
 import threading
-import unicodedata
 import weakref
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from itertools import pairwise
 from operator import itemgetter
 
 from sqlite_fts4 import register_functions
 
 from ozzie_server_ext.domain.errors import Unavailable
 from ozzie_server_ext.domain.json import Json, JsonObject
+from ozzie_server_ext.domain.terms import pairs, terms
 from ozzie_server_ext.tools.base import Tool
 from ozzie_server_ext.tools.registry import ToolRegistry
-
-MAX_TEXT = 8000
-"""Characters searched; of a longer text, half from its beginning and half from its end."""
-
-_WORD = re.compile(r"[^\W_]+")
-_ACCENTS = re.compile(r"[\u0300-\u036f]+")
-_CASES = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
-_UNSPACED = re.compile(
-    r"[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff]+"
-)
-"""Scripts without spaces between words."""
-_SILENT = frozenset(
-    re.findall(
-        r"\w+",
-        """
-        a an and any are as at be by can could do does for from get give had has have how i if in into is it its just
-        let me my no not of off on or our please should so some tell than that the their them then there these they this
-        to us want was we were what when where which who will with would you your
-        """,
-    )
-)
-"""Words of every question, which say nothing about its topic."""
-
-
-def terms(text: str) -> list[str]:
-    """Return the terms of a text in order. Names are split at `_`, `.` and capitals that begin a word."""
-    bare = _ACCENTS.sub("", unicodedata.normalize("NFKD", clipped(text)))
-    text = clipped(unicodedata.normalize("NFC", bare))  # one character can have become eighteen
-    return [term for word in _WORD.findall(_CASES.sub(" ", text)) for term in _parts(word.casefold())]
-
-
-def pairs(found: list[str]) -> list[str]:
-    """Return each two adjacent terms as one: "read the file" means `read_file` more than other tools that read."""
-    return [first + second for first, second in pairwise(found)]
-
-
-def clipped(text: str) -> str:
-    """Cut a long text in the middle: a request stands before or behind what was pasted."""
-    half = MAX_TEXT // 2
-    return text if len(text) <= MAX_TEXT else f"{text[:half]} {text[-half:]}"
-
-
-def _parts(word: str) -> Iterator[str]:
-    """Return a word's stem; without spaces between words, each pair of characters, to find parts of sentences."""
-    at = 0
-    for run in _UNSPACED.finditer(word):
-        yield from _spoken(word[at : run.start()])
-        yield from (run[0][i : i + 2] for i in range(max(len(run[0]) - 1, 1)))
-        at = run.end()
-    yield from _spoken(word[at:])
-
-
-def _spoken(word: str) -> Iterator[str]:
-    if word and word not in _SILENT:
-        yield _stem(word)
-
-
-def _stem(word: str) -> str:
-    """Remove English endings, so that "deleting files" finds `delete_file`. Prefixes would mix note and notebook."""
-    if not word.isascii() or not word.isalpha() or len(word) < 4:
-        return word
-    if word.endswith("ies") and len(word) > 4:
-        word = f"{word[:-3]}y"
-    elif word.endswith("s") and not word.endswith(("ss", "us", "is")):
-        word = word[:-1]
-    for ending in ("ing", "ed"):
-        if word.endswith(ending) and len(word) > len(ending) + 2:
-            word = word.removesuffix(ending)
-            if word[-1] == word[-2] and word[-1] not in "lsz":
-                word = word[:-1]
-    return word.removesuffix("e") if len(word) > 3 else word
-
 
 MOST_TERMS = 32
 """Terms of one query: FTS4's ranking takes quadratic time."""

@@ -9,9 +9,10 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from ozzie_server_ext.domain.errors import Unavailable
+from ozzie_server_ext.domain.terms import MAX_TEXT, terms
 from ozzie_server_ext.tools.base import Tool
 from ozzie_server_ext.tools.builtin import builtin_tools
-from ozzie_server_ext.tools.index import MAX_TEXT, MAX_TOLD, ToolIndex, terms
+from ozzie_server_ext.tools.index import MAX_TOLD, ToolIndex
 from ozzie_server_ext.tools.registry import ToolRegistry
 from tests.unit.tools.many import made, many_tools
 from tests.unit.tools.test_base import tool
