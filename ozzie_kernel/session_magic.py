@@ -8,10 +8,12 @@ from ozzie_kernel.connect import SessionChoice
 from ozzie_kernel.magic import Host, Magic, MagicUsage, did_you_mean
 from ozzie_server_ext.domain.errors import Gone, InputError, NotFound
 from ozzie_server_ext.domain.json import JsonObject, objects
+from ozzie_server_ext.domain.terms import AUTHORS
 from ozzie_server_ext.render.page import Block, Command, Facts, Inline, Strong, Table, paragraph
 from ozzie_server_ext.render.text import money
 
 MOST_LISTED = 50
+MOST_FOUND = 10
 _ID_END = 8
 """Characters of an id in a list: the gateway also finds a session by the end of its id."""
 
@@ -74,6 +76,41 @@ async def _list(rest: str, host: Host) -> list[Block]:
         paragraph("Go on in one with ", Command("%session resume TITLE"), ", or with its id in place of the title.")
     )
     return page
+
+
+async def _search(words: str, host: Host) -> list[Block]:
+    if not words:
+        raise InputError(
+            "%session find needs the words to search for.",
+            hint="For example: %session find revenue May",
+            code="magic.usage",
+        )
+    found = await host.ask("search", {"text": words, "limit": MOST_FOUND}, as_user=True)
+    items = objects(found["items"])
+    if not items:
+        return [paragraph("Nothing was found. All words must be in one text; ", Command("beg*"), " is a beginning.")]
+    table = Table(
+        heads=("When", "Session", "Who", "Text"),
+        rows=[
+            (moment(item["ts"]), str(item["title"]) or "(no title)", AUTHORS[str(item["kind"])], _snippet(item))
+            for item in items
+        ],
+        flexible=frozenset({1, 3}),
+    )
+    count, first = _number(found, "count"), items[0]
+    all_found = f"the newest {count:,}" if found["capped"] else f"{count:,}"
+    page: list[Block] = [table]
+    if count > len(items):
+        page.append(paragraph(f"These are the {len(items)} best of {all_found}."))
+    if first["session_id"]:
+        page.append(paragraph("Go on in the first with ", Command(f"%session resume {first['session_id']}"), "."))
+    return page
+
+
+def _snippet(item: JsonObject) -> str:
+    labels = item["labels"]
+    outside = f" (from outside: {', '.join(map(str, labels))})" if isinstance(labels, list) and labels else ""
+    return f"{item['snippet']}{outside}"
 
 
 def session_table(rows: Sequence[JsonObject], own: str) -> Table:
@@ -200,6 +237,7 @@ def _number(row: JsonObject, name: str) -> int:
 
 _ACTS: dict[str, _Act] = {
     "list": _list,
+    "find": _search,
     "new": _new,
     "resume": _resume,
     "title": _rename,
@@ -214,6 +252,7 @@ MAGIC = Magic(
     forms=(
         MagicUsage("%session", "Shows which session this is, and what it has used"),
         MagicUsage("%session list [archived]", "Lists the sessions, those used last first"),
+        MagicUsage("%session find WORDS", "Finds what was said and done in all sessions by its words"),
         MagicUsage("%session new [TITLE]", "Begins a new session in this notebook"),
         MagicUsage("%session resume TITLE", "Goes on in another session, by its title or its id"),
         MagicUsage("%session title TEXT", "Gives this session a title"),

@@ -60,6 +60,7 @@ from ozzie_server_ext.tasks.progress import Progress, StepProgress, TaskEnds
 from ozzie_server_ext.tasks.projects import Project, Projects, Shared
 from ozzie_server_ext.tasks.reconciliation import Reconciler
 from ozzie_server_ext.tasks.recovery import WorkerRecord, recover
+from ozzie_server_ext.tasks.search import Search
 from ozzie_server_ext.tasks.service import NewTurn, Submitted, TaskService
 from ozzie_server_ext.tasks.sessions import Notebooks, Sessions
 from ozzie_server_ext.tasks.signals import SignalIntake, SignalWaits
@@ -164,6 +165,7 @@ class Ozzie:
         """Build the sessions and their projects, and what is known of their tasks."""
         self.sessions = Sessions(self.log, self.ids, self.project)
         self.notebooks = Notebooks(self.sessions)
+        self.search = Search(self.log, self.project)
         self.projects = Projects(self.project, self.log, self.sessions, lambda root: Project.open(self._shared, root))
         self._closing.push_async_callback(self.projects.close)
         self._activity = Activity(self.log)

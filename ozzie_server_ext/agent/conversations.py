@@ -87,7 +87,7 @@ class Conversations:
     async def _load(self, thread: Thread, session_id: SessionId, delegated: TaskId | None) -> Conversation:
         # Events committed during the reading are applied last: no gap, and `apply` skips duplicates.
         arriving = self._arriving.setdefault(thread, [])
-        lineage = [(session_id, None)] if delegated else await self._lineage(session_id)
+        lineage = [(session_id, None)] if delegated else await lineage_of(self._log, session_id)
         conversation = None if delegated else await self._restored(lineage)
         if conversation is not None:
             await self._read(conversation, lineage)
@@ -125,20 +125,6 @@ class Conversations:
                 series = [msgspec.json.decode(each, type=Snapshot) for each in stored]
                 return Conversation.restored(series, is_own=ancestor == lineage[-1][0])
         return None
-
-    async def _lineage(self, session_id: SessionId) -> list[tuple[SessionId, int | None]]:
-        """Return the ancestors of a forked session, the oldest first, and itself. Each has the position before which it
-        was forked, None for itself."""
-        found: list[tuple[SessionId, int | None]] = []
-        end: int | None = None
-        while session_id:
-            found.append((session_id, end))
-            row = await self._log.row("sessions", session_id)
-            if row is None:
-                break
-            end = int(str(row["forked_at"])) + 1
-            session_id = SessionId(str(row["parent"]))
-        return found[::-1]
 
     def _follow(self, events: tuple[Event, ...]) -> None:
         for event in events:
@@ -188,3 +174,18 @@ class Conversations:
         self._kept.clear()
         for session_id in sessions:
             self._in_use.pop(session_id, None)
+
+
+async def lineage_of(log: EventLog, session_id: SessionId) -> list[tuple[SessionId, int | None]]:
+    """Return the ancestors of a forked session, the oldest first, and itself. Each has the position before which it was
+    forked, None for itself."""
+    found: list[tuple[SessionId, int | None]] = []
+    end: int | None = None
+    while session_id:
+        found.append((session_id, end))
+        row = await log.row("sessions", session_id)
+        if row is None:
+            break
+        end = int(str(row["forked_at"])) + 1
+        session_id = SessionId(str(row["parent"]))
+    return found[::-1]

@@ -45,7 +45,7 @@ _MOST_CHECKS = 3
 
 
 class Turn:
-    """Carries one turn on, from wherever the log ends, until it has an answer or waits for a person."""
+    """Carries one turn on, from wherever the log ends, until it has an answer, waits for a person or is paused."""
 
     def __init__(
         self,
@@ -86,9 +86,9 @@ class Turn:
     async def run(self) -> int:
         """Run until the model has answered; return the number of rounds.
 
-        Raises TurnHeld if the turn waits for a person, ModelError, LimitExceeded, IncompleteAnswer, UnfitAnswer,
-        ToolFailed from a call that the task was created with, ToolUncertain if nobody is there to ask, or what a
-        cancellation raises; partial results are recorded.
+        Raises TurnHeld if the turn waits for a person or is paused, ModelError, LimitExceeded, IncompleteAnswer,
+        UnfitAnswer, ToolFailed from a call that the task was created with, ToolUncertain if nobody is there to ask, or
+        what a cancellation raises; partial results are recorded.
         """
         try:
             return await self._in_time()
@@ -268,7 +268,7 @@ class Turn:
 
         This `Turn` ends here. With the last answer, `tasks.approvals` (for a question `tasks.answers`) records
         `task.resumed`, and the driver queues the task again; a new `Turn` then makes the calls that are still open. A
-        yes counts if the plan is the same, or if it was for the session.
+        yes counts if it is recent and the plan is the same; one for the session, if it covers the call.
         """
         if asking:
             await self._led_to_by(last).append(*self._first_requests(asking))

@@ -17,6 +17,7 @@ from ozzie_server_ext.cli.setup_verbs import (
     WORKS_IN,
 )
 from ozzie_server_ext.domain.artifacts import ArtifactKind
+from ozzie_server_ext.domain.terms import Kind
 
 _SESSION = argument("session", metavar="SESSION", help="its id, the end of its id, or its title")
 
@@ -37,6 +38,21 @@ ASK = verb(
     WORKS_IN,
     MODEL,
     argument("--schema", metavar="FILE", help="print the answer as JSON that fits the JSON Schema in this file"),
+)
+
+SEARCH = verb(
+    "search",
+    "find what was said and done by its words",
+    "search:search",
+    argument("words", nargs="+", metavar="WORD", help='"two words" stand side by side; beg* begins a word'),
+    _ONLY_SESSION,
+    argument("--project", metavar="FOLDER", help="only of sessions in this folder"),
+    argument("--kind", action="append", choices=get_args(Kind), default=[], help="only these texts; may be repeated"),
+    argument("--since", metavar="DAY", help="not before this day or moment"),
+    argument("--until", metavar="DAY", help="before this day or moment"),
+    limit(10, "results"),
+    argument("--explain", action="store_true", help="show what each word adds to a result's score"),
+    more="A text is found if it has all the words, in any form: messages, answers, tool calls, titles, artifact names.",
 )
 
 STATUS = verb("status", "show whether a gateway runs, and its state", "gateway:status")
@@ -311,6 +327,7 @@ TRASH = group(
 
 COMMANDS: tuple[Verb | Group, ...] = (
     ASK,
+    SEARCH,
     STATUS,
     SESSIONS,
     MESSAGES,

@@ -5,7 +5,7 @@ import re
 import unicodedata
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
-from typing import NamedTuple
+from typing import Literal, NamedTuple, TypeAlias
 
 MAX_TEXT = 8000
 """Characters searched; of a longer text, half from its beginning and half from its end."""
@@ -80,11 +80,26 @@ def _stem(word: str) -> str:
     return word.removesuffix("e") if len(word) > 3 else word
 
 
+Kind: TypeAlias = Literal["message", "reply", "tool", "artifact", "title"]
+"""A text that is searched: what a person wrote, what a model answered, a tool call or its result, an artifact's name, a
+session's title."""
+AUTHORS: dict[str, str] = {
+    "message": "you",
+    "reply": "Ozzie",
+    "tool": "tool",
+    "artifact": "artifact",
+    "title": "title",
+}
+"""How lists name whose text it is, by kind."""
+
+
 class Phrase(NamedTuple):
-    """Terms that stand one behind the other. With `is_beginning`, the last of them may go on: "calc" in "calculate"."""
+    """Terms that stand one behind the other. With `is_beginning`, the last of them may go on: "calc" in "calculate".
+    `words` is how they were written."""
 
     terms: tuple[str, ...]
     is_beginning: bool = False
+    words: str = ""
 
 
 LEAST_BEGINNING = 3
@@ -95,7 +110,7 @@ _WORDS = re.compile(r'"([^"]*)"|(\S+)')
 def phrases(query: str) -> list[Phrase]:
     """Return what a text must contain: each word, each "quoted phrase", each beg* of a word. A name like `read_file`
     counts as a phrase. Words of every question are left out."""
-    found: list[Phrase] = []
+    found: dict[tuple[tuple[str, ...], bool], Phrase] = {}
     for quoted, word in _WORDS.findall(clipped(query)):
         is_beginning = word.endswith("*")
         parts = _unstemmed(word) if is_beginning else terms(quoted or word)
@@ -104,8 +119,8 @@ def phrases(query: str) -> list[Phrase]:
         if len(parts) == 1 and len(parts[0]) == 1 and _UNSPACED.match(parts[0]):
             is_beginning = True  # it begins each pair of which it is the first
         if parts:
-            found.append(Phrase(tuple(parts), is_beginning))
-    return list(dict.fromkeys(found))
+            found.setdefault((tuple(parts), is_beginning), Phrase(tuple(parts), is_beginning, quoted or word))
+    return list(found.values())
 
 
 def _unstemmed(word: str) -> list[str]:

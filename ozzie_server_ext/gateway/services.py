@@ -22,6 +22,7 @@ from ozzie_server_ext.tasks.control import TaskControl
 from ozzie_server_ext.tasks.erasures import Erasures
 from ozzie_server_ext.tasks.pins import Pins
 from ozzie_server_ext.tasks.projects import Projects
+from ozzie_server_ext.tasks.search import Search
 from ozzie_server_ext.tasks.service import NewTurn, Submitted, TaskService
 from ozzie_server_ext.tasks.sessions import Notebooks, Sessions
 from ozzie_server_ext.tasks.views import FoldedTurns
@@ -44,6 +45,8 @@ class Services(Protocol):
     def feed(self) -> Feed: ...
     @property
     def sessions(self) -> Sessions: ...
+    @property
+    def search(self) -> Search: ...
     @property
     def pins(self) -> Pins: ...
     @property

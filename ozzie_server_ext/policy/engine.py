@@ -103,7 +103,8 @@ def default_for(meta: ToolMeta) -> Verdict:
 
 
 def effect_floor(meta: ToolMeta) -> Verdict | None:
-    """Return the least strict verdict for the tool's effects, unless a rule names it; None if there is none."""
+    """Return the floor of the tool's effects: the verdict that a call gets at least, unless a rule names it. None if
+    there is none."""
     for category, reason in _CATEGORIES.items():
         if category in meta.categories:
             return Verdict(decision=Decision.ASK, rule=f"floor.{category}", reason=reason)
@@ -113,7 +114,7 @@ def effect_floor(meta: ToolMeta) -> Verdict | None:
 
 
 def source_floor(action: Action) -> Verdict | None:
-    """Return the least strict verdict on a call that outside content may be behind. It is to ask before effects (except
+    """Return the floor of a call that outside content may be behind. It is to ask before effects (except
     in Ozzie's own store, where labels are kept), and before anything leaves this machine. A literally given address
     leaks nothing."""
     meta, content = action.meta, action.reading.content
@@ -127,7 +128,7 @@ def source_floor(action: Action) -> Verdict | None:
 
 
 def address_floor(action: Action) -> Verdict | None:
-    """Return the least strict verdict for an address that nobody gave, or that has the model's own words: both could
+    """Return the floor of an address that nobody gave, or that has the model's own words: both could
     leak data."""
     if not action.meta.is_outbound:
         return None

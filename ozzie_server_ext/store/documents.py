@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 from datetime import datetime
-from typing import Literal, NamedTuple, TypeAlias
+from typing import NamedTuple
 
 import msgspec
 
@@ -21,10 +21,7 @@ from ozzie_server_ext.domain.events import (
 )
 from ozzie_server_ext.domain.ids import SessionId
 from ozzie_server_ext.domain.json import Json
-from ozzie_server_ext.domain.terms import Phrase
-
-Kind: TypeAlias = Literal["message", "reply", "tool", "artifact", "title"]
-"""What a person wrote, what a model answered, a tool call or its result, an artifact's name, a session's title."""
+from ozzie_server_ext.domain.terms import Kind, Phrase
 
 
 class Document(msgspec.Struct, frozen=True):
@@ -113,13 +110,13 @@ class Part(NamedTuple):
 
 
 class Wanted(msgspec.Struct, frozen=True, kw_only=True):
-    """What to search for: all phrases, in documents of any of the `kinds` (empty: all), in any of the `parts` or in
-    sessions of the folder `project` (None: all), recorded from `since` on and before `until`."""
+    """What to search for: documents with all the phrases, of one of the `kinds` (empty: any), recorded from `since`
+    on, before `until`. `parts`: in one of them; `projects`: in sessions whose project is recorded as one of these."""
 
     phrases: tuple[Phrase, ...]
     kinds: tuple[Kind, ...] = ()
     parts: tuple[Part, ...] | None = None
-    project: str | None = None
+    projects: tuple[str, ...] | None = None
     since: datetime | None = None
     until: datetime | None = None
     limit: int = 10

@@ -15,7 +15,7 @@ from sqlite_fts4 import decode_matchinfo  # pyright: ignore[reportMissingTypeStu
 from ozzie_server_ext.domain.errors import Unavailable
 from ozzie_server_ext.domain.events import Event
 from ozzie_server_ext.domain.ids import SessionId
-from ozzie_server_ext.domain.terms import Phrase, terms
+from ozzie_server_ext.domain.terms import Kind, Phrase, terms
 from ozzie_server_ext.protocol.jsontext import dumps
 from ozzie_server_ext.store.codec import time_text
 from ozzie_server_ext.store.documents import (
@@ -25,7 +25,6 @@ from ozzie_server_ext.store.documents import (
     TYPES_OF,
     Hit,
     Hits,
-    Kind,
     Wanted,
     document_of,
 )
@@ -144,9 +143,9 @@ def _conditions(wanted: Wanted) -> tuple[list[str], list[Any]]:
         of_part = "json_extract(p.value, '$[0]') = e.session_id AND e.position <= json_extract(p.value, '$[1]')"
         parts = dumps([[*part] for part in wanted.parts])
         event.append((f"EXISTS (SELECT 1 FROM json_each(?) AS p WHERE {of_part})", parts))
-    if wanted.project is not None:
-        of_project = "SELECT project FROM sessions AS s WHERE s.session_id = e.session_id"
-        event.append((f"({of_project}) = ?", wanted.project))
+    if wanted.projects is not None:
+        its = "SELECT project FROM sessions AS s WHERE s.session_id = e.session_id"
+        event.append((f"({its}) IN (SELECT value FROM json_each(?))", dumps(wanted.projects)))
     if wanted.since is not None:
         event.append(("e.ts >= ?", time_text(wanted.since)))
     if wanted.until is not None:

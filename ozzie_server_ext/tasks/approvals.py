@@ -95,7 +95,7 @@ class Approval(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Approvals:
-    """All approvals of a log. The driver of tasks follows the answers in the log."""
+    """All approvals of a log. The driver of tasks hears of `task.resumed`, which the last answer records."""
 
     def __init__(self, log_: EventLog, clock: Clock) -> None:
         self._log = log_

@@ -74,7 +74,7 @@ class _Running(msgspec.Struct):
 
 
 class TaskDriver:
-    """Claims queued tasks and runs each to a final state, or leaves it for recovery when the gateway stops."""
+    """Claims queued tasks and runs each until it ends or waits, or leaves it for recovery when the gateway stops."""
 
     def __init__(
         self,

@@ -120,9 +120,9 @@ class ToolBroker(msgspec.Struct, frozen=True, eq=False):
         begun: Begun | None = None,
     ) -> AnswerNeeded | None:
         """Carry out one call that the model requested, or record why not; cancelling is recorded too. `earlier` is an
-        earlier request for a person's approval; `begun` is what the call was doing when a gateway ended. Recorded
-        events bear the labels of what the call is made from (`context.reading`); the outcome also bears those of
-        everything the call read.
+        earlier request for a person's approval of it, with the yes if there is one; `begun` is what the call was doing
+        when a gateway ended. Recorded events bear the labels of what the call is made from (`context.reading`); the
+        outcome also bears those of everything the call read.
 
         If a person or a second model must be asked, nothing of the call is recorded yet, except a change that is too
         long for the request and becomes an artifact: the request is returned, to be recorded with those of other calls,

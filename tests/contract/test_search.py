@@ -137,9 +137,9 @@ async def test_a_search_in_a_project_finds_what_its_sessions_have(log: EventLog)
     created = msgspec.structs.replace(begun, project="/elsewhere", key="other")
     _, there = await say(log, created, received("the same words", message_id="2"), session_id=OTHER)
 
-    assert await found(log, "same words", project="/elsewhere") == [there]
-    assert await found(log, "same words", project="") == [here]
-    assert await found(log, "same words", project="/nowhere") == []
+    assert await found(log, "same words", projects=("/elsewhere",)) == [there]
+    assert await found(log, "same words", projects=("", "/here")) == [here]
+    assert await found(log, "same words", projects=("/nowhere",)) == []
 
 
 async def test_the_better_document_comes_first_and_of_equal_ones_the_newer(log: EventLog) -> None:

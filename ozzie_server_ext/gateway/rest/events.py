@@ -51,8 +51,8 @@ async def list_events(call: Call, request: EventsQuery) -> Page[EventRecord]:
         types=canonical_names(request.type) or None,
         session_id=None if request.session_id is None else ids.SessionId(request.session_id),
         task_id=None if request.task_id is None else ids.TaskId(request.task_id),
-        since=_moment("since", request.since),
-        until=_moment("until", request.until),
+        since=moment("since", request.since),
+        until=moment("until", request.until),
     )
     return shapes.page(found, request.limit, event_shape, lambda event: event.position)
 
@@ -85,7 +85,7 @@ def event_shape(event: Event) -> EventRecord:
     )
 
 
-def _moment(name: str, text: str | None) -> datetime | None:
+def moment(name: str, text: str | None) -> datetime | None:
     """Return the moment. Raises BadParameter unless it is a day, or a moment with an offset."""
     if text is None:
         return None

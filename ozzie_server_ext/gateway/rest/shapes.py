@@ -90,6 +90,7 @@ PromptId: TypeAlias = Annotated[str, Meta(pattern="^[0-7][0-9A-HJKMNP-TV-Z]{25}$
 Moment: TypeAlias = Annotated[
     str,
     Meta(
+        max_length=40,
         title="a day such as 2026-01-31, or a moment such as 2026-01-31T12:00:00Z",
         description="A moment with its offset from UTC, or a day for its first moment in UTC.",
         extra_json_schema={"anyOf": [{"format": "date"}, {"format": "date-time"}]},

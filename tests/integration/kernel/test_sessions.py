@@ -209,3 +209,19 @@ def test_two_kernels_in_one_session_take_turns_and_leave_each_others_alone(
     assert "Stopped here by you." in output.markdown
     assert plain(kernel, "%session").startswith("This is the session Shared.")
     fake_openai.wait_for(lambda fake: fake.disconnects.count("endless") == 1)
+
+
+def test_a_session_is_found_by_what_was_said_in_it(kernel: Kernel) -> None:
+    plain(kernel, "%session new Okapis")
+    plain(kernel, "%model offline")
+    kernel.run("Tell me of the okapi in Epulu.")
+
+    found = plain(kernel, "%session find okapi epulu")
+    refused = kernel.run("%session find")
+    nothing = plain(kernel, "%session find nonesuchword")
+
+    assert "Okapis" in found
+    assert "Tell me of the okapi in Epulu." in " ".join(found.split())
+    assert "Go on in the first with %session resume sess_" in found
+    assert nothing.startswith("Nothing was found.")
+    assert (refused.status, refused.evalue.startswith("%session find needs the words")) == ("error", True)

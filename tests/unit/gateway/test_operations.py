@@ -13,12 +13,11 @@ from ozzie_server_ext.gateway.operation import Operation
 from ozzie_server_ext.gateway.routes import METHODS, OPERATIONS, REST
 
 HELD_BELOW = {
-    "GET /events": {"since", "until"},
     "message.send": {"content", "skill.words", "made_from"},
     "notebook.answer": {"error.message"},
 }
-"""Texts without a bound of their own here: a moment is read as one, the service refuses what a person typed with a
-sentence for them, and a page says why in as much as a frame holds."""
+"""Texts without a bound of their own here: the service refuses what a person typed with a sentence for them, and a page
+says why in as much as a frame holds."""
 
 
 def unbound(hint: Any, name: str) -> Iterator[str]:
