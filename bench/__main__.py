@@ -16,6 +16,7 @@ BENCHMARKS = (
     "interrupt",
     "append",
     "storage",
+    "search",
     "broker",
     "steps",
     "many_tasks",

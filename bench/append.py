@@ -49,11 +49,8 @@ def main() -> None:
     parser.add_argument("--appends", type=int, default=APPENDS, help="per client")
     parser.add_argument("--rounds", type=int, default=ROUNDS)
     options = parser.parse_args()
-    ids = UlidSource(SystemClock())
-    sources = [turns(client, ids) for client in range(CLIENTS)]
-    # One after the other, as if all clients ran: so ids that are made together lie together.
-    interleaved = [next(source) for _ in range(options.appends) for source in sources]
-    histories = [interleaved[client::CLIENTS] for client in range(CLIENTS)]
+    histories = interleaved(options.appends)
+    in_order = [append for each in zip(*histories, strict=True) for append in each]
     with tempfile.TemporaryDirectory() as folder:
         numbers = itertools.count()
 
@@ -62,11 +59,20 @@ def main() -> None:
             open_writable(path).close()
             return path
 
-        written = list(_statements(interleaved, fresh()))
+        written = list(_statements(in_order, fresh()))
         alone = list(_statements(histories[0], fresh()))
-        many = [(_ours(histories, fresh()), _plain(written, fresh())) for _ in range(options.rounds)]
-        one = [(_ours(histories[:1], fresh()), _plain(alone, fresh())) for _ in range(options.rounds)]
-    emit([_many(many, len(interleaved)), _one(one)])
+        many = [(seconds_of(histories, fresh()), _plain(written, fresh())) for _ in range(options.rounds)]
+        one = [(seconds_of(histories[:1], fresh()), _plain(alone, fresh())) for _ in range(options.rounds)]
+    emit([_many(many, len(in_order)), _one(one)])
+
+
+def interleaved(appends: int) -> list[History]:
+    """A history for each client, with so many appends."""
+    ids = UlidSource(SystemClock())
+    sources = [turns(client, ids) for client in range(CLIENTS)]
+    # One after the other, as if all clients ran: so ids that are made together lie together.
+    in_order = [next(source) for _ in range(appends) for source in sources]
+    return [in_order[client::CLIENTS] for client in range(CLIENTS)]
 
 
 def _many(rounds: list[tuple[list[float], list[float]]], appends: int) -> Result:
@@ -103,7 +109,7 @@ def _one(rounds: list[tuple[list[float], list[float]]]) -> Result:
     )
 
 
-def _ours(histories: list[History], path: Path) -> list[float]:
+def seconds_of(histories: list[History], path: Path) -> list[float]:
     """Seconds of each append, then of all of them together."""
 
     async def run() -> list[float]:

@@ -4,6 +4,7 @@ characters."""
 import re
 import unicodedata
 from collections.abc import Iterator, Sequence
+from functools import lru_cache
 from itertools import pairwise
 from typing import Literal, NamedTuple, TypeAlias
 
@@ -33,9 +34,25 @@ _SILENT = frozenset(
 def terms(text: str, most: int = MAX_TEXT) -> list[str]:
     """Return the terms of a text in order. Names are split at `_`, `.` and capitals that begin a word. Of a text of
     more than `most` characters, only the beginning and the end are read."""
-    bare = _ACCENTS.sub("", unicodedata.normalize("NFKD", clipped(text, most)))
-    text = clipped(unicodedata.normalize("NFC", bare), most)  # one character can have become eighteen
-    return [term for word in _WORD.findall(_CASES.sub(" ", text)) for term in _parts(word.casefold())]
+    text = clipped(text, most)
+    if not text.isascii():
+        bare = _ACCENTS.sub("", unicodedata.normalize("NFKD", text))
+        text = clipped(unicodedata.normalize("NFC", bare), most)  # one character can have become eighteen
+    found: list[str] = []
+    for word in _WORD.findall(text):
+        found += _known_terms(word) if len(word) <= _MOST_KNOWN else _terms_of(word)
+    return found
+
+
+_MOST_KNOWN = 24
+"""Characters of a word that is kept in memory. Longer ones hardly ever come again, and may be keys."""
+
+
+def _terms_of(word: str) -> tuple[str, ...]:
+    return tuple(term for part in _CASES.split(word) for term in _parts(part.casefold()))
+
+
+_known_terms = lru_cache(maxsize=20_000)(_terms_of)
 
 
 def pairs(found: list[str]) -> list[str]:
