@@ -1,7 +1,8 @@
-"""Full-text search in a million texts: the index of the log beside FTS4 ranked by `rank_bm25`; and what it adds to an append.
+"""Full-text search in a million texts, beside FTS4 ranked by `rank_bm25`; and what the index adds to an append.
 
-The rival is what the same rows need with FTS4 and `sqlite-fts4` alone: all matches are ranked, and sorted in SQL. Both have the same
-rows, in one file each. The words of the texts are drawn as words of a language are: a few stand in almost every text.
+The rival is what the same rows need with FTS4 and `sqlite-fts4` alone: all matches are ranked, and sorted in SQL. Both
+have the same rows, in one file each. The words of the texts are drawn as words of a language are: a few stand in almost
+every text.
 """
 
 import argparse
@@ -41,9 +42,8 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=ROUNDS)
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
-        fts5, fts4 = (
-            _filled(Path(folder) / name, options.documents, name == "fts5.db") for name in ("fts5.db", "fts4.db")
-        )
+        fts5 = _filled(Path(folder) / "fts5.db", options.documents, is_fts5=True)
+        fts4 = _filled(Path(folder) / "fts4.db", options.documents, is_fts5=False)
         with closing(fts5), closing(fts4):
             register_functions(fts4)
             rare = [f"w{number}" for number in range(WORDS - QUERIES, WORDS)]
@@ -58,7 +58,7 @@ def main() -> None:
         emit([_append(Path(folder), options.rounds)])
 
 
-def _filled(path: Path, documents: int, is_fts5: bool) -> sqlite3.Connection:
+def _filled(path: Path, documents: int, *, is_fts5: bool) -> sqlite3.Connection:
     connection = sqlite3.connect(path, isolation_level=None)
     connection.execute("PRAGMA journal_mode = WAL")
     connection.execute("CREATE TABLE events (position INTEGER PRIMARY KEY)")  # which no query here looks into
@@ -96,7 +96,8 @@ def _seconds(ask: Callable[[], object]) -> float:
 
 def _compared(what: str, words: list[str], ours: sqlite3.Connection, rival: sqlite3.Connection, most: float) -> Result:
     for word in words:  # into the cache
-        _ours(ours, word), _rival(rival, word)
+        _ours(ours, word)
+        _rival(rival, word)
     times = [(_seconds(lambda w=word: _ours(ours, w)), _seconds(lambda w=word: _rival(rival, w))) for word in words]
     own, others = (statistics.median(column) for column in zip(*times, strict=True))
     return Result(
@@ -112,14 +113,9 @@ def _compared(what: str, words: list[str], ours: sqlite3.Connection, rival: sqli
 
 def _overlap(fts5: sqlite3.Connection, fts4: sqlite3.Connection) -> Result:
     """How many of the best ten FTS5 and FTS4 have in common, by `find` over both: of single words and of pairs."""
-    queries = [f"w{number}" for number in range(200, WORDS, 997)] + [
-        f"w{number} w{number + 7}" for number in range(9, 60)
-    ]
-    shares = [
-        len({*(best := _ours(fts5, query))} & {*_ours(fts4, query)}) / len(best)
-        for query in queries
-        if _ours(fts5, query)
-    ]
+    words = [f"w{number}" for number in range(200, WORDS, 997)]
+    both = [(_ours(fts5, query), _ours(fts4, query)) for query in (*words, *(f"w{n} w{n + 7}" for n in range(9, 60)))]
+    shares = [len({*best} & {*others}) / len(best) for best, others in both if best]
     share = statistics.mean(shares)
     return Result(
         name="search: the best ten of FTS5 that FTS4 has too",
