@@ -89,21 +89,29 @@ async def _search(words: str, host: Host) -> list[Block]:
     items = objects(found["items"])
     if not items:
         return [paragraph("Nothing was found. All words must be in one text; ", Command("beg*"), " is a beginning.")]
-    table = Table(
-        heads=("When", "Session", "Who", "Text"),
-        rows=[
-            (moment(item["ts"]), str(item["title"]) or "(no title)", AUTHORS[str(item["kind"])], _snippet(item))
-            for item in items
-        ],
-        flexible=frozenset({1, 3}),
-    )
-    count, first = _number(found, "count"), items[0]
-    all_found = f"the newest {count:,}" if found["capped"] else f"{count:,}"
-    page: list[Block] = [table]
+    own = (await host.link()).session_id
+    page: list[Block] = [
+        Table(
+            heads=("Id", "Session", "When", "Who", "Text"),
+            rows=[
+                (
+                    str(item["session_id"] or "")[-_ID_END:],
+                    "this one" if item["session_id"] == own else str(item["title"]) or "(no title)",
+                    moment(item["ts"]),
+                    AUTHORS[str(item["kind"])],
+                    _snippet(item),
+                )
+                for item in items
+            ],
+            flexible=frozenset({1, 4}),
+        )
+    ]
+    count = _number(found, "count")
     if count > len(items):
-        page.append(paragraph(f"These are the {len(items)} best of {all_found}."))
-    if first["session_id"]:
-        page.append(paragraph("Go on in the first with ", Command(f"%session resume {first['session_id']}"), "."))
+        all_found = f"the newest {count:,}" if found["capped"] else f"{count:,}"
+        page.append(paragraph(f"These are the {len(items)} best of {all_found}; a further word narrows the search."))
+    if any(item["session_id"] != own for item in items):
+        page.append(paragraph("Go on in another session with ", Command("%session resume ID"), "."))
     return page
 
 

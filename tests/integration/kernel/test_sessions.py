@@ -216,12 +216,17 @@ def test_a_session_is_found_by_what_was_said_in_it(kernel: Kernel) -> None:
     plain(kernel, "%model offline")
     kernel.run("Tell me of the okapi in Epulu.")
 
+    here = plain(kernel, "%session find okapi epulu")
+    plain(kernel, "%session new Elsewhere")
     found = plain(kernel, "%session find okapi epulu")
     refused = kernel.run("%session find")
     nothing = plain(kernel, "%session find nonesuchword")
 
     assert "Okapis" in found
     assert "Tell me of the okapi in Epulu." in " ".join(found.split())
-    assert "Go on in the first with %session resume sess_" in found
+    assert "Go on in another session with %session resume ID." in found
+    assert "this one" in here
+    assert "%session resume" not in here
+    assert max(map(len, found.splitlines())) <= 80
     assert nothing.startswith("Nothing was found.")
     assert (refused.status, refused.evalue.startswith("%session find needs the words")) == ("error", True)
