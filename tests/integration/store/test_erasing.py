@@ -4,6 +4,7 @@ import asyncio
 import random
 from collections.abc import AsyncIterator
 from contextlib import closing, suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -34,12 +35,15 @@ from ozzie_server_ext.domain.events import (
 )
 from ozzie_server_ext.domain.ids import BlobRef, CallId, MessageId, SessionId, TaskId, session_stream, task_stream
 from ozzie_server_ext.domain.tasks import OPEN
+from ozzie_server_ext.domain.terms import phrases
 from ozzie_server_ext.observability.clock import FakeClock, UlidSource
+from ozzie_server_ext.store import search
 from ozzie_server_ext.store.anchor import AnchorFiles
 from ozzie_server_ext.store.blobs import FileBlobs, digest_of
 from ozzie_server_ext.store.checks import check_deeply
 from ozzie_server_ext.store.contents import DatabaseBlobs
 from ozzie_server_ext.store.database import open_readable
+from ozzie_server_ext.store.documents import Wanted
 from ozzie_server_ext.store.erasing import Target
 from ozzie_server_ext.store.sqlite import SqliteEventLog
 from tests.replay.histories import (
@@ -179,6 +183,29 @@ async def test_nothing_that_was_said_in_an_erased_session_is_on_the_disk(home: H
     await home.expect_sound()
     with closing(open_readable(home.folder / "ozzie.db")) as connection:
         assert connection.execute("SELECT count(*) FROM part_scopes").fetchone() == (1,)
+
+
+@pytest.mark.parametrize("fts5", [True, False], ids=["fts5", "fts4"])
+async def test_the_words_of_an_erased_turn_are_not_in_the_search_index(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fts5: bool
+) -> None:
+    """The index has stems in small letters, of which it may store only what differs from the one before."""
+    monkeypatch.setattr(search, "create", partial(search.create, fts5=fts5))
+    log = await SqliteEventLog.open(tmp_path / "data" / "ozzie.db", clock=FakeClock(), ids=UlidSource())
+    home, wanted = Home(tmp_path / "data", log), Wanted(phrases=tuple(phrases("ZUBROWKAQXJV")))
+    await home.begin(SESSION)
+    turn = await home.say(SESSION, "Zubrowkaqxjv, please")
+    await home.say(SESSION, "the later words")
+    assert (await log.search(wanted)).count == 2
+    assert b"browkaqxjv" in home.bytes()
+
+    await home.erase(SESSION, turn.message_id)
+    await log.write_anew()
+
+    assert (await log.search(wanted)).count == 0
+    assert b"owkaqxj" not in home.bytes()
+    assert (await log.search(Wanted(phrases=tuple(phrases("later"))))).count == 2
+    await log.close()
 
 
 async def test_nothing_of_an_erased_turn_is_on_the_disk_and_the_others_stay(home: Home) -> None:
