@@ -30,7 +30,7 @@ from ozzie_server_ext.domain.ids import BlobRef, MessageId, SessionId, TaskId
 from ozzie_server_ext.domain.remains import BudgetUse, ChosenModel, FileMark, ModelUse, Remains
 from ozzie_server_ext.domain.tasks import FINAL
 from ozzie_server_ext.protocol.jsontext import dumps
-from ozzie_server_ext.store import contents, snapshots, sqlite_events, sqlite_rows
+from ozzie_server_ext.store import contents, search, snapshots, sqlite_events, sqlite_rows
 from ozzie_server_ext.store.blobs import digest_of
 from ozzie_server_ext.store.projections import budgets, marks, usage
 from ozzie_server_ext.store.projections.blobs import named_by
@@ -80,10 +80,11 @@ def erase(connection: sqlite3.Connection, rows: SqliteRows, target: Target) -> E
 
     readers = forks if target.message_id is None else (target.session_id, *forks)
     positions = _positions(connection, target, tasks)
-    named = _named_in(connection, positions)
+    named = {ref for event in _read(connection, positions) for ref in named_by(event.body)}
+    removed = search.remove(connection, _read(connection, positions))
     _delete_bodies(connection, positions)
     _delete_bodies(connection, _summaries(connection, readers, after=first))
-    sqlite_events.rebuild(connection, rows)
+    sqlite_events.rebuild(connection, rows, index=not removed)
     end = sqlite_events.head(connection).position + 1
     repeating = repeating_blobs(connection, {session_id: [range(first + 1, end)] for session_id in readers})
     blobs = tuple(sorted(_unneeded(connection, named | repeating.keys(), repeating)))
@@ -199,13 +200,9 @@ def _delete_bodies(connection: sqlite3.Connection, positions: Iterable[int]) -> 
     connection.executemany("DELETE FROM bodies WHERE position = ?", ((position,) for position in positions))
 
 
-def _named_in(connection: sqlite3.Connection, positions: Sequence[int]) -> set[BlobRef]:
-    """Return the blobs that the facts at these positions name."""
-    found: set[BlobRef] = set()
+def _read(connection: sqlite3.Connection, positions: Sequence[int]) -> Iterator[Event]:
     for begin in range(0, len(positions), _PAGE):
-        for event in sqlite_events.read_at(connection, positions[begin : begin + _PAGE]):
-            found.update(named_by(event.body))
-    return found
+        yield from sqlite_events.read_at(connection, positions[begin : begin + _PAGE])
 
 
 def repeating_blobs(connection: sqlite3.Connection, more: Ranges | None = None) -> Counter[BlobRef]:
@@ -377,12 +374,14 @@ def note_cleaned(connection: sqlite3.Connection, position: int) -> None:
 
 
 def write_anew(connection: sqlite3.Connection) -> None:
-    """Write the database anew, without free space, and empty its write-ahead log.
+    """Write the database anew, without free space and what was removed from the search index, and empty its write-ahead
+    log.
 
     `secure_delete` overwrites what is deleted, but not the copies that SQLite left as it moved rows between pages.
     Raise Unavailable while another program reads the file: it might still need the old pages.
     """
     _merge(connection)
+    search.optimize(connection)
     connection.execute("VACUUM")
     _merge(connection)
 

@@ -9,6 +9,7 @@ import sqlite3
 from collections.abc import Iterable, Iterator, Sequence
 from math import log
 from typing import Any, NamedTuple
+from unicodedata import unidata_version
 
 from sqlite_fts4 import decode_matchinfo  # pyright: ignore[reportMissingTypeStubs, reportUnknownVariableType]
 
@@ -30,8 +31,8 @@ from ozzie_server_ext.store.documents import (
 )
 
 TABLE = "search"
-VERSION = 1
-"""Raise it when the same events get other terms: the index is then made anew."""
+VERSION = f"1 {unidata_version}"
+"""Raise the number when the same events get other terms: the index is then made anew, as with another Unicode."""
 
 
 class _Variant(NamedTuple):
@@ -87,6 +88,22 @@ def add(connection: sqlite3.Connection, events: Iterable[Event]) -> None:
     rows = list(_rows(events))
     if rows:
         connection.executemany("INSERT INTO search (rowid, terms, scope) VALUES (?, ?, ?)", rows)
+
+
+def remove(connection: sqlite3.Connection, events: Iterable[Event]) -> bool:
+    """Remove those of the events that are documents, while their bodies are there: the index needs the terms that it
+    was given. Until `optimize`, they are still in the file. Return whether it was done: FTS4 can't, so that the index
+    has to be made anew."""
+    if _variant(connection) is not _FTS5:
+        return False
+    delete = "INSERT INTO search (search, rowid, terms, scope) VALUES ('delete', ?, ?, ?)"
+    connection.executemany(delete, _rows(events))
+    return True
+
+
+def optimize(connection: sqlite3.Connection) -> None:
+    """Merge all parts of the index, and drop what was removed. Takes about a second for a million documents."""
+    connection.execute("INSERT INTO search (search) VALUES ('optimize')")
 
 
 def _rows(events: Iterable[Event]) -> Iterator[tuple[int, str, str]]:

@@ -160,10 +160,13 @@ def fold_into(
         also(events)
 
 
-def rebuild(connection: sqlite3.Connection, rows: SqliteRows) -> None:
-    """Rebuild the projections and the search index from the log, in the open transaction."""
-    search.create(connection)
-    fold_into(connection, connection, rows, partial(search.add, connection))
+def rebuild(connection: sqlite3.Connection, rows: SqliteRows, *, index: bool = True) -> None:
+    """Rebuild the projections and, with `index`, the search index from the log, in the open transaction."""
+    if index:
+        search.create(connection)
+        fold_into(connection, connection, rows, partial(search.add, connection))
+    else:
+        fold_into(connection, connection, rows)
     connection.execute("DELETE FROM projections")
     connection.execute("INSERT INTO projections (fingerprint) VALUES (?)", (fingerprint(),))
 

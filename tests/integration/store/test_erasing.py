@@ -2,6 +2,7 @@
 
 import asyncio
 import random
+import sqlite3
 from collections.abc import AsyncIterator
 from contextlib import closing, suppress
 from functools import partial
@@ -206,6 +207,28 @@ async def test_the_words_of_an_erased_turn_are_not_in_the_search_index(
     assert b"owkaqxj" not in home.bytes()
     assert (await log.search(Wanted(phrases=tuple(phrases("later"))))).count == 2
     await log.close()
+
+
+async def test_the_index_without_an_erased_session_is_as_one_made_anew(home: Home) -> None:
+    def indexed() -> list[tuple[Any, ...]]:
+        with closing(sqlite3.connect(home.folder / "ozzie.db")) as connection:
+            connection.execute("CREATE VIRTUAL TABLE temp.words USING fts5vocab(main, search, instance)")
+            return sorted(connection.execute("SELECT term, doc, col, offset FROM temp.words"))
+
+    await home.begin(SESSION)
+    await home.begin(OTHER)
+    for number in range(20):
+        await home.say(SESSION, f"getUserName {number} größer 学习资料")
+        await home.say(OTHER, f"words {number} of 学习")
+    before = indexed()
+
+    await home.erase(SESSION)
+    await home.log.write_anew()
+    after = indexed()
+    await home.log.rebuild()
+
+    assert 0 < len(after) < len(before)
+    assert after == indexed()
 
 
 async def test_nothing_of_an_erased_turn_is_on_the_disk_and_the_others_stay(home: Home) -> None:
