@@ -1,5 +1,5 @@
-"""A home of a year beside one of a day: the gateway's start, lists, and the first turn. And what an erasure takes there
-beside SQLite writing the same file anew.
+"""A home of a year beside one of a day: the gateway's start, lists, and the first turn. How soon a search there is
+answered. And what an erasure takes there beside SQLite writing the same file anew.
 
 A start of the large home is measured once its readable files are written, as of a gateway that ran before.
 """
@@ -23,12 +23,15 @@ from ozzie_server_ext.app import Ozzie
 from ozzie_server_ext.config.home import Home
 from ozzie_server_ext.domain.ids import SessionId
 from ozzie_server_ext.store.database import open_writable
+from ozzie_server_ext.tasks.search import Question
 
 EVENTS, SESSIONS, DAYS = 1_000_000, 2000, 365
 EVENTS_OF_A_DAY = 3000
 ROUNDS = 5
 LISTED = 50
 TARGET = 1.2
+TARGET_SEARCH_MS = 100
+SEARCHES = {"a word of every turn": "sales", "the words of one title": '"0 ipynb"'}
 TARGET_ERASURE = 10
 
 
@@ -58,6 +61,7 @@ def main() -> None:
             for number in range(options.rounds + 1)
         ][1:]  # the first ones read the program and the file into memory
         emit([_row(what, events, pairs) for what in ("start", "lists", "turn")])
+        emit(asyncio.run(_searches(large, events)))
         emit([asyncio.run(_erasure(large, events))])
 
 
@@ -105,6 +109,29 @@ def _row(what: str, events: int, pairs: list[tuple[Times, Times]]) -> Result:
         target=f"<= {TARGET:g}x",
         met=large / small <= TARGET,
     )
+
+
+async def _searches(home: Home, events: int) -> list[Result]:
+    """Ten searches each, with titles and snippets."""
+    ozzie = await InstantOzzie.start(home, _project(home))
+    results: list[Result] = []
+    for what, text in SEARCHES.items():
+        found = await ozzie.search.find(Question(text=text))
+        took = statistics.median([await _took(ozzie.search.find(Question(text=text))) for _ in range(10)])
+        results.append(
+            Result(
+                name=f"search for {what}, in a home of {events:,} events",
+                ours=round(took * 1000, 1),
+                against=None,
+                ratio=None,
+                unit="ms",
+                target=f"<= {TARGET_SEARCH_MS} ms",
+                met=took * 1000 <= TARGET_SEARCH_MS,
+                note=f"{found.count:,} ranked",
+            )
+        )
+    await ozzie.stop()
+    return results
 
 
 async def _erasure(home: Home, events: int) -> Result:
