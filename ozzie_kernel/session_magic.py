@@ -87,6 +87,8 @@ async def _search(words: str, host: Host) -> list[Block]:
         )
     found = await host.ask("search", {"text": words, "limit": MOST_FOUND}, as_user=True)
     items = objects(found["items"])
+    if not found["words"]:
+        return [paragraph('Nothing was searched for: words of every text, such as "the" and "which", are left out.')]
     if not items:
         return [paragraph("Nothing was found. All words must be in one text; ", Command("beg*"), " is a beginning.")]
     own = (await host.link()).session_id
@@ -260,7 +262,7 @@ MAGIC = Magic(
     forms=(
         MagicUsage("%session", "Shows which session this is, and what it has used"),
         MagicUsage("%session list [archived]", "Lists the sessions, those used last first"),
-        MagicUsage("%session find WORDS", "Finds what was said and done in all sessions by its words"),
+        MagicUsage("%session find WORDS", "Finds what was said in any session"),
         MagicUsage("%session new [TITLE]", "Begins a new session in this notebook"),
         MagicUsage("%session resume TITLE", "Goes on in another session, by its title or its id"),
         MagicUsage("%session title TEXT", "Gives this session a title"),

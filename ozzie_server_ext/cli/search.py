@@ -10,8 +10,7 @@ from ozzie_server_ext.render.text import visible_label
 
 
 def search(options: argparse.Namespace) -> int:
-    """Print what was found, best first. Raises NotRunning, as `find_session` does, and InputError for a query without
-    any word to search for."""
+    """Print what was found, best first. Raises NotRunning, and as `find_session` does."""
     session = find_session(options.session) if options.session else None
     found = get(
         "search",
@@ -52,6 +51,8 @@ def _marked(item: Object) -> str:
 
 
 def _summary(found: Object) -> str:
+    if not found["words"]:
+        return 'Nothing was searched for: words of every text, such as "the" and "which", are left out.'
     if not found["count"]:
         return "Nothing was found. All words must be in one text; beg* finds words that begin with beg."
     shown, count = len(found["items"]), found["count"]

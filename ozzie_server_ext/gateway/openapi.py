@@ -141,7 +141,8 @@ def _parameter(operation: Operation, request: dict[str, Any], name: str) -> Desc
     if "description" in schema:
         said = {"description": schema.pop("description")}
     in_path = name in operation.in_path
-    return {"name": name, "in": "path" if in_path else "query", "required": in_path, **said, "schema": schema}
+    required = in_path or name in request.get("required", [])
+    return {"name": name, "in": "path" if in_path else "query", "required": required, **said, "schema": schema}
 
 
 def _body(operation: Operation, request: dict[str, Any]) -> Described:

@@ -7,7 +7,7 @@ from pathlib import Path
 import msgspec
 
 from ozzie_server_ext.agent.conversations import lineage_of
-from ozzie_server_ext.domain.errors import InputError, NotFound
+from ozzie_server_ext.domain.errors import NotFound
 from ozzie_server_ext.domain.events import Event
 from ozzie_server_ext.domain.ids import SessionId
 from ozzie_server_ext.domain.terms import Kind, Phrase, found_at, phrases
@@ -62,8 +62,9 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
 
 class Results(msgspec.Struct, frozen=True, kw_only=True):
     """The best documents of `count` that match. With `is_capped`, these are only the newest, and older ones may match
-    too."""
+    too. `words` are the words and phrases that were searched for: none, if the query only has words of every text."""
 
+    words: tuple[str, ...]
     items: tuple[Result, ...]
     count: int
     is_capped: bool
@@ -77,23 +78,20 @@ class Search:
         self._own = own
 
     async def find(self, question: Question) -> Results:
-        """Return what fits a question. Raises InputError if it has no word to search for, NotFound for an unknown
-        session."""
+        """Return what fits a question. Raises NotFound for an unknown session."""
         wanted = await self._wanted(question)
         hits = await self._log.search(wanted)
         found = [each for hit in hits.best if (each := await self._result(hit, wanted.phrases)) is not None]
-        return Results(items=tuple(found), count=hits.count, is_capped=hits.count >= MOST_RANKED)
+        return Results(
+            words=tuple(phrase.words for phrase in wanted.phrases),
+            items=tuple(found),
+            count=hits.count,
+            is_capped=hits.count >= MOST_RANKED,
+        )
 
     async def _wanted(self, question: Question) -> Wanted:
-        words = phrases(question.text)
-        if not words:
-            raise InputError(
-                'There is no word to search for: words such as "the" and "which" are left out.',
-                hint="Name what the text is about.",
-                code="search.words",
-            )
         return Wanted(
-            phrases=tuple(words[:MOST_PHRASES]),
+            phrases=tuple(phrases(question.text)[:MOST_PHRASES]),
             kinds=question.kinds,
             parts=None if question.session_id is None else await self._parts(question.session_id),
             projects=None if question.project is None else self._recorded(question.project),

@@ -64,8 +64,10 @@ class SearchResult(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class SearchResults(msgspec.Struct, frozen=True, kw_only=True):
-    """The best of `count` texts that match. With `capped`, these are only the newest, and older ones may match too."""
+    """The best of `count` texts that match. With `capped`, these are only the newest, and older ones may match too.
+    `words` are the words and phrases that were searched for; words of every text are left out."""
 
+    words: list[str]
     items: list[SearchResult]
     count: int
     capped: bool
@@ -84,7 +86,12 @@ async def search(call: Call, request: SearchQuery) -> SearchResults:
         explain=request.explain,
     )
     found = await call.ozzie.search.find(question)
-    return SearchResults(items=[_shown(result) for result in found.items], count=found.count, capped=found.is_capped)
+    return SearchResults(
+        words=[*found.words],
+        items=[_shown(result) for result in found.items],
+        count=found.count,
+        capped=found.is_capped,
+    )
 
 
 def _shown(result: Result) -> SearchResult:

@@ -342,7 +342,7 @@ def test_help_needs_no_gateway_and_is_quick_to_import(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("words", "says"),
     [
-        (["nonesuch"], "There is no command 'nonesuch' here, but ask, status"),
+        (["nonesuch"], "There is no command 'nonesuch' here, but ask, search, status"),
         (["tasks", "nonesuch"], "There is no command 'nonesuch' here, but list, show, wait, cancel, pause"),
         (["tasks"], "COMMAND"),
         (["tasks", "list", "--limit", "many"], "invalid int value: 'many'"),

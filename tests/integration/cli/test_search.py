@@ -31,8 +31,5 @@ def test_more_than_is_shown_is_counted(gateway: Gateway) -> None:
     assert shown.splitlines()[-1] == "2 of 3."
 
 
-def test_a_query_without_a_word_is_refused_in_one_sentence(gateway: Gateway) -> None:
-    done = ozzie(gateway.home, "search", "the")
-
-    assert done.returncode == 1
-    assert done.stderr.startswith("ozzie: There is no word to search for")
+def test_of_a_query_without_a_word_it_is_said_why_nothing_is_found(gateway: Gateway) -> None:
+    assert ozzie(gateway.home, "search", "the").stdout.startswith("Nothing was searched for: words of every text")

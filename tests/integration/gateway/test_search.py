@@ -74,7 +74,6 @@ def test_what_is_erased_is_found_no_more(gateway: Gateway) -> None:
 @pytest.mark.parametrize(
     ("text", "how", "code"),
     [
-        ("the which of", {}, "search.words"),
         ("", {}, "input.shape"),
         ("x" * 501, {}, "input.shape"),
         ("word", {"kind": "nonesuch"}, "input.shape"),
@@ -90,6 +89,13 @@ def test_a_question_that_can_not_be_answered_is_refused_in_words(
 
     assert answer["code"] == code, json.dumps(answer)
     assert answer["message"]
+
+
+def test_words_of_every_text_are_left_out(gateway: Gateway) -> None:
+    say(gateway, "The walrus and the carpenter", "poems")
+
+    assert search(gateway, "the which of") == {"words": [], "items": [], "count": 0, "capped": False}
+    assert search(gateway, "the Walrus", kind="message")["words"] == ["Walrus"]
 
 
 def test_an_unknown_session_is_not_found(gateway: Gateway) -> None:

@@ -31,9 +31,11 @@ class Console:
             timeout=60,
         )
         self.wait_for_prompt()
-        # An empty line reads what the kernel has published so far. Otherwise the console takes the end of its own first
-        # question to the kernel for the end of the first cell, if that begins late, and shows nothing of it.
+        # The console takes the end of any request of its own for the end of a cell that begins late: it shows nothing
+        # of the cell and answers none of its questions. An empty line reads what the kernel has published so far, and
+        # after a cell that needs all that the kernel loads, no other begins late.
         self.enter()
+        self.enter("%session")
 
     def wait_for_prompt(self) -> str:
         """What was shown until the console takes the next line."""
