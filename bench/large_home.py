@@ -1,5 +1,6 @@
-"""A home of a year beside one of a day: the gateway's start, lists, and the first turn. How soon a search there is
-answered. And what an erasure takes there beside SQLite writing the same file anew.
+"""A home of a year beside one of a day: the gateway's start, lists, and the first turn.
+
+In the large one, it also measures how soon a search is answered, and an erasure beside SQLite writing the file anew.
 
 A start of the large home is measured once its readable files are written, as of a gateway that ran before.
 """

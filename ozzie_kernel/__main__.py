@@ -1,6 +1,7 @@
 """`python -m ozzie_kernel`: start the kernel, as the kernelspec does."""
 
 import sys
+from importlib import import_module
 from typing import cast
 
 from ozzie_kernel.ahead import launch_ahead
@@ -12,7 +13,7 @@ def _without_debugger() -> None:
     modules = cast(dict[str, object], sys.modules)
     modules["debugpy"] = None
     try:
-        import ipykernel.debugger  # noqa: F401
+        import_module("ipykernel.debugger")
     finally:
         del modules["debugpy"]
 

@@ -55,6 +55,11 @@ def _terms_of(word: str) -> tuple[str, ...]:
 _known_terms = lru_cache(maxsize=20_000)(_terms_of)
 
 
+def forget_words() -> None:
+    """Forget the words that are kept in memory: something was erased, and they may be its own."""
+    _known_terms.cache_clear()
+
+
 def pairs(found: list[str]) -> list[str]:
     """Return each two adjacent terms as one: "read the file" means `read_file` more than other tools that read."""
     return [first + second for first, second in pairwise(found)]
@@ -152,7 +157,7 @@ def found_at(text: str, wanted: Sequence[Phrase]) -> list[tuple[int, int]]:
     exact = {term for phrase in wanted for term in (phrase.terms[:-1] if phrase.is_beginning else phrase.terms)}
     beginnings = tuple(phrase.terms[-1] for phrase in wanted if phrase.is_beginning)
     spans: list[tuple[int, int]] = []
-    for word in _PIECE.finditer(text):
+    for word in _WORD.finditer(text):
         for start, end in _pieces(word):
             piece = text[start:end]
             is_one = any(term in exact for term in terms(piece))
@@ -162,9 +167,6 @@ def found_at(text: str, wanted: Sequence[Phrase]) -> list[tuple[int, int]]:
                 else:
                     spans.append((start, end))
     return spans
-
-
-_PIECE = re.compile(r"[^\W_]+")
 
 
 def _pieces(word: re.Match[str]) -> Iterator[tuple[int, int]]:

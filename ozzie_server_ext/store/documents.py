@@ -29,23 +29,6 @@ class Document(msgspec.Struct, frozen=True):
     text: str
 
 
-DOCUMENT_TYPES = frozenset(
-    fact.type
-    for fact in (
-        MessageReceived,
-        PromptAnswered,
-        TaskUpdated,
-        MessageCompleted,
-        ToolCallRequested,
-        ToolCallCompleted,
-        ToolCallFailed,
-        ArtifactCreated,
-        SessionCreated,
-        SessionRenamed,
-    )
-)
-"""The types of events that can be documents."""
-
 TYPES_OF: dict[Kind, frozenset[str]] = {
     "message": frozenset({MessageReceived.type, PromptAnswered.type, TaskUpdated.type}),
     "reply": frozenset({MessageCompleted.type}),
@@ -53,6 +36,8 @@ TYPES_OF: dict[Kind, frozenset[str]] = {
     "artifact": frozenset({ArtifactCreated.type}),
     "title": frozenset({SessionCreated.type, SessionRenamed.type}),
 }
+DOCUMENT_TYPES = frozenset[str]().union(*TYPES_OF.values())
+"""The types of events that can be documents."""
 
 MOST_CHARACTERS = 32_000
 """Of a longer text, half from its beginning and half from its end are searched."""

@@ -374,8 +374,8 @@ def note_cleaned(connection: sqlite3.Connection, position: int) -> None:
 
 
 def write_anew(connection: sqlite3.Connection) -> None:
-    """Write the database anew, without free space and what was removed from the search index, and empty its write-ahead
-    log.
+    """Write the database anew, without free space, and empty its write-ahead log. What was removed from the search
+    index leaves its file, too.
 
     `secure_delete` overwrites what is deleted, but not the copies that SQLite left as it moved rows between pages.
     Raise Unavailable while another program reads the file: it might still need the old pages.

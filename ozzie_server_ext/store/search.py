@@ -1,7 +1,7 @@
 """The full-text index of the log (docs/search.md): which documents contain all of some phrases, best first.
 
-It is a projection beside the others, in the same file: written in the transaction of the events, and made anew from the
-log. FTS5 if SQLite has it, else FTS4. Both rank by BM25 over one column; the other one, `scope`, holds a document's
+It is a projection in the same file as the others, written in the transaction of the events and rebuilt from the log:
+FTS5 if SQLite has it, else FTS4. Both rank by BM25 over one column; the other one, `scope`, holds a document's
 session and kind, so that a search in one session does not go through all others.
 """
 
@@ -32,7 +32,8 @@ from ozzie_server_ext.store.documents import (
 
 TABLE = "search"
 VERSION = f"1 {unidata_version}"
-"""Raise the number when the same events get other terms: the index is then made anew, as with another Unicode."""
+"""Raise the number when the same events get other terms. The index is then rebuilt, as it is for another version of
+Unicode in Python."""
 
 
 class _Variant(NamedTuple):
@@ -92,8 +93,8 @@ def add(connection: sqlite3.Connection, events: Iterable[Event]) -> None:
 
 def remove(connection: sqlite3.Connection, events: Iterable[Event]) -> bool:
     """Remove those of the events that are documents, while their bodies are there: the index needs the terms that it
-    was given. Until `optimize`, they are still in the file. Return whether it was done: FTS4 can't, so that the index
-    has to be made anew."""
+    was given. Until `optimize`, they are still in the file. Return whether it was done: FTS4 can't, so the caller must
+    rebuild the index."""
     if _variant(connection) is not _FTS5:
         return False
     delete = "INSERT INTO search (search, rowid, terms, scope) VALUES ('delete', ?, ?, ?)"

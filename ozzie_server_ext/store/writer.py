@@ -15,6 +15,7 @@ import msgspec
 from ozzie_server_ext.domain.errors import Bug, InputError, OzzieError, Unavailable
 from ozzie_server_ext.domain.events import Event, EventBody
 from ozzie_server_ext.domain.ids import SessionId
+from ozzie_server_ext.domain.terms import forget_words
 from ozzie_server_ext.observability.logs import logger
 from ozzie_server_ext.store import erasing, search, snapshots, sqlite_events, sqlite_rows
 from ozzie_server_ext.store.admission import Admitted, Append, Found, Tip, admit
@@ -134,6 +135,7 @@ class Committer:
             self._roll_back(before)
             raise
         self._content_writer.forget()
+        forget_words()
         self._erased = None
         return Committed((admitted.events,), admitted.events, None)
 

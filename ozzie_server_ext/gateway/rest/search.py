@@ -34,7 +34,7 @@ class SearchQuery(msgspec.Struct, frozen=True, kw_only=True):
     text: Query
     kind: tuple[Kind, ...] = ()
     session_id: SessionId | None = None
-    project: ProjectFolder | None = None
+    project: Annotated[ProjectFolder, Meta(description="Only in the sessions of this folder.")] | None = None
     since: Moment | None = None
     until: Moment | None = None
     limit: Few = 10

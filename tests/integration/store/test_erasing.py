@@ -36,7 +36,7 @@ from ozzie_server_ext.domain.events import (
 )
 from ozzie_server_ext.domain.ids import BlobRef, CallId, MessageId, SessionId, TaskId, session_stream, task_stream
 from ozzie_server_ext.domain.tasks import OPEN
-from ozzie_server_ext.domain.terms import phrases
+from ozzie_server_ext.domain.terms import _known_terms, phrases
 from ozzie_server_ext.observability.clock import FakeClock, UlidSource
 from ozzie_server_ext.store import search
 from ozzie_server_ext.store.anchor import AnchorFiles
@@ -203,6 +203,7 @@ async def test_the_words_of_an_erased_turn_are_not_in_the_search_index(
     await home.erase(SESSION, turn.message_id)
     await log.write_anew()
 
+    assert _known_terms.cache_info().currsize == 0
     assert (await log.search(wanted)).count == 0
     assert b"owkaqxj" not in home.bytes()
     assert (await log.search(Wanted(phrases=tuple(phrases("later"))))).count == 2
