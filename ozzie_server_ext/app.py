@@ -42,6 +42,7 @@ from ozzie_server_ext.store.recorder import Recorder
 from ozzie_server_ext.store.snapshots import SignedSnapshots
 from ozzie_server_ext.store.sqlite import SqliteEventLog
 from ozzie_server_ext.store.tables import Row
+from ozzie_server_ext.store.texts import ArtifactTexts
 from ozzie_server_ext.store.troubles import Troubles
 from ozzie_server_ext.store.writer import OwnerWatch
 from ozzie_server_ext.tasks.activity import Activity
@@ -125,7 +126,10 @@ class Ozzie:
     async def _build_store(self) -> None:
         """Build the log and its feed, blobs and artifacts."""
         self._closing.callback(stop_logging, self._log_handler)
-        log = await SqliteEventLog.open(self.home.database, clock=self.clock, ids=self.ids, troubles=self.troubles)
+        self._texts = ArtifactTexts(self.home.blobs)
+        log = await SqliteEventLog.open(
+            self.home.database, clock=self.clock, ids=self.ids, troubles=self.troubles, texts=self._texts
+        )
         self.log: EventLog = log
         self._store = log
         self.feed = Feed(self.log)
@@ -165,7 +169,7 @@ class Ozzie:
         """Build the sessions and their projects, and what is known of their tasks."""
         self.sessions = Sessions(self.log, self.ids, self.project)
         self.notebooks = Notebooks(self.sessions)
-        self.search = Search(self.log, self.project)
+        self.search = Search(self.log, self.project, self._texts)
         self.projects = Projects(self.project, self.log, self.sessions, lambda root: Project.open(self._shared, root))
         self._closing.push_async_callback(self.projects.close)
         self._activity = Activity(self.log)

@@ -36,6 +36,8 @@ def _print(item: Object) -> None:
     title = visible_label(item["title"]) or "(no title)"
     print(f"{local_time(item['ts'])}  {AUTHORS[item['kind']]:<8}  {title}  {item['session_id'] or ''}")
     print(f"    {_marked(item)}")
+    if item["artifact_id"]:
+        print(f"    show it with: ozzie artifacts show {item['artifact_id']}")
     if item["labels"]:
         print(f"    from outside: {', '.join(map(visible_label, item['labels']))}")
     if item["why"]:

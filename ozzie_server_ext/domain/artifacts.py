@@ -80,12 +80,17 @@ class Artifact:
     @property
     def is_text(self) -> bool:
         """Whether the content is UTF-8 text."""
-        return self.mime.startswith("text/") or self.mime == "application/json"
+        return is_text(self.mime)
 
     @property
     def is_own(self) -> bool:
         """Whether Ozzie stores the content itself."""
         return is_own(self.storage_ref)
+
+
+def is_text(mime: str) -> bool:
+    """Whether a content of this type is UTF-8 text."""
+    return mime.startswith("text/") or mime == "application/json"
 
 
 def storage_ref(blob: BlobRef) -> str:

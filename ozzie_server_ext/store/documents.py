@@ -1,6 +1,6 @@
 """Which facts can be searched for, as which text, and what a search asks and finds."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import datetime
 from typing import NamedTuple
 
@@ -43,7 +43,16 @@ MOST_CHARACTERS = 32_000
 """Of a longer text, half from its beginning and half from its end are searched."""
 
 
-def document_of(event: Event) -> Document | None:
+TextOf = Callable[[ArtifactCreated], str]
+"""Returns the text of an artifact; empty if it has none."""
+
+
+def no_text(artifact: ArtifactCreated) -> str:
+    """Of artifacts, only the names are searched."""
+    return ""
+
+
+def document_of(event: Event, text_of: TextOf = no_text) -> Document | None:
     """Return the document that an event is, None if there is nothing to search for in it."""
     match event.body:
         case MessageReceived(text=text) | PromptAnswered(text=text) | TaskUpdated(text=text):
@@ -56,8 +65,8 @@ def document_of(event: Event) -> Document | None:
             found = Document("tool", " ".join((summary, *_texts(data))))
         case ToolCallFailed(message=message):
             found = Document("tool", message)
-        case ArtifactCreated(name=name):
-            found = Document("artifact", name)
+        case ArtifactCreated(name=name) as artifact:
+            found = Document("artifact", f"{name}\n{text_of(artifact)}")
         case SessionCreated(title=title) | SessionRenamed(title=title):
             found = Document("title", title)
         case _:

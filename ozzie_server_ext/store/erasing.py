@@ -36,6 +36,7 @@ from ozzie_server_ext.store.projections import budgets, marks, usage
 from ozzie_server_ext.store.projections.blobs import named_by
 from ozzie_server_ext.store.sqlite_rows import SqliteRows
 from ozzie_server_ext.store.tables import Key, Row, Table
+from ozzie_server_ext.store.texts import ArtifactTexts
 
 _PAGE = 500
 _CALLS = frozenset({ModelCallStarted.type, ModelCallCompleted.type, ModelCallFailed.type})
@@ -67,7 +68,7 @@ class Erasure(NamedTuple):
     blobs: tuple[BlobRef, ...]
 
 
-def erase(connection: sqlite3.Connection, rows: SqliteRows, target: Target) -> Erasure:
+def erase(connection: sqlite3.Connection, rows: SqliteRows, target: Target, texts: ArtifactTexts) -> Erasure:
     """Erase in the open transaction. Raise NotFound; Gone if it was erased before; Conflict while a turn runs that
     would repeat it."""
     session = _session(connection, target.session_id)
@@ -81,10 +82,11 @@ def erase(connection: sqlite3.Connection, rows: SqliteRows, target: Target) -> E
     readers = forks if target.message_id is None else (target.session_id, *forks)
     positions = _positions(connection, target, tasks)
     named = {ref for event in _read(connection, positions) for ref in named_by(event.body)}
-    removed = search.remove(connection, _read(connection, positions))
+    indexed = sqlite_events.not_erased(connection, texts.unchanged)
+    removed = search.remove(connection, _read(connection, positions), indexed)
     _delete_bodies(connection, positions)
     _delete_bodies(connection, _summaries(connection, readers, after=first))
-    sqlite_events.rebuild(connection, rows, index=not removed)
+    sqlite_events.rebuild(connection, rows, texts, index=not removed)
     end = sqlite_events.head(connection).position + 1
     repeating = repeating_blobs(connection, {session_id: [range(first + 1, end)] for session_id in readers})
     blobs = tuple(sorted(_unneeded(connection, named | repeating.keys(), repeating)))
@@ -214,7 +216,7 @@ def repeating_blobs(connection: sqlite3.Connection, more: Ranges | None = None) 
     for session_id in ranges.keys() | (more or {}).keys():
         positions = [*ranges.get(session_id, ()), *(more or {}).get(session_id, ())]
         answering: set[str] = set()
-        for event in _events(connection, session_id, _CALLS):
+        for event in sqlite_events.read_all(connection, _CALLS, session_id):
             match event.body:
                 case ModelCallStarted(call_id=call_id, purpose="answer"):
                     answering.add(call_id)
@@ -230,7 +232,7 @@ def repeating_blobs(connection: sqlite3.Connection, more: Ranges | None = None) 
 def _repeating(connection: sqlite3.Connection) -> dict[SessionId, list[range]]:
     """Return the positions at which calls repeated what was erased later."""
     found: dict[SessionId, list[range]] = {}
-    for event in _events(connection, None, ERASURE_TYPES):
+    for event in sqlite_events.read_all(connection, ERASURE_TYPES):
         match event.body:
             case SessionErased(forks=forks):
                 sessions, first = forks, 0
@@ -262,13 +264,6 @@ def erased_sessions(connection: sqlite3.Connection) -> set[SessionId]:
     return {
         SessionId(each) for (each,) in connection.execute("SELECT session_id FROM sessions WHERE status = 'erased'")
     }
-
-
-def _events(connection: sqlite3.Connection, session_id: SessionId | None, types: frozenset[str]) -> Iterator[Event]:
-    after = 0
-    while page := sqlite_events.read(connection, after=after, limit=_PAGE, types=types, session_id=session_id):
-        yield from page
-        after = page[-1].position
 
 
 # --- what stays true ------------------------------------------------------------------------------------------------
@@ -340,7 +335,8 @@ def _row(connection: sqlite3.Connection, sql: str, value: str) -> tuple[Any, ...
 
 class Traces(NamedTuple):
     """What an erasure may have left: blobs that are files, and text in the readable files of `sessions`, of which it
-    erased something or all, and of the days on which something happened in them: each of these has their titles."""
+    erased something or all, and of the days on which something happened in them: each of these has their titles. Those
+    files have no contents of artifacts."""
 
     position: int
     blobs: frozenset[BlobRef]
@@ -353,14 +349,21 @@ def uncleaned(connection: sqlite3.Connection) -> list[Traces]:
     blobs = dict(connection.execute("SELECT position, blobs FROM cleanups"))
     found: list[Traces] = []
     for event in sqlite_events.read_at(connection, [*blobs]):
-        assert isinstance(event.body, SessionErased | MessageErased), "these types were asked for"
-        assert event.session_id is not None, "it was recorded in a session"
-        sessions = (event.session_id, *event.body.forks)
+        sessions = _sessions_with_traces(event)
         sql = f"SELECT DISTINCT substr(ts, 1, 10) FROM events WHERE session_id {_IN}"
         days = frozenset(date.fromisoformat(day) for (day,) in connection.execute(sql, (dumps(sessions),)))
         of_erasure = msgspec.json.decode(blobs[event.position], type=frozenset[BlobRef])
         found.append(Traces(event.position, of_erasure, sessions, days))
     return found
+
+
+def _sessions_with_traces(event: Event) -> tuple[SessionId, ...]:
+    match event.body:
+        case SessionErased(forks=forks) | MessageErased(forks=forks):
+            assert event.session_id is not None, "it was recorded in a session"
+            return (event.session_id, *forks)
+        case _:
+            return ()
 
 
 def note_uncleaned(connection: sqlite3.Connection, position: int, blobs: Sequence[BlobRef]) -> None:

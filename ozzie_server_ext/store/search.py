@@ -13,7 +13,7 @@ from unicodedata import unidata_version
 
 from sqlite_fts4 import decode_matchinfo  # pyright: ignore[reportMissingTypeStubs, reportUnknownVariableType]
 
-from ozzie_server_ext.domain.errors import Unavailable
+from ozzie_server_ext.domain.errors import NotFound, Unavailable
 from ozzie_server_ext.domain.events import Event
 from ozzie_server_ext.domain.ids import SessionId
 from ozzie_server_ext.domain.terms import Kind, Phrase, terms
@@ -26,12 +26,15 @@ from ozzie_server_ext.store.documents import (
     TYPES_OF,
     Hit,
     Hits,
+    TextOf,
     Wanted,
     document_of,
+    no_text,
 )
+from ozzie_server_ext.store.log import DamagedStore
 
 TABLE = "search"
-VERSION = f"1 {unidata_version}"
+VERSION = f"2 {unidata_version}"
 """Raise the number when the same events get other terms. The index is then rebuilt, as it is for another version of
 Unicode in Python."""
 
@@ -84,21 +87,23 @@ def create(connection: sqlite3.Connection, *, fts5: bool = True) -> None:
     raise Unavailable("The SQLite of this Python has no full-text search, neither FTS5 nor FTS4.")
 
 
-def add(connection: sqlite3.Connection, events: Iterable[Event]) -> None:
+def add(connection: sqlite3.Connection, events: Iterable[Event], text_of: TextOf = no_text) -> None:
     """Add those of the events that are documents."""
-    rows = list(_rows(events))
-    if rows:
-        connection.executemany("INSERT INTO search (rowid, terms, scope) VALUES (?, ?, ?)", rows)
+    connection.executemany("INSERT INTO search (rowid, terms, scope) VALUES (?, ?, ?)", _rows(events, text_of))
 
 
-def remove(connection: sqlite3.Connection, events: Iterable[Event]) -> bool:
+def remove(connection: sqlite3.Connection, events: Iterable[Event], text_of: TextOf = no_text) -> bool:
     """Remove those of the events that are documents, while their bodies are there: the index needs the terms that it
-    was given. Until `optimize`, they are still in the file. Return whether it was done: FTS4 can't, so the caller must
-    rebuild the index."""
+    was given, so `text_of` must return the same texts or raise NotFound or DamagedStore. Until `optimize`, they are
+    still in the file. Return whether it was done: it is not possible with FTS4, nor without a text. Then the caller
+    must rebuild the index."""
     if _variant(connection) is not _FTS5:
         return False
     delete = "INSERT INTO search (search, rowid, terms, scope) VALUES ('delete', ?, ?, ?)"
-    connection.executemany(delete, _rows(events))
+    try:
+        connection.executemany(delete, _rows(events, text_of))
+    except (NotFound, DamagedStore):
+        return False
     return True
 
 
@@ -107,9 +112,9 @@ def optimize(connection: sqlite3.Connection) -> None:
     connection.execute("INSERT INTO search (search) VALUES ('optimize')")
 
 
-def _rows(events: Iterable[Event]) -> Iterator[tuple[int, str, str]]:
+def _rows(events: Iterable[Event], text_of: TextOf) -> Iterator[tuple[int, str, str]]:
     for event in events:
-        document = document_of(event) if event.type in DOCUMENT_TYPES else None
+        document = document_of(event, text_of) if event.type in DOCUMENT_TYPES else None
         if document is not None:
             scope = " ".join((_kind(document.kind), *([_session(event.session_id)] if event.session_id else ())))
             yield event.position, " ".join(terms(document.text, MOST_CHARACTERS)), scope

@@ -22,6 +22,7 @@ from ozzie_server_ext.store.log import EventFilter, Head, Listener, Listeners, L
 from ozzie_server_ext.store.projections.blobs import named_by
 from ozzie_server_ext.store.projector import TABLES
 from ozzie_server_ext.store.tables import Row, RowFilter, query, table_named
+from ozzie_server_ext.store.texts import NO_TEXTS, ArtifactTexts
 from ozzie_server_ext.store.troubles import Troubles
 from ozzie_server_ext.store.writer import Committer, Delivery, Writer
 
@@ -33,7 +34,9 @@ T = TypeVar("T")
 class SqliteEventLog:
     """An EventLog in a SQLite file. Make one with `open`."""
 
-    def __init__(self, path: Path, clock: Clock, ids: IdSource, salts: SaltSource, troubles: Troubles) -> None:
+    def __init__(
+        self, path: Path, clock: Clock, ids: IdSource, salts: SaltSource, troubles: Troubles, texts: ArtifactTexts
+    ) -> None:
         self._path = path
         self._clock = clock
         self._ids = ids
@@ -44,7 +47,7 @@ class SqliteEventLog:
         self._listeners = Listeners()
         self.contents = HeldContents()
         self._recent = sqlite_rows.RecentRows(("sessions", "tasks"))
-        self._writer = Writer(path, asyncio.get_running_loop(), self._deliver)
+        self._writer = Writer(path, texts, asyncio.get_running_loop(), self._deliver)
         self._readers: _Readers | None = None
 
     @classmethod
@@ -56,10 +59,12 @@ class SqliteEventLog:
         ids: IdSource,
         salts: SaltSource = random_salt,
         troubles: Troubles | None = None,
+        texts: ArtifactTexts = NO_TEXTS,
     ) -> "SqliteEventLog":
         """Open the log at `path`, create it if missing, and become its only writer. Outdated projections are rebuilt.
-        Later failures are noted in `troubles`. Raise NewerStore, DamagedStore, Unavailable."""
-        log = cls(path, clock, ids, salts, troubles or Troubles())
+        Later failures are noted in `troubles`; artifacts are searched by `texts`, or by their names alone. Raise
+        NewerStore, DamagedStore, Unavailable."""
+        log = cls(path, clock, ids, salts, troubles or Troubles(), texts)
         log._epoch, log._head = await log._writer.start()
         try:
             log._readers = _Readers(path)

@@ -6,14 +6,15 @@ from datetime import datetime
 from functools import partial
 from typing import Any
 
-from ozzie_server_ext.domain.events import ERASURE_TYPES, Event
+from ozzie_server_ext.domain.events import ERASURE_TYPES, ArtifactErased, Event
+from ozzie_server_ext.domain.ids import SessionId
 from ozzie_server_ext.protocol.jsontext import dumps
 from ozzie_server_ext.store import search, sqlite_rows
 from ozzie_server_ext.store.admission import Found, Tip
 from ozzie_server_ext.store.chain import ChainWalk, Envelope, StoredBody
 from ozzie_server_ext.store.codec import decode, time_text
 from ozzie_server_ext.store.database import error_text, is_damage
-from ozzie_server_ext.store.documents import DOCUMENT_TYPES
+from ozzie_server_ext.store.documents import DOCUMENT_TYPES, TextOf, no_text
 from ozzie_server_ext.store.log import BEGINNING, Head, Verification
 from ozzie_server_ext.store.projector import FOLDED_TYPES, TABLES, apply, fingerprint
 from ozzie_server_ext.store.sqlite_rows import ManyRows, SqliteRows
@@ -29,6 +30,7 @@ _OF_TYPES = "e.type IN (SELECT value FROM json_each(?))"
 
 _WIDTH = len(Envelope._fields)
 _REBUILD_PAGE = 2000
+_PAGE = 500
 _FIRST, _LAST = -(1 << 63), (1 << 63) - 1
 
 
@@ -106,6 +108,16 @@ def read(
     return tuple(_events(rows if most_bytes is None else _up_to_bytes(rows, most_bytes)))
 
 
+def read_all(
+    connection: sqlite3.Connection, types: frozenset[str], session_id: SessionId | None = None
+) -> Iterator[Event]:
+    """Yield all events of some types, of one session or of all, in order, without those whose body was erased."""
+    after = 0
+    while page := read(connection, after=after, limit=_PAGE, types=types, session_id=session_id):
+        yield from page
+        after = page[-1].position
+
+
 def read_at(connection: sqlite3.Connection, positions: Sequence[int]) -> tuple[Event, ...]:
     """Return the events at these positions, without those whose body was erased."""
     sql = f"{_WITH_BODY} WHERE e.position IN (SELECT value FROM json_each(?)) ORDER BY e.position"
@@ -160,15 +172,30 @@ def fold_into(
         also(events)
 
 
-def rebuild(connection: sqlite3.Connection, rows: SqliteRows, *, index: bool = True) -> None:
+def rebuild(connection: sqlite3.Connection, rows: SqliteRows, text_of: TextOf = no_text, *, index: bool = True) -> None:
     """Rebuild the projections and, with `index`, the search index from the log, in the open transaction."""
     if index:
         search.create(connection)
-        fold_into(connection, connection, rows, partial(search.add, connection))
+        add = partial(search.add, connection, text_of=not_erased(connection, text_of))
+        fold_into(connection, connection, rows, add)
     else:
         fold_into(connection, connection, rows)
     connection.execute("DELETE FROM projections")
     connection.execute("INSERT INTO projections (fingerprint) VALUES (?)", (fingerprint(),))
+
+
+def rebuild_index(connection: sqlite3.Connection, text_of: TextOf) -> None:
+    """Rebuild the search index alone, in the open transaction."""
+    search.create(connection)
+    search.add(connection, read_all(connection, DOCUMENT_TYPES), not_erased(connection, text_of))
+
+
+def not_erased(connection: sqlite3.Connection, text_of: TextOf) -> TextOf:
+    """Return a `text_of` that has no text for the artifacts whose contents are erased: another artifact may have the
+    same."""
+    erasures = read_all(connection, frozenset({ArtifactErased.type}))
+    erased = {event.body.artifact_id for event in erasures if isinstance(event.body, ArtifactErased)}
+    return lambda artifact: "" if artifact.artifact_id in erased else text_of(artifact)
 
 
 def are_current(connection: sqlite3.Connection) -> bool:

@@ -13,19 +13,22 @@ from typing import Any, TypeVar
 import msgspec
 
 from ozzie_server_ext.domain.errors import Bug, InputError, OzzieError, Unavailable
-from ozzie_server_ext.domain.events import Event, EventBody
+from ozzie_server_ext.domain.events import ArtifactErased, Event, EventBody
 from ozzie_server_ext.domain.ids import SessionId
 from ozzie_server_ext.domain.terms import forget_words
 from ozzie_server_ext.observability.logs import logger
 from ozzie_server_ext.store import erasing, search, snapshots, sqlite_events, sqlite_rows
 from ozzie_server_ext.store.admission import Admitted, Append, Found, Tip, admit
+from ozzie_server_ext.store.codec import time_text
 from ozzie_server_ext.store.contents import ContentWriter, Parts
 from ozzie_server_ext.store.database import open_writable, unusable
 from ozzie_server_ext.store.erasing import Target
 from ozzie_server_ext.store.log import EventIdTaken, EventLog, Head, OwnerLost
+from ozzie_server_ext.store.projections.artifacts import ARTIFACTS
 from ozzie_server_ext.store.projector import TABLES
 from ozzie_server_ext.store.sqlite_rows import SqliteRows, Written
 from ozzie_server_ext.store.tables import Key, Row
+from ozzie_server_ext.store.texts import NO_TEXTS, ArtifactTexts
 
 
 def take_over(connection: sqlite3.Connection) -> int:
@@ -71,9 +74,10 @@ class Committer:
     """Writes through the only connection that may, for one thread. An earlier owner may not write any more. As a
     `LogState` it is the log as of now: what is recorded, and what the open transaction will add."""
 
-    def __init__(self, connection: sqlite3.Connection, path: Path) -> None:
+    def __init__(self, connection: sqlite3.Connection, path: Path, texts: ArtifactTexts = NO_TEXTS) -> None:
         self._connection = connection
         self._path = path
+        self._texts = texts
         self.epoch = take_over(connection)
         self._rows = SqliteRows(connection)
         self._head = sqlite_events.head(connection)
@@ -126,7 +130,7 @@ class Committer:
         before = self._head
         try:
             begin(self._connection, self.epoch)
-            erasure = erasing.erase(self._connection, self._rows, target)
+            erasure = erasing.erase(self._connection, self._rows, target, self._texts)
             admitted = self._admit(record(erasure.fact))
             self._write_out()
             erasing.note_uncleaned(self._connection, self._head.position, erasure.blobs)
@@ -186,7 +190,7 @@ class Committer:
         """Drop the projections and fold them from the log."""
         try:
             begin(self._connection, self.epoch)
-            sqlite_events.rebuild(self._connection, self._rows)
+            sqlite_events.rebuild(self._connection, self._rows, self._texts)
             self._connection.execute("COMMIT")
         except BaseException:
             self._roll_back(self._head)
@@ -253,13 +257,34 @@ class Committer:
 
     def _write_out(self) -> None:
         sqlite_events.insert(self._connection, self._unwritten)
-        search.add(self._connection, self._unindexed)
+        search.add(self._connection, self._unindexed, self._texts)
+        self._erase_texts()
         self._content_writer.write(self._contents.items())
         for table, rows in self._rows.flush(TABLES).items():
             self._written.setdefault(table, {}).update(rows)
         self._unwritten.clear()
         self._unindexed.clear()
         self._contents.clear()
+
+    def _erase_texts(self) -> None:
+        """Leave only the names of artifacts in the search index whose contents are erased from now on. If a person
+        erased them, they leave its file, too."""
+        for event in self._unindexed:
+            if isinstance(event.body, ArtifactErased) and (created := self._created(event, event.body)):
+                if search.remove(self._connection, created, self._texts.unchanged):
+                    search.add(self._connection, created)
+                else:
+                    sqlite_events.rebuild_index(self._connection, self._texts)
+                if event.body.why == "person":
+                    erasing.note_uncleaned(self._connection, event.position, ())
+                    forget_words()
+
+    def _created(self, event: Event, erased: ArtifactErased) -> tuple[Event, ...]:
+        """Return the creation of the artifact, if it is erased by this event."""
+        row = self._rows.get(ARTIFACTS, (erased.artifact_id,))
+        if row is None or row["erased_at"] != time_text(event.ts):
+            return ()
+        return sqlite_events.read_at(self._connection, [int(str(row["position"]))])
 
     def _roll_back(self, head: Head) -> None:
         if self._connection.in_transaction:  # after some errors SQLite has rolled back by itself
@@ -342,8 +367,11 @@ _Job = list[_Waiting] | _Other
 class Writer:
     """The writing thread. All methods are for the event loop's thread; `deliver` is called on it."""
 
-    def __init__(self, path: Path, loop: asyncio.AbstractEventLoop, deliver: Callable[[Delivery], None]) -> None:
+    def __init__(
+        self, path: Path, texts: ArtifactTexts, loop: asyncio.AbstractEventLoop, deliver: Callable[[Delivery], None]
+    ) -> None:
         self._path = path
+        self._texts = texts
         self._loop = loop
         self._deliver = deliver
         self._jobs: SimpleQueue[_Job] = SimpleQueue()
@@ -407,7 +435,7 @@ class Writer:
 
     def _begin(self, connection: sqlite3.Connection) -> Committer | None:
         try:
-            committer = Committer(connection, self._path)
+            committer = Committer(connection, self._path, self._texts)
             committer.make_current()
         except BaseException as error:
             self._opened.set_exception(self._translated(error))

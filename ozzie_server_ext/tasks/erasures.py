@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Sequence
 
 from ozzie_server_ext.domain.errors import Unavailable
-from ozzie_server_ext.domain.events import ERASURE_TYPES, Event, MessageErased, SessionErased
+from ozzie_server_ext.domain.events import ERASURE_TYPES, ArtifactErased, Event, MessageErased, SessionErased
 from ozzie_server_ext.domain.ids import BlobRef, MessageId, SessionId
 from ozzie_server_ext.observability.logs import logger
 from ozzie_server_ext.store.contents import DatabaseBlobs
@@ -32,7 +32,7 @@ class Erasures:
         self._waiting: list[asyncio.Future[None]] = []
         self._work: asyncio.Task[None] | None = None
         self._is_stopped = False
-        event_log.on_commit(self._erased, types=ERASURE_TYPES)
+        event_log.on_commit(self._erased, types=ERASURE_TYPES | {ArtifactErased.type})
 
     async def erase_session(self, session_id: SessionId, by: str) -> None:
         """Erase a session. Returns when no trace of it is left. Raise NotFound; Gone if it was erased before; Conflict

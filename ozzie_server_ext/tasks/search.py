@@ -1,5 +1,6 @@
 """Search in what was said and done: in all sessions, one project, or one session with what it was forked from."""
 
+import asyncio
 from collections.abc import Sequence
 from datetime import datetime
 from pathlib import Path
@@ -8,10 +9,19 @@ import msgspec
 
 from ozzie_server_ext.agent.conversations import lineage_of
 from ozzie_server_ext.domain.errors import NotFound
-from ozzie_server_ext.domain.events import Event
+from ozzie_server_ext.domain.events import ArtifactCreated, Event
 from ozzie_server_ext.domain.ids import SessionId
 from ozzie_server_ext.domain.terms import Kind, Phrase, found_at, phrases
-from ozzie_server_ext.store.documents import MOST_RANKED, Document, Hit, Part, Wanted, document_of
+from ozzie_server_ext.store.documents import (
+    MOST_RANKED,
+    Document,
+    Hit,
+    Part,
+    TextOf,
+    Wanted,
+    document_of,
+    no_text,
+)
 from ozzie_server_ext.store.log import EventLog
 
 MOST_PHRASES = 16
@@ -71,11 +81,12 @@ class Results(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Search:
-    """Answers questions about the log. `own` is the gateway's own folder."""
+    """Answers questions about the log. `own` is the gateway's own folder; `text_of` returns the texts of artifacts."""
 
-    def __init__(self, log: EventLog, own: Path) -> None:
+    def __init__(self, log: EventLog, own: Path, text_of: TextOf = no_text) -> None:
         self._log = log
         self._own = own
+        self._text_of = text_of
 
     async def find(self, question: Question) -> Results:
         """Return what fits a question. Raises NotFound for an unknown session."""
@@ -116,7 +127,7 @@ class Search:
     async def _result(self, hit: Hit, words: Sequence[Phrase]) -> Result | None:
         """Return what was found; None if it was erased meanwhile."""
         found = await self._log.read(after=hit.position - 1, before=hit.position + 1, limit=1)
-        document = document_of(found[0]) if found else None
+        document = await self._document(found[0]) if found else None
         if document is None:
             return None
         session = None if found[0].session_id is None else await self._log.row("sessions", found[0].session_id)
@@ -129,6 +140,14 @@ class Search:
             score=hit.score,
             shares=tuple(Share(phrase.words, score) for phrase, score in shares),
         )
+
+    async def _document(self, event: Event) -> Document | None:
+        if not isinstance(event.body, ArtifactCreated):
+            return document_of(event)
+        row = await self._log.row("artifacts", event.body.artifact_id)
+        if row is None or row["erased_at"]:
+            return document_of(event)
+        return await asyncio.to_thread(document_of, event, self._text_of)
 
 
 def snippet(document: Document, words: Sequence[Phrase]) -> Snippet:

@@ -8,6 +8,7 @@ from ozzie_server_ext.observability.clock import FakeClock, SystemClock, UlidSou
 from ozzie_server_ext.store.blobs import FileBlobs
 from ozzie_server_ext.store.recorder import Recorder
 from ozzie_server_ext.store.sqlite import SqliteEventLog
+from ozzie_server_ext.store.texts import ArtifactTexts
 from tests.rig import GatewayHome
 
 SESSION = "sess_01M800000000000000000000ZZ"
@@ -29,7 +30,7 @@ async def make_artifacts(home: GatewayHome, clock: SystemClock | FakeClock | Non
     place.create()
     clock = clock or SystemClock()
     ids = UlidSource(clock)
-    log = await SqliteEventLog.open(place.database, clock=clock, ids=ids)
+    log = await SqliteEventLog.open(place.database, clock=clock, ids=ids, texts=ArtifactTexts(place.blobs))
     store = ArtifactStore(log, FileBlobs(place.blobs), ids)
     recorder = Recorder(log=log, session_id=SessionId(SESSION), task_id=TaskId(TASK))
     made: list[str] = []

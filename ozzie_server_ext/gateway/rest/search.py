@@ -7,6 +7,7 @@ import msgspec
 from msgspec import Meta
 
 from ozzie_server_ext.domain import ids
+from ozzie_server_ext.domain.events import ArtifactCreated
 from ozzie_server_ext.domain.terms import Kind
 from ozzie_server_ext.gateway.operation import Call
 from ozzie_server_ext.gateway.rest.events import moment
@@ -48,7 +49,7 @@ class WordShare(msgspec.Struct, frozen=True, kw_only=True):
 
 class SearchResult(msgspec.Struct, frozen=True, kw_only=True):
     """`snippet` is one line of the text, `marks` where in it the words stand, as start and end in characters. `labels`
-    are those of its content. The higher the `score`, the better."""
+    are those of its content. The higher the `score`, the better. `artifact_id` is that of an artifact."""
 
     position: int
     ts: str
@@ -56,6 +57,7 @@ class SearchResult(msgspec.Struct, frozen=True, kw_only=True):
     session_id: str | None
     title: str
     task_id: str | None
+    artifact_id: str | None
     snippet: str
     marks: list[tuple[int, int]]
     labels: list[str]
@@ -74,7 +76,7 @@ class SearchResults(msgspec.Struct, frozen=True, kw_only=True):
 
 
 async def search(call: Call, request: SearchQuery) -> SearchResults:
-    """Find messages, answers, tool calls, names of artifacts and titles by their words, the best first."""
+    """Find messages, answers, tool calls, artifacts and titles by their words, the best first."""
     question = Question(
         text=request.text,
         kinds=request.kind,
@@ -103,6 +105,7 @@ def _shown(result: Result) -> SearchResult:
         session_id=event.session_id,
         title=result.title,
         task_id=event.task_id,
+        artifact_id=event.body.artifact_id if isinstance(event.body, ArtifactCreated) else None,
         snippet=result.snippet.text,
         marks=[*result.snippet.marks],
         labels=[*event.labels],

@@ -39,6 +39,14 @@ def test_they_are_listed_with_kind_size_and_version(made: tuple[Gateway, list[st
     assert [item["artifact_id"] for item in found] == [ids[5], ids[0]]
 
 
+def test_a_search_finds_what_is_in_them_and_how_to_show_it(made: tuple[Gateway, list[str]]) -> None:
+    gateway, ids = made
+
+    shown = ozzie(gateway.home, "search", "größe").stdout.splitlines()
+
+    assert shown[1:] == ["    out.txt *größe*", f"    show it with: ozzie artifacts show {ids[0]}", "1 found."]
+
+
 def test_one_is_shown_with_where_it_came_from(made: tuple[Gateway, list[str]]) -> None:
     gateway, ids = made
 

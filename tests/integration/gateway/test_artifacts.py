@@ -23,7 +23,7 @@ from ozzie_server_ext.store.blobs import FileBlobs
 from ozzie_server_ext.store.sqlite import SqliteEventLog
 from tests.integration.gateway.test_rest import get, pages
 from tests.integration.gateway.walk import KERNEL_ID, ask
-from tests.integration.made_artifacts import MADE, SESSION, TASK, make_artifacts
+from tests.integration.made_artifacts import MADE, SCRIPT, SESSION, TASK, make_artifacts
 from tests.replay.histories import draft
 from tests.rig import Gateway, GatewayHome, start_attached, start_gateway
 
@@ -165,3 +165,17 @@ async def test_what_a_gateway_left_when_it_died_goes_at_the_next_start_with_what
     assert "because it was older than 90 days." in erased[1]["erased"]["told"]
     assert await blobs.there(refs) == refs[2:]
     assert len(others) == len(refs[2:])
+
+
+def test_a_text_is_found_by_its_words_until_it_is_erased(gateway: Gateway, artifact_ids: list[str]) -> None:
+    (item,) = get(gateway, "search?text=fetch+script+message")["items"]
+    assert (item["kind"], item["artifact_id"], item["session_id"]) == ("artifact", artifact_ids[2], SESSION)
+    assert item["snippet"] == f"evil.html {SCRIPT.decode()}"
+    assert {item["snippet"][start:end] for start, end in item["marks"]} == {"script", "fetch", "message"}
+
+    status, _ = ask(gateway, "DELETE", f"{PREFIX}/artifacts/{artifact_ids[2]}", token=gateway.token)
+
+    assert status == 200
+    assert get(gateway, "search?text=fetch+script+message")["items"] == []
+    (item,) = get(gateway, "search?text=evil.html")["items"]
+    assert item["snippet"] == "evil.html"

@@ -105,8 +105,18 @@ class Story:
             self.made += 1
         return not refused
 
+    def fits(self, cells: Sequence[Cell]) -> bool:
+        """Whether this is what is there."""
+        return _found(cells) == self._expected()
+
     def expect(self, cells: Sequence[Cell]) -> None:
         """That this is what is there."""
-        found = [(cell.cell_id, cell.source) for cell in cells]
-        expected = [(each, self.typed if each == TYPED_IN else self.sources[each]) for each in self.order]
-        assert found == expected
+        found, expected = _found(cells), self._expected()
+        assert found == expected, [pair for pair in zip(found, expected, strict=False) if pair[0] != pair[1]]
+
+    def _expected(self) -> list[tuple[str, str]]:
+        return [(each, self.typed if each == TYPED_IN else self.sources[each]) for each in self.order]
+
+
+def _found(cells: Sequence[Cell]) -> list[tuple[str, str]]:
+    return [(cell.cell_id, cell.source) for cell in cells]
