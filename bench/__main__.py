@@ -17,6 +17,7 @@ BENCHMARKS = (
     "append",
     "storage",
     "search",
+    "export",
     "broker",
     "steps",
     "many_tasks",

@@ -2,11 +2,13 @@
 
 from collections.abc import Awaitable, Callable, Sequence
 from datetime import datetime
+from pathlib import Path
 
 from ozzie_kernel.client import Refused
 from ozzie_kernel.connect import SessionChoice
 from ozzie_kernel.magic import Host, Magic, MagicUsage, did_you_mean
-from ozzie_server_ext.domain.errors import Gone, InputError, NotFound
+from ozzie_server_ext.domain.errors import Conflict, Gone, InputError, NotFound, Unavailable
+from ozzie_server_ext.domain.exports import form_of
 from ozzie_server_ext.domain.json import JsonObject, objects
 from ozzie_server_ext.domain.terms import AUTHORS
 from ozzie_server_ext.render.page import Block, Command, Facts, Inline, Strong, Table, paragraph
@@ -245,9 +247,34 @@ def _number(row: JsonObject, name: str) -> int:
     return int(str(row[name]))
 
 
+def _write_new(name: str, text: str) -> Path:
+    path = Path(name).absolute()
+    try:
+        with path.open("x", encoding="utf-8") as file:
+            file.write(text)
+    except FileExistsError:
+        raise Conflict(f"{path} exists already.", hint="Give it another name.") from None
+    except OSError as error:
+        raise Unavailable(
+            f"{path} can't be written: {error.strerror or error}.", hint="Give it another name."
+        ) from None
+    return path
+
+
+async def _export(name: str, host: Host) -> list[Block]:
+    form = form_of(name)
+    exported = await host.ask("session.export", {"form": form})
+    path = _write_new(name, str(exported["text"]))
+    page: list[Block] = [paragraph("This session is written into ", Strong(str(path)), ".")]
+    if form in ("ipynb", "jsonl"):
+        page.append(paragraph("In a terminal, check it with ", Command(f"ozzie sessions verify {name}")))
+    return page
+
+
 _ACTS: dict[str, _Act] = {
     "list": _list,
     "find": _search,
+    "export": _export,
     "new": _new,
     "resume": _resume,
     "title": _rename,
@@ -263,6 +290,7 @@ MAGIC = Magic(
         MagicUsage("%session", "Shows which session this is, and what it has used"),
         MagicUsage("%session list [archived]", "Lists the sessions, those used last first"),
         MagicUsage("%session find WORDS", "Finds what was said in any session"),
+        MagicUsage("%session export FILE", "Writes this session into a notebook, page or document"),
         MagicUsage("%session new [TITLE]", "Begins a new session in this notebook"),
         MagicUsage("%session resume TITLE", "Goes on in another session, by its title or its id"),
         MagicUsage("%session title TEXT", "Gives this session a title"),

@@ -4,7 +4,9 @@ import os
 import time
 from collections.abc import Callable
 from contextlib import AsyncExitStack
+from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from ozzie_server_ext.agent.conversations import Conversations
 from ozzie_server_ext.artifacts.erasing import Eraser, Sweep
@@ -31,7 +33,7 @@ from ozzie_server_ext.observability.clock import SystemClock, UlidSource
 from ozzie_server_ext.observability.logs import log_to, logger, stop_logging
 from ozzie_server_ext.planes.pool import Pool, usual_limit
 from ozzie_server_ext.planes.supervisor import Supervisor
-from ozzie_server_ext.store.anchor import AnchorFiles, Anchoring
+from ozzie_server_ext.store.anchor import AnchorFiles, Anchoring, read_key
 from ozzie_server_ext.store.blobs import FileBlobs
 from ozzie_server_ext.store.checks import DailyCheck
 from ozzie_server_ext.store.contents import DatabaseBlobs
@@ -72,6 +74,9 @@ from ozzie_server_ext.tasks.watchdog import Watchdog
 from ozzie_server_ext.tasks.workflows.run_waits import RunWaits
 from ozzie_server_ext.tasks.workflows.skill_starts import SkillStarts
 from ozzie_server_ext.vault.vault import Vault
+
+if TYPE_CHECKING:
+    from ozzie_server_ext.export.service import Exports
 
 log = logger(__name__)
 
@@ -185,6 +190,12 @@ class Ozzie:
         self.approvals = Approvals(self.log, self.clock)
         self.today = TodaysUsage(self.log, self.clock)
         self.turns = FoldedTurns(self.log)
+
+    @property
+    def exports(self) -> "Exports":
+        from ozzie_server_ext.export.service import Exports  # few sessions are exported
+
+        return Exports(self.log, self.blobs, self.sessions, self.clock, partial(read_key, anchor_key_file()))
 
     def _build_tasks(self) -> None:
         """Build the driver and the control of tasks. Each task runs with what belongs to its session's project."""

@@ -9,8 +9,8 @@ from pathlib import Path
 
 from ozzie_server_ext.cli.http import Answered, Object, delete, expect_id, get, get_bytes, items
 from ozzie_server_ext.cli.sessions import find_session
-from ozzie_server_ext.cli.terminal import agreed, cell, local_time, print_json, print_result
-from ozzie_server_ext.domain.errors import Conflict, Gone, InputError, Unavailable
+from ozzie_server_ext.cli.terminal import agreed, cell, local_time, print_json, print_result, write_new
+from ozzie_server_ext.domain.errors import Gone, InputError, Unavailable
 from ozzie_server_ext.render.text import byte_count, cut_columns, visible_label, visible_prose
 
 
@@ -63,7 +63,7 @@ def get_artifact(options: argparse.Namespace) -> int:
         )
     if options.output:
         path = Path(options.output).absolute()
-        _write_new(path, content)
+        write_new(path, content, "--output")
         saved = {"artifact_id": options.artifact_id, "file": str(path), "size": len(content)}
         return print_result(saved, f"{byte_count(len(content))} written to {path}.", as_json=options.json)
     if options.json:
@@ -136,16 +136,3 @@ def _erased_note(artifact: Object) -> str:
 def _artifact(artifact_id: str) -> Object:
     expect_id(artifact_id, "artifact")
     return get(f"artifacts/{artifact_id}")
-
-
-def _write_new(path: Path, content: bytes) -> None:
-    """Write a new file, never over an existing one. Raises Conflict, Unavailable."""
-    try:
-        with path.open("xb") as file:
-            file.write(content)
-    except FileExistsError:
-        raise Conflict(f"{path} exists already.", hint="Give another name to --output.") from None
-    except OSError as error:
-        raise Unavailable(
-            f"{path} can't be written: {error.strerror}.", hint="Give another name to --output."
-        ) from None

@@ -114,6 +114,24 @@ SESSIONS = group(
     verb("archive", "archive a session until its next message", "sessions:archive_session", _SESSION),
     verb("close", "close a session: it takes no messages until it is resumed", "sessions:close_session", _SESSION),
     verb(
+        "export",
+        "write a session into a file, with a proof that it is as recorded",
+        "export:export_session",
+        _SESSION,
+        argument("--to", metavar="FILE", required=True, help="a new file: .ipynb, .md, .html or .jsonl"),
+    ),
+    verb(
+        "verify",
+        "check whether an exported file is as recorded",
+        "export:verify_export",
+        argument("file", metavar="FILE", help="an .ipynb or .jsonl file of ozzie sessions export"),
+        argument(
+            "--key", metavar="KEY", default="", help="its author's public key, or a file with it (default: yours)"
+        ),
+        more="Names each cell that was changed, moved, added or taken out. Works without a gateway.",
+    ),
+    verb("key", "print the public key that your exports are signed with", "export:print_public_key"),
+    verb(
         "erase",
         "erase all that was said and done in a session, for good",
         "sessions:erase_session",

@@ -12,6 +12,7 @@ from ozzie_server_ext.gateway.rest import (
     approvals,
     artifacts,
     events,
+    exports,
     health,
     labels,
     models,
@@ -34,6 +35,8 @@ WS_PATH = "/ws"
 
 ERASING_S = 600.0
 """How long an erasure may take: the database and the readable files are written anew."""
+EXPORTING_S = 120.0
+"""How long the export of a long session may take: 1,000 turns take seconds."""
 
 
 class OpenapiQuery(msgspec.Struct, frozen=True, kw_only=True):
@@ -80,6 +83,14 @@ OPERATIONS: tuple[Operation, ...] = (
         ws="session.close",
         kernels="own session",
         payload=sessions.info_of,
+    ),
+    Operation(
+        exports.export_session,
+        "GET /sessions/{session_id}/export",
+        ws="session.export",
+        kernels="own session",
+        payload=exports.text_of,
+        waits_s=EXPORTING_S,
     ),
     Operation(sessions.erase_session, "DELETE /sessions/{session_id}", errors=(409,), waits_s=ERASING_S),
     Operation(sessions.erase_message, "DELETE /messages/{message_id}", errors=(409, 410), waits_s=ERASING_S),

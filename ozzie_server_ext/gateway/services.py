@@ -1,6 +1,6 @@
 """What the handlers use of Ozzie; `app.py` provides it."""
 
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from ozzie_server_ext.artifacts.erasing import Eraser
 from ozzie_server_ext.artifacts.store import ArtifactStore
@@ -27,6 +27,9 @@ from ozzie_server_ext.tasks.service import NewTurn, Submitted, TaskService
 from ozzie_server_ext.tasks.sessions import Notebooks, Sessions
 from ozzie_server_ext.tasks.views import FoldedTurns
 
+if TYPE_CHECKING:
+    from ozzie_server_ext.export.service import Exports
+
 
 class Services(Protocol):
     """Ozzie without HTTP. `started_at` is in monotonic seconds."""
@@ -47,6 +50,8 @@ class Services(Protocol):
     def sessions(self) -> Sessions: ...
     @property
     def search(self) -> Search: ...
+    @property
+    def exports(self) -> "Exports": ...
     @property
     def pins(self) -> Pins: ...
     @property

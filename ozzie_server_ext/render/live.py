@@ -156,8 +156,19 @@ def _work(part: WorkPart, now: datetime | None) -> str:
     rows = part.rows[-MAX_ROWS:]
     hidden = len(part.rows) - len(rows)
     above = f'<div class="oz-row oz-mut">{step_count(hidden)} before these</div>' if hidden else ""
-    drawn = "".join(_row(row, result_text(row, part.rows), now) + _output(row) for row in rows)
+    drawn = "".join(_approved(row) + _row(row, result_text(row, part.rows), now) + _output(row) for row in rows)
     return f'<div class="oz-work" role="list">{above}{drawn}</div>'
+
+
+def _approved(row: ToolRow) -> str:
+    """Return a row that says who approved the call below it."""
+    if not row.approved:
+        return ""
+    return (
+        f'<div class="oz-row" role="listitem" aria-label="approval, done">{icon("done")}<span class="oz-tool">approval'
+        f'</span><bdi class="oz-arg oz-cut" dir="ltr">{escape(row.argument)}</bdi><span class="oz-grow"></span>'
+        f'<span class="oz-res oz-cut">{escape(row.approved)}</span></div>'
+    )
 
 
 def _output(row: ToolRow) -> str:

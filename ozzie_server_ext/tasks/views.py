@@ -70,7 +70,7 @@ class FoldedTurns:
                 self._let_go(task_id)
                 turn = begun
                 continue
-            turn = _folded(turn, page[1:] if turn.position else page)
+            turn = fold_events(turn, page[1:] if turn.position else page)
             if len(page) < _PAGE:
                 break
         self._keep(task_id, turn)
@@ -96,7 +96,8 @@ class FoldedTurns:
             timer.cancel()
 
 
-def _folded(turn: FoldedTurn, events: tuple[Event, ...]) -> FoldedTurn:
+def fold_events(turn: FoldedTurn, events: Sequence[Event]) -> FoldedTurn:
+    """Return the turn after these events of its task."""
     view, graph = turn.view, turn.graph
     for event in events:
         payload = encode(event.body)

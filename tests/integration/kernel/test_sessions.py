@@ -1,15 +1,17 @@
 """`%session` and `%cost` in real kernels: one session after another in one notebook, and what each has used."""
 
+import json
 import re
 from collections.abc import Iterator
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.fakes.openai_server import FakeOpenAI
 from tests.hostile.samples import BROWSER_TWELVE, render_sample
-from tests.rig import GatewayHome, Kernel, new_home, start_kernel
+from tests.rig import GatewayHome, Kernel, new_home, ozzie, start_kernel
 from tests.unit.render.test_hostile import assert_inert_source
 from tests.unit.render.test_page import UNSAFE
 
@@ -230,3 +232,25 @@ def test_a_session_is_found_by_what_was_said_in_it(kernel: Kernel) -> None:
     assert max(map(len, found.splitlines())) <= 80
     assert nothing.startswith("Nothing was found.")
     assert (refused.status, refused.evalue.startswith("%session find needs the words")) == ("error", True)
+
+
+def test_a_session_is_exported_into_a_file_beside_the_notebook(kernel: Kernel, home: GatewayHome) -> None:
+    plain(kernel, "%session new Quaggas")
+    plain(kernel, "%model offline")
+    kernel.run("Tell me of the quagga.")
+
+    done = plain(kernel, "%session export quagga.ipynb")
+    again = kernel.run("%session export quagga.ipynb")
+    wrong = kernel.run("%session export quagga.pdf")
+    none = kernel.run("%session export")
+
+    found = re.search(r"/\S+/quagga\.ipynb", "".join(done.splitlines()))
+    assert found is not None, done
+    path = Path(found[0])
+    assert json.loads(path.read_text())["cells"][1]["source"] == "Tell me of the quagga."
+    assert "check it with ozzie sessions verify quagga.ipynb" in " ".join(done.split())
+    assert ozzie(home, "sessions", "verify", str(path)).returncode == 0
+    assert [each.status for each in (again, wrong, none)] == ["error"] * 3
+    assert "exists already" in again.evalue
+    assert "does not say what to write" in wrong.evalue
+    assert none.evalue.startswith("Which file is to be written?")

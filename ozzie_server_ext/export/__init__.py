@@ -1,0 +1,1 @@
+"""Sessions as files for people and programs, and the proof that such a file shows what was recorded."""

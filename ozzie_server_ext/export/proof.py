@@ -1,0 +1,307 @@
+"""What a proof in an exported file says, and how the file is compared with it (docs/export.md).
+
+A proof lists, for each cell of a notebook or line of a file, a hash of what is shown, and which events of the log it
+was made from. It is signed. Only what a reader sees is hashed: an editor may change ids, the order of keys, how texts
+are split into lines, and the metadata of cells and outputs.
+"""
+
+import hashlib
+from bisect import bisect_left
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Literal, TypeAlias
+
+import msgspec
+
+from ozzie_server_ext.domain.errors import InputError
+from ozzie_server_ext.domain.json import Json
+from ozzie_server_ext.protocol.jsontext import InvalidJson, canonical_bytes, loads
+
+PROOF = "ozzie_proof"
+"""The key of the proof in a notebook's metadata, and in the last line of a file of lines."""
+NUMBER = "ozzie_cell"
+"""The key in a cell's metadata for its number in the proof, from 0 on."""
+MAX_BYTES = 256 << 20
+"""The largest file that is checked."""
+
+Kind: TypeAlias = Literal["notebook", "lines"]
+"""The two forms that carry a proof."""
+
+
+class Item(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A cell or line: the hash of what is `shown`, and of its `source` alone. A turn's cells name its `task`, how many
+    of its events are shown, and the `digest` of these (`digest_of`)."""
+
+    shown: str
+    source: str = ""
+    task: str = ""
+    events: int = 0
+    digest: str = ""
+
+
+class Proof(msgspec.Struct, frozen=True, kw_only=True):
+    """What was exported: from the log whose first event has the hash `log`, up to the event at position `head`, at the
+    time `at`, by this `version` of Ozzie. `key` is the public key, `signature` covers all other fields."""
+
+    format: Literal[1] = 1
+    kind: Kind
+    session: str
+    log: str
+    head: int
+    at: str
+    version: str
+    items: tuple[Item, ...]
+    key: str = ""
+    signature: str = ""
+
+    def signed_bytes(self) -> bytes:
+        """Return what the signature is over."""
+        fields = msgspec.to_builtins(self)
+        del fields["signature"]
+        return b"ozzie export 1\0" + canonical_bytes(fields)
+
+
+def digest_of(events: Iterable[tuple[int, str]]) -> str:
+    """Return the digest of events by their positions and hashes, in order."""
+    digest = hashlib.sha256(b"ozzie events 1\0")
+    for position, hash_ in events:
+        digest.update(f"{position} {hash_}\n".encode())
+    return digest.hexdigest()
+
+
+# --- what is shown ----------------------------------------------------------------------------------------------------
+
+
+class Found(msgspec.Struct, frozen=True):
+    """A cell or line of a file as it is. `claims` is the number that it has by its own account, `is_hidden` whether a
+    reader has to unfold it, `line` the event of a line."""
+
+    shown: str
+    source: str = ""
+    claims: int | None = None
+    is_hidden: bool = False
+    line: Mapping[str, Json] | None = None
+
+
+class Export(msgspec.Struct, frozen=True):
+    """A file and the proof that it carries, if any."""
+
+    kind: Kind
+    found: tuple[Found, ...]
+    proof: Proof | None
+
+
+def read_export(content: bytes) -> Export:
+    """Read an exported notebook or file of lines. Raise InputError for anything else."""
+    first = content.lstrip()[:1]
+    if first != b"{":
+        raise _no_export()
+    try:
+        value = loads(content, max_bytes=MAX_BYTES)
+    except InvalidJson:
+        return _read_lines(content)
+    if isinstance(value, dict) and isinstance(value.get("cells"), list):
+        return _read_notebook(value)
+    return _read_lines(content)
+
+
+def _no_export() -> InputError:
+    return InputError(
+        "This is neither a notebook nor lines that Ozzie exported.",
+        hint="Files that end with .ipynb and .jsonl carry a proof: ozzie sessions export SESSION --to FILE.ipynb",
+        code="input.export",
+    )
+
+
+def _read_notebook(notebook: Mapping[str, Any]) -> Export:
+    metadata = notebook.get("metadata")
+    cells = [found_cell(cell) for cell in notebook["cells"]]
+    return Export("notebook", tuple(cells), _proof(metadata.get(PROOF) if isinstance(metadata, dict) else None))
+
+
+def _read_lines(content: bytes) -> Export:
+    found: list[Found] = []
+    proof: Proof | None = None
+    try:
+        for text in content.split(b"\n"):
+            if not text.strip():
+                continue
+            line = loads(text, max_bytes=MAX_BYTES)
+            if not isinstance(line, dict):
+                raise _no_export()
+            if PROOF in line and proof is None:
+                proof = _proof(line[PROOF])
+            else:
+                found.append(Found(shown_line(line), line=line))
+    except InvalidJson:
+        raise _no_export() from None
+    return Export("lines", tuple(found), proof)
+
+
+def _proof(value: object) -> Proof | None:
+    try:
+        return msgspec.convert(value, Proof)
+    except msgspec.ValidationError:
+        return None
+
+
+def found_cell(cell: object) -> Found:
+    """Return a notebook's cell (https://nbformat.readthedocs.io) as a proof sees it."""
+    if not isinstance(cell, dict):
+        return Found(_hash(cell))
+    metadata: Mapping[str, Any] = cell.get("metadata") if isinstance(cell.get("metadata"), dict) else {}  # pyright: ignore[reportAssignmentType]
+    source = {"type": cell.get("cell_type"), "source": _text(cell.get("source"))}
+    outputs = cell.get("outputs")
+    shown = {
+        **source,
+        "count": cell.get("execution_count"),
+        "outputs": [_output(output) for output in outputs] if isinstance(outputs, list) else outputs,
+        "attachments": cell.get("attachments"),
+    }
+    claims = metadata.get(NUMBER)
+    return Found(
+        _hash({name: value for name, value in shown.items() if value}),
+        _hash(source),
+        claims if type(claims) is int else None,
+        _is_hidden(metadata),
+    )
+
+
+def shown_line(line: Mapping[str, Json]) -> str:
+    return _hash(line)
+
+
+def _output(output: object) -> object:
+    if not isinstance(output, dict):
+        return output
+    shown = {name: value for name, value in output.items() if name not in ("metadata", "data", "transient")}
+    if isinstance(data := output.get("data"), dict):
+        shown["data"] = {mime: _text(value) for mime, value in data.items()}
+    if "text" in shown:
+        shown["text"] = _text(shown["text"])
+    return shown
+
+
+def _text(value: object) -> object:
+    """Join a text that was split into lines, as notebooks may have it."""
+    if isinstance(value, list) and all(isinstance(each, str) for each in value):
+        return "".join(value)
+    return value
+
+
+def _is_hidden(metadata: Mapping[str, Any]) -> bool:
+    jupyter = metadata.get("jupyter")
+    hides = [metadata.get("collapsed"), metadata.get("hidden")]
+    hides += [jupyter.get("source_hidden"), jupyter.get("outputs_hidden")] if isinstance(jupyter, dict) else []
+    tags = metadata.get("tags")
+    hides += [any(str(tag).startswith(("hide", "remove")) for tag in tags)] if isinstance(tags, list) else []
+    return any(hides)
+
+
+def _hash(value: object) -> str:
+    return hashlib.sha256(b"ozzie shown 1\0" + canonical_bytes(_plain(value))).hexdigest()
+
+
+def _plain(value: object) -> object:
+    """Write 1.0 as 1: JavaScript, which saves notebooks, doesn't tell them apart."""
+    match value:
+        case float() if value.is_integer():
+            return int(value)
+        case dict():
+            return {name: _plain(each) for name, each in value.items()}
+        case list():
+            return [_plain(each) for each in value]
+        case _:
+            return value
+
+
+# --- comparing --------------------------------------------------------------------------------------------------------
+
+Verdict: TypeAlias = Literal["as recorded", "changed since", "not from this log", "erased since", "moved", "missing"]
+
+
+class Finding(msgspec.Struct, frozen=True):
+    """What became of a cell or line. `number` counts from 1 in the file as it is, None if it is missing; `item` is its
+    index in the proof, None if it is not from there."""
+
+    number: int | None
+    item: int | None
+    verdict: Verdict
+    note: str = ""
+
+
+def compare(proof: Proof, found: Sequence[Found]) -> list[Finding]:
+    """Compare a file with its proof: one finding for each cell or line of the file, in order, then the missing ones."""
+    whose = _same(proof.items, found)
+    straying = _straying([item for item in whose if item is not None])
+    _pair_changed(proof.items, found, whose)
+    findings = [
+        _finding(number, each, item, proof.items, straying)
+        for number, (each, item) in enumerate(zip(found, whose, strict=True), 1)
+    ]
+    left = set(range(len(proof.items))) - {item for item in whose if item is not None}
+    return findings + [Finding(None, item, "missing", _where(item, findings)) for item in sorted(left)]
+
+
+def _same(items: Sequence[Item], found: Sequence[Found]) -> list[int | None]:
+    """Return for each cell that is as recorded its index in the proof. Of equal ones each stands for one."""
+    free: dict[str, list[int]] = defaultdict(list)
+    for index, item in enumerate(items):
+        free[item.shown].append(index)
+    whose: list[int | None] = [None] * len(found)
+    for by_claim in (True, False):
+        for at, each in enumerate(found):
+            left = free[each.shown]
+            if whose[at] is None and left and (each.claims in left or not by_claim):
+                index = each.claims if each.claims is not None and by_claim else left[0]
+                left.remove(index)
+                whose[at] = index
+    return whose
+
+
+def _straying(items: Sequence[int]) -> set[int]:
+    """Return the fewest items without which the others are in order (the rest is a longest increasing subsequence,
+    https://en.wikipedia.org/wiki/Longest_increasing_subsequence)."""
+    ends: list[int] = []
+    before: dict[int, int | None] = {}
+    for item in items:
+        at = bisect_left(ends, item)
+        before[item] = ends[at - 1] if at else None
+        ends[at:] = [item, *ends[at + 1 :]]
+    kept: set[int] = set()
+    item = ends[-1] if ends else None
+    while item is not None:
+        kept.add(item)
+        item = before[item]
+    return set(items) - kept
+
+
+def _pair_changed(items: Sequence[Item], found: Sequence[Found], whose: list[int | None]) -> None:
+    """Find out which cells were changed: by the number that they have, or as the only one between two neighbours."""
+    left = set(range(len(items))) - {item for item in whose if item is not None}
+    for at, each in enumerate(found):
+        if whose[at] is None and each.claims in left:
+            whose[at] = each.claims
+            left.discard(each.claims)
+    for at in range(len(found)):
+        if whose[at] is None:
+            above = next((item for item in reversed(whose[:at]) if item is not None), -1)
+            if above + 1 in left:
+                whose[at] = above + 1
+                left.discard(above + 1)
+
+
+def _finding(number: int, found: Found, item: int | None, items: Sequence[Item], straying: set[int]) -> Finding:
+    if item is None:
+        return Finding(number, None, "not from this log")
+    if found.shown != items[item].shown:
+        what = "" if not found.source else "its output" if found.source == items[item].source else "its text"
+        return Finding(number, item, "changed since", what)
+    if item in straying:
+        return Finding(number, item, "moved", f"it was number {item + 1}")
+    return Finding(number, item, "as recorded", "hidden until it is unfolded" if found.is_hidden else "")
+
+
+def _where(item: int, findings: Sequence[Finding]) -> str:
+    above = [finding.number for finding in findings if finding.item is not None and finding.item < item]
+    return f"number {item + 1}, which stood after what is number {above[-1]} now" if above else f"number {item + 1}"

@@ -1,0 +1,91 @@
+"""Exports of sessions, with their proofs."""
+
+import asyncio
+import json
+import re
+from collections.abc import Callable
+from datetime import datetime
+from importlib.metadata import version
+from typing import Any, assert_never
+
+import msgspec
+
+from ozzie_server_ext.domain.clock import Clock
+from ozzie_server_ext.domain.exports import Form
+from ozzie_server_ext.domain.ids import SessionId
+from ozzie_server_ext.export.documents import html_of, markdown_of
+from ozzie_server_ext.export.lines import lines_of
+from ozzie_server_ext.export.notebook import notebook_of
+from ozzie_server_ext.export.proof import PROOF, Item, Kind, Proof, shown_line
+from ozzie_server_ext.export.session import ExportedSession, Extent, extent_of, read_session
+from ozzie_server_ext.export.signing import sign, signing_key
+from ozzie_server_ext.export.texts import title_of
+from ozzie_server_ext.protocol.jsontext import dumps
+from ozzie_server_ext.store.blobs import BlobStore
+from ozzie_server_ext.store.codec import time_text
+from ozzie_server_ext.store.log import EventLog
+from ozzie_server_ext.tasks.sessions import Sessions
+
+_NAME_LENGTH = 60
+_NOT_IN_NAMES = re.compile(r"[^\w]+")
+
+
+class Exports:
+    """Exports sessions. `anchor_key` returns the key that signs the log's anchor, None if there is none."""
+
+    def __init__(
+        self,
+        log: EventLog,
+        blobs: BlobStore,
+        sessions: Sessions,
+        clock: Clock,
+        anchor_key: Callable[[], bytes | None],
+    ) -> None:
+        self._log = log
+        self._blobs = blobs
+        self._sessions = sessions
+        self._clock = clock
+        self._anchor_key = anchor_key
+
+    async def export(self, session_id: SessionId, form: Form) -> tuple[str, str]:
+        """Return a name for the file, and its text. A notebook and lines have a proof in them, signed unless there is
+        no key. Raise NotFound; Gone if the session was erased; Unavailable if the key can't be read."""
+        row, at = await self._sessions.row(session_id), self._clock.now()
+        extent = await extent_of(self._log, row)
+        name = f"{_NOT_IN_NAMES.sub('-', title_of(extent))[:_NAME_LENGTH].strip('-') or 'session'}.{form}"
+        if form == "jsonl":
+            lines = await lines_of(self._log, extent)
+            return name, await asyncio.to_thread(self._lines, extent, at, lines)
+        session = await read_session(self._log, self._blobs, extent)
+        match form:
+            case "md":
+                return name, await asyncio.to_thread(markdown_of, session, at)
+            case "html":
+                return name, await asyncio.to_thread(html_of, session, at)
+            case "ipynb":
+                return name, await asyncio.to_thread(self._notebook, session, at)
+            case _:
+                assert_never(form)
+
+    def _notebook(self, session: ExportedSession, at: datetime) -> str:
+        notebook, items = notebook_of(session, at)
+        proof = self._proof("notebook", session.extent, at, items)
+        notebook["metadata"][PROOF] = proof
+        return json.dumps(notebook, ensure_ascii=False, indent=1) + "\n"
+
+    def _lines(self, extent: Extent, at: datetime, lines: list[dict[str, Any]]) -> str:
+        proof = self._proof("lines", extent, at, tuple(Item(shown_line(line)) for line in lines))
+        return "".join(f"{dumps(line)}\n" for line in [*lines, {PROOF: proof}])
+
+    def _proof(self, kind: Kind, extent: Extent, at: datetime, items: tuple[Item, ...]) -> Any:
+        proof = Proof(
+            kind=kind,
+            session=extent.session_id,
+            log=extent.log,
+            head=extent.head.position,
+            at=time_text(at),
+            version=version("jupyter-ozzie"),
+            items=items,
+        )
+        key = self._anchor_key()
+        return msgspec.to_builtins(proof if key is None else sign(proof, signing_key(key)))

@@ -1,0 +1,60 @@
+"""An exported session in JupyterLab: it reads whole, runs nothing, and is as recorded after Lab has saved it."""
+
+import json
+from collections.abc import Callable
+
+import pytest
+from playwright.async_api import expect
+
+from tests.browser.lab_server import Lab
+from tests.browser.notebook_page import NotebookPage
+from tests.browser.screenshots import screenshot
+from tests.browser.test_approvals import asked, press, wants
+from tests.rig import ozzie
+
+pytestmark = [pytest.mark.browser, pytest.mark.asyncio(loop_scope="session"), pytest.mark.timeout(120)]
+
+_TYPE = """() => {
+    const panel = window.jupyterapp.shell.currentWidget;
+    panel.content.widgets[1].model.sharedModel.updateSource(0, 0, '!');
+}"""
+
+
+def verified(lab: Lab, name: str) -> list[str]:
+    """The verdict on each cell."""
+    told = ozzie(lab.home, "sessions", "verify", str(lab.path(name)), "--json").stdout
+    return [f"{cell['verdict']} {cell['note']}".strip() for cell in json.loads(told)["cells"]]
+
+
+async def test_lab_shows_and_saves_an_exported_session_as_it_was(
+    notebook: Callable[..., NotebookPage], lab: Lab
+) -> None:
+    it = notebook("What is 17.5 % of 2,480? Use the calculator.", wants("exported.md"))
+    await it.open()
+    await it.run(0)
+    await it.begin(1)
+    await press(await asked(it, 1), "Approve once")
+    await it.ended(1)
+    session = json.loads(ozzie(lab.home, "sessions", "list", "--json").stdout)[0]["id"]
+    written = ozzie(lab.home, "sessions", "export", session, "--to", str(lab.path("exported.ipynb")))
+    assert written.returncode == 0, written.stderr
+    tasks = lab.tasks()
+
+    exported = NotebookPage(lab, it.page, "exported.ipynb")
+    await exported.open()
+    await expect(exported.cell(0)).to_contain_text("It shows what was recorded.")
+    await expect(exported.output(1)).to_contain_text("434")
+    await exported.output(2).locator("summary").first.click()
+    await expect(exported.output(2)).to_contain_text("approved once by")
+    await screenshot(it.page, "exported-session")
+    before = lab.path("exported.ipynb").read_bytes()
+    await exported.save()
+
+    assert verified(lab, "exported.ipynb") == ["as recorded"] * 3
+    assert lab.tasks() == tasks, "opening it ran something"
+    assert lab.path("exported.ipynb").read_bytes() != before, "Lab did not save it in its own way"
+
+    await it.page.evaluate(_TYPE)
+    await exported.save()
+
+    assert verified(lab, "exported.ipynb") == ["as recorded", "changed since its text", "as recorded"]
