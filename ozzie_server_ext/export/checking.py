@@ -1,7 +1,7 @@
 """Checks an exported file: against the proof in it, and against the log of this home if it was made from that."""
 
 import sqlite3
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import closing
 from pathlib import Path
 from typing import Literal, TypeAlias
@@ -12,6 +12,7 @@ from msgspec.structs import replace
 from ozzie_server_ext.domain.errors import InputError
 from ozzie_server_ext.domain.events import Erased
 from ozzie_server_ext.domain.ids import TaskId
+from ozzie_server_ext.domain.json import Json
 from ozzie_server_ext.export.proof import Export, Finding, Found, Proof, Verdict, compare, digest_of
 from ozzie_server_ext.export.signing import is_signed
 from ozzie_server_ext.store import sqlite_events
@@ -81,7 +82,7 @@ def _with_log(connection: sqlite3.Connection, proof: Proof, finding: Finding, fo
         return finding
     line = found[finding.number - 1].line
     if line is not None:
-        verdict = _of_event(connection, line.get("position"), line.get("hash"), line.get("payload") is None)
+        verdict = _of_event(connection, proof, line)
     elif proof.items[finding.item].task:
         verdict = _of_turn(connection, proof, finding.item)
     else:
@@ -89,9 +90,13 @@ def _with_log(connection: sqlite3.Connection, proof: Proof, finding: Finding, fo
     return finding if verdict is None else replace(finding, verdict=verdict)
 
 
-def _of_event(connection: sqlite3.Connection, position: object, hash_: object, was_erased: bool) -> Verdict | None:
-    if type(position) is not int or sqlite_events.hash_at(connection, position) != hash_:
+def _of_event(connection: sqlite3.Connection, proof: Proof, line: Mapping[str, Json]) -> Verdict | None:
+    position = line.get("position")
+    if type(position) is not int or not 0 < position <= proof.head:
         return "not from this log"
+    if sqlite_events.hash_at(connection, position) != line.get("hash"):
+        return "not from this log"
+    was_erased = line.get("payload") is None
     return None if was_erased or sqlite_events.read_at(connection, [position]) else "erased since"
 
 

@@ -9,9 +9,11 @@ import hashlib
 from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Literal, TypeAlias
+from datetime import datetime
+from typing import Annotated, Any, Literal, TypeAlias
 
 import msgspec
+from msgspec import Meta
 
 from ozzie_server_ext.domain.errors import InputError
 from ozzie_server_ext.domain.json import Json
@@ -24,6 +26,8 @@ NUMBER = "ozzie_cell"
 MAX_BYTES = 256 << 20
 """The largest file that is checked."""
 
+_MOST_EVENTS = (1 << 53) - 1
+
 Kind: TypeAlias = Literal["notebook", "lines"]
 """The two forms that carry a proof."""
 
@@ -35,7 +39,7 @@ class Item(msgspec.Struct, frozen=True, omit_defaults=True):
     shown: str
     source: str = ""
     task: str = ""
-    events: int = 0
+    events: Annotated[int, Meta(ge=0, le=_MOST_EVENTS)] = 0
     digest: str = ""
 
 
@@ -47,7 +51,7 @@ class Proof(msgspec.Struct, frozen=True, kw_only=True):
     kind: Kind
     session: str
     log: str
-    head: int
+    head: Annotated[int, Meta(ge=0, le=_MOST_EVENTS)]
     at: str
     version: str
     items: tuple[Item, ...]
@@ -140,9 +144,11 @@ def _read_lines(content: bytes) -> Export:
 
 def _proof(value: object) -> Proof | None:
     try:
-        return msgspec.convert(value, Proof)
-    except msgspec.ValidationError:
+        proof = msgspec.convert(value, Proof)
+        datetime.fromisoformat(proof.at)
+    except (msgspec.ValidationError, ValueError):
         return None
+    return proof
 
 
 def found_cell(cell: object) -> Found:
@@ -160,7 +166,7 @@ def found_cell(cell: object) -> Found:
     }
     claims = metadata.get(NUMBER)
     return Found(
-        _hash({name: value for name, value in shown.items() if value}),
+        _hash({name: value for name, value in shown.items() if value not in (None, [], {})}),
         _hash(source),
         claims if type(claims) is int else None,
         _is_hidden(metadata),
@@ -176,7 +182,7 @@ def _output(output: object) -> object:
         return output
     shown = {name: value for name, value in output.items() if name not in ("metadata", "data", "transient")}
     if isinstance(data := output.get("data"), dict):
-        shown["data"] = {mime: _text(value) for mime, value in data.items()}
+        shown["data"] = {mime: value if mime.endswith("json") else _text(value) for mime, value in data.items()}
     if "text" in shown:
         shown["text"] = _text(shown["text"])
     return shown
@@ -239,23 +245,25 @@ def compare(proof: Proof, found: Sequence[Found]) -> list[Finding]:
         _finding(number, each, item, proof.items, straying)
         for number, (each, item) in enumerate(zip(found, whose, strict=True), 1)
     ]
-    left = set(range(len(proof.items))) - {item for item in whose if item is not None}
-    return findings + [Finding(None, item, "missing", _where(item, findings)) for item in sorted(left)]
+    there = sorted((item, number) for number, item in enumerate(whose, 1) if item is not None)
+    left = set(range(len(proof.items))) - {item for item, _ in there}
+    return findings + [Finding(None, item, "missing", _where(item, there)) for item in sorted(left)]
 
 
 def _same(items: Sequence[Item], found: Sequence[Found]) -> list[int | None]:
     """Return for each cell that is as recorded its index in the proof. Of equal ones each stands for one."""
-    free: dict[str, list[int]] = defaultdict(list)
+    free: dict[str, dict[int, None]] = defaultdict(dict)  # as sets, in order
     for index, item in enumerate(items):
-        free[item.shown].append(index)
+        free[item.shown][index] = None
     whose: list[int | None] = [None] * len(found)
-    for by_claim in (True, False):
-        for at, each in enumerate(found):
-            left = free[each.shown]
-            if whose[at] is None and left and (each.claims in left or not by_claim):
-                index = each.claims if each.claims is not None and by_claim else left[0]
-                left.remove(index)
-                whose[at] = index
+    for at, each in enumerate(found):
+        if each.claims is not None and each.claims in free.get(each.shown, ()):
+            del free[each.shown][each.claims]
+            whose[at] = each.claims
+    for at, each in enumerate(found):
+        if whose[at] is None and (left := free.get(each.shown)):
+            whose[at] = first = next(iter(left))
+            del left[first]
     return whose
 
 
@@ -277,18 +285,18 @@ def _straying(items: Sequence[int]) -> set[int]:
 
 
 def _pair_changed(items: Sequence[Item], found: Sequence[Found], whose: list[int | None]) -> None:
-    """Find out which cells were changed: by the number that they have, or as the only one between two neighbours."""
+    """Find out which cells were changed: by the number that they have, or as the one that follows the cell above."""
     left = set(range(len(items))) - {item for item in whose if item is not None}
     for at, each in enumerate(found):
         if whose[at] is None and each.claims in left:
             whose[at] = each.claims
             left.discard(each.claims)
-    for at in range(len(found)):
-        if whose[at] is None:
-            above = next((item for item in reversed(whose[:at]) if item is not None), -1)
-            if above + 1 in left:
-                whose[at] = above + 1
-                left.discard(above + 1)
+    above = -1
+    for at, item in enumerate(whose):
+        if item is None and above + 1 in left:
+            whose[at] = item = above + 1
+            left.discard(item)
+        above = above if item is None else item
 
 
 def _finding(number: int, found: Found, item: int | None, items: Sequence[Item], straying: set[int]) -> Finding:
@@ -302,6 +310,8 @@ def _finding(number: int, found: Found, item: int | None, items: Sequence[Item],
     return Finding(number, item, "as recorded", "hidden until it is unfolded" if found.is_hidden else "")
 
 
-def _where(item: int, findings: Sequence[Finding]) -> str:
-    above = [finding.number for finding in findings if finding.item is not None and finding.item < item]
-    return f"number {item + 1}, which stood after what is number {above[-1]} now" if above else f"number {item + 1}"
+def _where(item: int, findings: Sequence[tuple[int, int]]) -> str:
+    """Say where a missing cell stood; `findings` are the indexes of those that are there with their numbers, sorted."""
+    at = bisect_left(findings, (item, 0))
+    after = f", which stood after what is number {findings[at - 1][1]} now" if at else ""
+    return f"number {item + 1}{after}"

@@ -5,6 +5,7 @@ import re
 from html.parser import HTMLParser
 from typing import Any, get_args
 
+import nbconvert
 import nbformat
 import pytest
 
@@ -50,6 +51,15 @@ async def test_a_notebook_has_a_cell_for_each_message_with_what_came_of_it(home:
     assert "`write_file`" in outputs(cells[1])
     assert outputs(cells[3]) == "Ben, 2026-01-01 00:03 UTC, to the turn above."
     assert "**Failed.** No key. Give one." in outputs(cells[4])
+
+
+async def test_nbconvert_shows_it_whole(home: Home) -> None:
+    await home.tell()
+
+    page, _ = nbconvert.HTMLExporter().from_notebook_node(nbformat.reads(await home.text(), as_version=4))
+
+    for text in ("What is 6 * 7?", "<strong>42</strong>", "approved once by Ana", "And hurry", "No key. Give one."):
+        assert text in page
 
 
 async def test_a_turn_that_still_runs_is_exported_as_that_and_has_nothing_that_looks_for_its_rest(home: Home) -> None:

@@ -7,16 +7,16 @@ from copy import deepcopy
 from typing import Any, cast
 
 import pytest
-from msgspec import structs
+from msgspec import convert, structs, to_builtins
 
 from ozzie_server_ext.domain.errors import InputError
 from ozzie_server_ext.domain.events import Event
 from ozzie_server_ext.domain.exports import Form
-from ozzie_server_ext.export.proof import NUMBER, PROOF, read_export
-from ozzie_server_ext.export.signing import public_key, signing_key
+from ozzie_server_ext.export.proof import NUMBER, PROOF, Found, Item, Proof, compare, read_export, shown_line
+from ozzie_server_ext.export.signing import public_key, sign, signing_key
 from ozzie_server_ext.render.static import TURN_MIME
 from ozzie_server_ext.store.log import EventLog
-from tests.integration.export.recorded import ANOTHER_KEY, FORK, SESSION, TRUSTED, Home, answered
+from tests.integration.export.recorded import ANOTHER_KEY, FORK, KEY, SESSION, TRUSTED, Home, answered
 
 Notebook = dict[str, Any]
 Verdicts = list[tuple[int | None, str]]
@@ -340,6 +340,8 @@ async def test_a_proof_that_was_changed_proves_nothing(home: Home, field: str) -
     notebook = await home.notebook()
     proof = notebook["metadata"][PROOF]
     match proof[field]:
+        case str() as text if field == "at":
+            proof[field] = text.replace("2026", "2025")
         case str() as text:
             proof[field] = text[:-3] + ("abc" if not text.endswith("abc") else "abd")
         case int() as number:
@@ -386,6 +388,58 @@ async def test_a_file_without_a_proof_is_refused_in_words(home: Home, content: b
     with pytest.raises(InputError) as caught:
         home.check(content.decode("latin-1"))
     assert caught.value.hint
+
+
+@pytest.mark.parametrize(
+    "odd",
+    [
+        {"at": "yesterday"},
+        {"at": 7},
+        {"head": -1},
+        {"head": 1 << 70},
+        {"head": "7"},
+        {"items": [7]},
+        {"items": [{"shown": "x", "events": 1 << 70}]},
+        {"items": None},
+        {"format": 2},
+        {"kind": "other"},
+    ],
+    ids=str,
+)
+async def test_a_proof_of_another_shape_is_none(home: Home, odd: dict[str, Any]) -> None:
+    await home.tell()
+    notebook = await home.notebook()
+    notebook["metadata"][PROOF] |= odd
+
+    with pytest.raises(InputError, match="no proof in this file"):
+        home.check(notebook)
+
+
+@pytest.mark.parametrize("position", [1 << 70, -1, 0, "1", True, 1.0, None])
+async def test_a_line_with_an_odd_position_is_not_from_the_log(home: Home, position: Any) -> None:
+    """As somebody with the key could sign it."""
+    await home.tell()
+    line = {"position": position, "hash": "0" * 64, "payload": {}}
+    unsigned = json.loads((await home.text("jsonl")).splitlines()[-1])[PROOF] | {"key": "", "signature": ""}
+    proof = convert({**unsigned, "items": [{"shown": shown_line(line)}]}, Proof)
+    signed = to_builtins(sign(proof, signing_key(KEY)))
+
+    (finding,) = home.check(f"{json.dumps(line)}\n{json.dumps({PROOF: signed})}", log=True).findings
+
+    assert finding.verdict == FOREIGN
+
+
+@pytest.mark.parametrize(
+    "found",
+    [Found("a", "s"), Found("b", "s"), Found("b", "s", 7), Found("a", "s", -1)],
+    ids=["equal", "other", "claiming", "odd"],
+)
+def test_a_great_many_cells_take_no_more_than_their_time(found: Found) -> None:
+    """The work grows with them, not with their square: so many would take hours."""
+    items = tuple(Item("a" if number % 2 else "c", "s") for number in range(100_000))
+    proof = Proof(kind="notebook", session="s", log="l", head=1, at="2026-01-01T00:00:00Z", version="0", items=items)
+
+    assert len(compare(proof, [found] * 100_000)) >= 100_000
 
 
 async def test_proofs_of_cells_and_lines_can_not_be_exchanged(home: Home) -> None:
