@@ -18,9 +18,10 @@ from ozzie_server_ext.render.static import TURN_MIME, static_bundle
 Cell = dict[str, Any]
 
 _KERNEL = {
-    "kernelspec": {"name": "ozzie", "display_name": "Ozzie", "language": "ozzie"},
-    "language_info": {"name": "ozzie", "mimetype": "text/markdown", "file_extension": ".md"},
+    "kernelspec": {"name": "ozzie", "display_name": "Ozzie", "language": "markdown"},
+    "language_info": {"name": "markdown", "mimetype": "text/markdown", "file_extension": ".md"},
 }
+"""As the kernel itself says."""
 
 
 def notebook_of(session: ExportedSession, at: datetime) -> tuple[dict[str, Any], tuple[Item, ...]]:

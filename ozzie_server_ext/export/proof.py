@@ -118,6 +118,12 @@ def _no_export() -> InputError:
 
 
 def _read_notebook(notebook: Mapping[str, Any]) -> Export:
+    if notebook.get("nbformat") != 4 or "worksheets" in notebook:  # of version 3, readers show the worksheets
+        raise InputError(
+            "This notebook has another format than Ozzie writes, so it is not what was exported.",
+            hint="Ozzie writes version 4 (nbformat). Export the session again.",
+            code="input.export",
+        )
     metadata = notebook.get("metadata")
     cells = [found_cell(cell) for cell in notebook["cells"]]
     return Export("notebook", tuple(cells), _proof(metadata.get(PROOF) if isinstance(metadata, dict) else None))
@@ -195,9 +201,13 @@ def _text(value: object) -> object:
     return value
 
 
+_FOLDED_HEADINGS = ("jp-MarkdownHeadingCollapsed", "heading_collapsed")
+"""What JupyterLab and Notebook 6 note in the cell of a heading under which all is folded away."""
+
+
 def _is_hidden(metadata: Mapping[str, Any]) -> bool:
     jupyter = metadata.get("jupyter")
-    hides = [metadata.get("collapsed"), metadata.get("hidden")]
+    hides = [metadata.get(name) for name in ("collapsed", "hidden", *_FOLDED_HEADINGS)]
     hides += [jupyter.get("source_hidden"), jupyter.get("outputs_hidden")] if isinstance(jupyter, dict) else []
     tags = metadata.get("tags")
     hides += [any(str(tag).startswith(("hide", "remove")) for tag in tags)] if isinstance(tags, list) else []

@@ -442,6 +442,36 @@ def test_a_great_many_cells_take_no_more_than_their_time(found: Found) -> None:
     assert len(compare(proof, [found] * 100_000)) >= 100_000
 
 
+@pytest.mark.parametrize("change", [{"nbformat": 3}, {"nbformat": 5}, {"nbformat": "4"}, {"worksheets": []}], ids=str)
+async def test_a_notebook_of_another_format_is_refused(home: Home, change: dict[str, Any]) -> None:
+    """Readers of version 3 show the cells of worksheets, and not those that are checked."""
+    await home.tell()
+
+    with pytest.raises(InputError, match="another format"):
+        home.check(await home.notebook() | change)
+
+
+@pytest.mark.parametrize(
+    "metadata",
+    [
+        {"collapsed": True},
+        {"jupyter": {"outputs_hidden": True}},
+        {"tags": ["remove-cell"]},
+        {"jp-MarkdownHeadingCollapsed": True},
+    ],
+    ids=str,
+)
+async def test_a_cell_that_is_folded_away_is_told(home: Home, metadata: dict[str, Any]) -> None:
+    await home.tell()
+    notebook = await home.notebook()
+    notebook["cells"][0]["metadata"] |= metadata
+
+    found = home.check(notebook)
+
+    assert [each.number for each in found.findings if each.note == "hidden until it is unfolded"] == [1]
+    assert found.ok
+
+
 async def test_proofs_of_cells_and_lines_can_not_be_exchanged(home: Home) -> None:
     await home.tell()
     notebook = await home.notebook()
