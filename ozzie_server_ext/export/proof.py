@@ -27,6 +27,7 @@ MAX_BYTES = 256 << 20
 """The largest file that is checked."""
 
 _MOST_EVENTS = (1 << 53) - 1
+"""More than any log has, and exact in JavaScript too."""
 
 Kind: TypeAlias = Literal["notebook", "lines"]
 """The two forms that carry a proof."""
