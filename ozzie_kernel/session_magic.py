@@ -7,7 +7,8 @@ from pathlib import Path
 from ozzie_kernel.client import Refused
 from ozzie_kernel.connect import SessionChoice
 from ozzie_kernel.magic import Host, Magic, MagicUsage, did_you_mean
-from ozzie_server_ext.domain.errors import Conflict, Gone, InputError, NotFound, Unavailable
+from ozzie_server_ext.domain.disk import write_new
+from ozzie_server_ext.domain.errors import Gone, InputError, NotFound
 from ozzie_server_ext.domain.exports import form_of
 from ozzie_server_ext.domain.json import JsonObject, objects
 from ozzie_server_ext.domain.terms import AUTHORS
@@ -247,24 +248,11 @@ def _number(row: JsonObject, name: str) -> int:
     return int(str(row[name]))
 
 
-def _write_new(name: str, text: str) -> Path:
-    path = Path(name).absolute()
-    try:
-        with path.open("x", encoding="utf-8") as file:
-            file.write(text)
-    except FileExistsError:
-        raise Conflict(f"{path} exists already.", hint="Give it another name.") from None
-    except OSError as error:
-        raise Unavailable(
-            f"{path} can't be written: {error.strerror or error}.", hint="Give it another name."
-        ) from None
-    return path
-
-
 async def _export(name: str, host: Host) -> list[Block]:
     form = form_of(name)
     exported = await host.ask("session.export", {"form": form})
-    path = _write_new(name, str(exported["text"]))
+    path = Path.cwd() / name
+    write_new(path, str(exported["text"]).encode())
     page: list[Block] = [paragraph("This session is written into ", Strong(str(path)), ".")]
     if form in ("ipynb", "jsonl"):
         page.append(paragraph("In a terminal, check it with ", Command(f"ozzie sessions verify {name}")))

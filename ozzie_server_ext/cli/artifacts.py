@@ -9,7 +9,8 @@ from pathlib import Path
 
 from ozzie_server_ext.cli.http import Answered, Object, delete, expect_id, get, get_bytes, items
 from ozzie_server_ext.cli.sessions import find_session
-from ozzie_server_ext.cli.terminal import agreed, cell, local_time, print_json, print_result, write_new
+from ozzie_server_ext.cli.terminal import agreed, cell, local_time, print_json, print_result
+from ozzie_server_ext.domain.disk import write_new
 from ozzie_server_ext.domain.errors import Gone, InputError, Unavailable
 from ozzie_server_ext.render.text import byte_count, cut_columns, visible_label, visible_prose
 
@@ -63,7 +64,7 @@ def get_artifact(options: argparse.Namespace) -> int:
         )
     if options.output:
         path = Path(options.output).absolute()
-        write_new(path, content, "--output")
+        write_new(path, content)
         saved = {"artifact_id": options.artifact_id, "file": str(path), "size": len(content)}
         return print_result(saved, f"{byte_count(len(content))} written to {path}.", as_json=options.json)
     if options.json:

@@ -10,19 +10,22 @@ import msgspec
 
 from ozzie_server_ext.cli.http import get_bytes
 from ozzie_server_ext.cli.sessions import find_session
-from ozzie_server_ext.cli.terminal import local_time, print_json, print_result, write_new
+from ozzie_server_ext.cli.terminal import local_time, print_json, print_result
 from ozzie_server_ext.config.home import anchor_key_file, find_home
+from ozzie_server_ext.domain.disk import write_new
 from ozzie_server_ext.domain.errors import InputError, NotFound, Unavailable
 from ozzie_server_ext.domain.exports import form_of
 from ozzie_server_ext.export.checking import Check, check
 from ozzie_server_ext.export.proof import MAX_BYTES, Finding, read_export
-from ozzie_server_ext.export.signing import expect_key, public_key, signing_key
+from ozzie_server_ext.export.signing import expect_key, is_key, public_key, signing_key
 from ozzie_server_ext.render.text import byte_count, counted, visible_label
 from ozzie_server_ext.store.anchor import read_key
 
 EXPORTING_S = 150.0
 """How long to wait: half a minute longer than an export may take in the gateway (`gateway.routes`)."""
 
+_NAMES = 200
+"""Characters of names in a list."""
 _SIGNATURES = {
     "unknown": "It is signed with a key that you have not named. With --key and the key that its author gave you, it "
     "can be told whether it is theirs.",
@@ -38,7 +41,7 @@ def export_session(options: argparse.Namespace) -> int:
     session = find_session(options.session)
     content = get_bytes(f"sessions/{session['id']}/export?form={form}", timeout_s=EXPORTING_S)
     path = Path(options.to).absolute()
-    write_new(path, content, "--to")
+    write_new(path, content)
     done = {"session": session["id"], "file": str(path), "size": len(content)}
     return print_result(done, f"{byte_count(len(content))} written to {path}.", as_json=options.json)
 
@@ -61,14 +64,21 @@ def verify_export(options: argparse.Namespace) -> int:
         _print_as_json(found)
         return 0 if found.ok else 1
     noun = "cell" if export.kind == "notebook" else "line"
-    print(f"{visible_label(path.name)}: the session {visible_label(found.proof.session)}")
+    print(f"{visible_label(path.name)}: the session {found.proof.session}")
     print(f"exported on {local_time(found.proof.at)}, up to event {found.proof.head:,}.")
     if found.signature == "trusted":
-        print("It is signed with the key that you named." if options.key else "It is signed with the key of this home.")
+        print(
+            "It is signed with the key that you named."
+            if options.key is not None
+            else "It is signed with the key of this home."
+        )
     else:
         print(_SIGNATURES[found.signature])
     if found.log == "other":
         print("The log of this home is another one, so it can't be told what was erased since.")
+    if found.further:
+        names = visible_label(", ".join(found.further))[:_NAMES]
+        print(f"The notebook has further metadata, which may have it shown in another way: {names}.")
     for line in _lines(found.findings, noun):
         print(line)
     print(_summary(found, noun))
@@ -84,14 +94,24 @@ def _print_as_json(found: Check) -> None:
             "was": None if each.item is None else each.item + 1,
             "verdict": each.verdict,
             "note": each.note,
+            "further": [*each.further],
         }
         for each in found.findings
     ]
-    print_json({"ok": found.ok, "signature": found.signature, "log_at_hand": found.log, "proof": head, "cells": cells})
+    print_json(
+        {
+            "ok": found.ok,
+            "signature": found.signature,
+            "log_at_hand": found.log,
+            "further": [*found.further],
+            "proof": head,
+            "cells": cells,
+        }
+    )
 
 
 def _lines(findings: Sequence[Finding], noun: str) -> Iterator[str]:
-    """Yield a line for each cell; those without a note that follow each other share one."""
+    """Yield a line for each cell; those of the same verdict that follow each other share one."""
     for (verdict, note, is_there), group in groupby(
         findings, lambda each: (each.verdict, each.note, each.number is not None)
     ):
@@ -105,20 +125,27 @@ def _lines(findings: Sequence[Finding], noun: str) -> Iterator[str]:
 
 def _summary(found: Check, noun: str) -> str:
     there = [each for each in found.findings if each.number is not None]
-    right = sum(each.verdict in ("as recorded", "erased since") for each in there)
+    right = sum(each.is_as_it_was for each in there)
     missing = len(found.findings) - len(there)
     lost = f", and {counted(missing, noun)} {'is' if missing == 1 else 'are'} missing" if missing else ""
     what = f"{right:,} of {counted(len(there), noun)} {'is' if len(there) == 1 else 'are'} as exported{lost}."
     return what if found.signature == "trusted" else f"{what} By whom is not proven."
 
 
-def _trusted(given: str) -> list[str]:
+def _trusted(given: str | None) -> list[str]:
     """Return the keys that count: the one that was named, as text or as a file with it, else that of this home."""
-    if not given:
+    if given is None:
         return list(filter(None, [_own_key()]))
-    path = Path(given)
-    is_file = len(given) < 4096 and path.is_file()
-    return [expect_key(_read(path)[:1000].decode(errors="replace") if is_file else given)]
+    if is_key(given) or not _is_file(given):  # a key first: whoever sends a file may send one with that name
+        return [expect_key(given)]
+    return [expect_key(_read(Path(given))[:1000].decode(errors="replace"))]
+
+
+def _is_file(name: str) -> bool:
+    try:
+        return Path(name).is_file()
+    except (OSError, ValueError):  # too long, or with characters that no name has
+        return False
 
 
 def _own_key() -> str:

@@ -6,11 +6,10 @@ import os
 import sys
 from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime
-from pathlib import Path
 from typing import Any
 
 from ozzie_server_ext.cli.parser import Misused
-from ozzie_server_ext.domain.errors import Conflict, InputError, Unavailable
+from ozzie_server_ext.domain.errors import InputError
 from ozzie_server_ext.render.text import (
     LINE_WIDTH,
     cut_columns,
@@ -149,22 +148,3 @@ def standard_input(what: str) -> str:
         return sys.stdin.buffer.read().decode()
     except UnicodeDecodeError:
         raise InputError(f"{what} is not UTF-8 text.") from None
-
-
-def write_new(path: Path, content: bytes, option: str) -> None:
-    """Write a new file, whole or not at all, and never over an existing one; `option` is where its name was given.
-    Raises Conflict, Unavailable."""
-    try:
-        with path.open("xb") as file:
-            try:
-                file.write(content)
-                file.flush()
-            except OSError:
-                path.unlink()
-                raise
-    except FileExistsError:
-        raise Conflict(f"{path} exists already.", hint=f"Give another name to {option}.") from None
-    except OSError as error:
-        raise Unavailable(
-            f"{path} can't be written: {error.strerror}.", hint=f"Give another name to {option}."
-        ) from None

@@ -125,9 +125,7 @@ SESSIONS = group(
         "check whether an exported file is as recorded",
         "export:verify_export",
         argument("file", metavar="FILE", help="an .ipynb or .jsonl file of ozzie sessions export"),
-        argument(
-            "--key", metavar="KEY", default="", help="its author's public key, or a file with it (default: yours)"
-        ),
+        argument("--key", metavar="KEY", help="its author's public key, or a file with it (default: yours)"),
         more="Names each cell that was changed, moved, added or taken out. Works without a gateway.",
     ),
     verb("key", "print the public key that your exports are signed with", "export:print_public_key"),

@@ -6,6 +6,8 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+from ozzie_server_ext.domain.errors import Conflict, Unavailable
+
 LITTLE = 16 << 20
 """Bytes. With less free space, a disk counts as nearly full."""
 
@@ -35,6 +37,23 @@ def hint_for(*paths: Path, error: OSError | None = None) -> str:
         return _too_large()
     where = _existing(paths[0])
     return f"Check the disk of {where}, its free space and who may write there, or set OZZIE_PATH to another."
+
+
+def write_new(path: Path, content: bytes) -> None:
+    """Write a new file for a person, whole or not at all, and never over an existing one. Raise Conflict,
+    Unavailable."""
+    try:
+        with path.open("xb") as file:
+            try:
+                file.write(content)
+                file.flush()
+            except OSError:
+                path.unlink()
+                raise
+    except FileExistsError:
+        raise Conflict(f"{path} exists already.", hint="Give another name.") from None
+    except OSError as error:
+        raise Unavailable(f"{path} can't be written: {error.strerror or error}.", hint="Give another name.") from None
 
 
 def free_bytes(path: Path) -> int | None:

@@ -6,8 +6,9 @@ are split into lines, and the metadata of cells and outputs.
 """
 
 import hashlib
+import re
 from bisect import bisect_left
-from collections import defaultdict
+from collections import defaultdict, deque
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Annotated, Any, Literal, TypeAlias
@@ -23,41 +24,46 @@ PROOF = "ozzie_proof"
 """The key of the proof in a notebook's metadata, and in the last line of a file of lines."""
 NUMBER = "ozzie_cell"
 """The key in a cell's metadata for its number in the proof, from 0 on."""
-MAX_BYTES = 256 << 20
-"""The largest file that is checked."""
+MAX_BYTES = 64 << 20
+"""The largest file that is checked: a notebook of 16,000 turns, or the lines of 6,000."""
+MOST_ITEMS = 100_000
+"""Cells or lines of it."""
 
-_MOST_EVENTS = (1 << 53) - 1
-"""More than any log has, and exact in JavaScript too."""
+_Count: TypeAlias = Annotated[int, Meta(ge=0, le=(1 << 53) - 1)]
+"""More than any log has events, and exact in JavaScript too."""
+_Name: TypeAlias = Annotated[str, Meta(max_length=128, pattern=r"^[\w.:+-]*$")]
+"""An id, a hash, a version, a key: nothing that could pass for a sentence."""
+_Moment: TypeAlias = Annotated[str, Meta(pattern=r"^(19[7-9]|[2-8]\d\d)\d-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z$")]
 
 Kind: TypeAlias = Literal["notebook", "lines"]
 """The two forms that carry a proof."""
 
 
-class Item(msgspec.Struct, frozen=True, omit_defaults=True):
+class Item(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
     """A cell or line: the hash of what is `shown`, and of its `source` alone. A turn's cells name its `task`, how many
     of its events are shown, and the `digest` of these (`digest_of`)."""
 
-    shown: str
-    source: str = ""
-    task: str = ""
-    events: Annotated[int, Meta(ge=0, le=_MOST_EVENTS)] = 0
-    digest: str = ""
+    shown: _Name
+    source: _Name = ""
+    task: _Name = ""
+    events: _Count = 0
+    digest: _Name = ""
 
 
-class Proof(msgspec.Struct, frozen=True, kw_only=True):
+class Proof(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What was exported: from the log whose first event has the hash `log`, up to the event at position `head`, at the
     time `at`, by this `version` of Ozzie. `key` is the public key, `signature` covers all other fields."""
 
     format: Literal[1] = 1
     kind: Kind
-    session: str
-    log: str
-    head: Annotated[int, Meta(ge=0, le=_MOST_EVENTS)]
-    at: str
-    version: str
+    session: _Name
+    log: _Name
+    head: _Count
+    at: _Moment
+    version: _Name
     items: tuple[Item, ...]
-    key: str = ""
-    signature: str = ""
+    key: _Name = ""
+    signature: _Name = ""
 
     def signed_bytes(self) -> bytes:
         """Return what the signature is over."""
@@ -79,21 +85,24 @@ def digest_of(events: Iterable[tuple[int, str]]) -> str:
 
 class Found(msgspec.Struct, frozen=True):
     """A cell or line of a file as it is. `claims` is the number that it has by its own account, `is_hidden` whether a
-    reader has to unfold it, `line` the event of a line."""
+    reader has to unfold it, `line` the event of a line. `further` names metadata that a program may obey which shows
+    the cell."""
 
     shown: str
     source: str = ""
     claims: int | None = None
     is_hidden: bool = False
+    further: tuple[str, ...] = ()
     line: Mapping[str, Json] | None = None
 
 
 class Export(msgspec.Struct, frozen=True):
-    """A file and the proof that it carries, if any."""
+    """A file and the proof that it carries, if any. `further`: as in `Found`, of the whole notebook."""
 
     kind: Kind
     found: tuple[Found, ...]
     proof: Proof | None
+    further: tuple[str, ...] = ()
 
 
 def read_export(content: bytes) -> Export:
@@ -119,34 +128,50 @@ def _no_export() -> InputError:
 
 
 def _read_notebook(notebook: Mapping[str, Any]) -> Export:
-    if notebook.get("nbformat") != 4 or "worksheets" in notebook:  # of version 3, readers show the worksheets
+    version = notebook.get("nbformat")
+    if type(version) is not int or version != 4 or "worksheets" in notebook:  # readers of version 3 show worksheets
         raise InputError(
             "This notebook has another format than Ozzie writes, so it is not what was exported.",
             hint="Ozzie writes version 4 (nbformat). Export the session again.",
             code="input.export",
         )
-    metadata = notebook.get("metadata")
-    cells = [found_cell(cell) for cell in notebook["cells"]]
-    return Export("notebook", tuple(cells), _proof(metadata.get(PROOF) if isinstance(metadata, dict) else None))
+    if len(notebook["cells"]) > MOST_ITEMS:
+        raise _too_many()
+    metadata: Mapping[str, Any] = _object(notebook.get("metadata"))
+    cells = tuple(found_cell(cell) for cell in notebook["cells"])
+    further = set(metadata) - _OF_NOTEBOOKS
+    language = _object(metadata.get("language_info")).get("name", "")
+    if not isinstance(language, str) or not _LANGUAGE.fullmatch(language):
+        further.add("language_info")  # nbconvert writes it into the text
+    return Export("notebook", cells, _proof(metadata.get(PROOF)), tuple(sorted(further)))
 
 
 def _read_lines(content: bytes) -> Export:
-    found: list[Found] = []
-    proof: Proof | None = None
-    try:
-        for text in content.split(b"\n"):
-            if not text.strip():
-                continue
+    """Read lines of JSON, of which the last one is the proof alone."""
+    texts = [text for text in content.split(b"\n") if text.strip()]
+    if len(texts) > MOST_ITEMS:
+        raise _too_many()
+    lines: list[Mapping[str, Json]] = []
+    for text in texts:
+        try:
             line = loads(text, max_bytes=MAX_BYTES)
-            if not isinstance(line, dict):
-                raise _no_export()
-            if PROOF in line and proof is None:
-                proof = _proof(line[PROOF])
-            else:
-                found.append(Found(shown_line(line), line=line))
-    except InvalidJson:
-        raise _no_export() from None
-    return Export("lines", tuple(found), proof)
+        except InvalidJson:
+            raise _no_export() from None
+        if not isinstance(line, dict):
+            raise _no_export()
+        lines.append(line)
+    proof = _proof(lines.pop()[PROOF]) if lines and set(lines[-1]) == {PROOF} else None
+    return Export("lines", tuple(Found(shown_line(line), line=line) for line in lines), proof)
+
+
+def _too_many() -> InputError:
+    return InputError(
+        f"This file has more than {MOST_ITEMS:,} cells or lines.", hint="Exports have fewer.", code="input.export"
+    )
+
+
+def _object(value: object) -> Mapping[str, Any]:
+    return value if isinstance(value, dict) else {}
 
 
 def _proof(value: object) -> Proof | None:
@@ -155,14 +180,14 @@ def _proof(value: object) -> Proof | None:
         datetime.fromisoformat(proof.at)
     except (msgspec.ValidationError, ValueError):
         return None
-    return proof
+    return proof if len(proof.items) <= MOST_ITEMS else None
 
 
 def found_cell(cell: object) -> Found:
     """Return a notebook's cell (https://nbformat.readthedocs.io) as a proof sees it."""
     if not isinstance(cell, dict):
         return Found(_hash(cell))
-    metadata: Mapping[str, Any] = cell.get("metadata") if isinstance(cell.get("metadata"), dict) else {}  # pyright: ignore[reportAssignmentType]
+    metadata = _object(cell.get("metadata"))
     source = {"type": cell.get("cell_type"), "source": _text(cell.get("source"))}
     outputs = cell.get("outputs")
     shown = {
@@ -177,6 +202,7 @@ def found_cell(cell: object) -> Found:
         _hash(source),
         claims if type(claims) is int else None,
         _is_hidden(metadata),
+        tuple(sorted(set(metadata) - _OF_CELLS)),
     )
 
 
@@ -188,7 +214,10 @@ def _output(output: object) -> object:
     if not isinstance(output, dict):
         return output
     shown = {name: value for name, value in output.items() if name not in ("metadata", "data", "transient")}
-    if isinstance(data := output.get("data"), dict):
+    data = output.get("data")
+    if data is not None and not isinstance(data, dict):
+        shown["data"] = data
+    elif data is not None:
         shown["data"] = {mime: value if mime.endswith("json") else _text(value) for mime, value in data.items()}
     if "text" in shown:
         shown["text"] = _text(shown["text"])
@@ -202,6 +231,26 @@ def _text(value: object) -> object:
     return value
 
 
+_OF_CELLS = frozenset(
+    {
+        NUMBER,
+        "collapsed",
+        "deletable",
+        "editable",
+        "execution",
+        "heading_collapsed",
+        "hidden",
+        "jp-MarkdownHeadingCollapsed",
+        "jupyter",
+        "tags",
+        "trusted",
+    }
+)
+_OF_NOTEBOOKS = frozenset({PROOF, "kernelspec", "language_info", "orig_nbformat", "ozzie"})
+"""Metadata that JupyterLab and Ozzie write. Others may have nbconvert leave texts out, or write them into it."""
+_HIDES = re.compile("^(hide|remove|skip)", re.IGNORECASE)
+_LANGUAGE = re.compile(r"[\w+#.-]{0,40}")
+
 _FOLDED_HEADINGS = ("jp-MarkdownHeadingCollapsed", "heading_collapsed")
 """What JupyterLab and Notebook 6 note in the cell of a heading under which all is folded away."""
 
@@ -211,7 +260,7 @@ def _is_hidden(metadata: Mapping[str, Any]) -> bool:
     hides = [metadata.get(name) for name in ("collapsed", "hidden", *_FOLDED_HEADINGS)]
     hides += [jupyter.get("source_hidden"), jupyter.get("outputs_hidden")] if isinstance(jupyter, dict) else []
     tags = metadata.get("tags")
-    hides += [any(str(tag).startswith(("hide", "remove")) for tag in tags)] if isinstance(tags, list) else []
+    hides += [any(_HIDES.search(str(tag)) for tag in tags)] if isinstance(tags, list) else []
     return any(hides)
 
 
@@ -239,12 +288,18 @@ Verdict: TypeAlias = Literal["as recorded", "changed since", "not from this log"
 
 class Finding(msgspec.Struct, frozen=True):
     """What became of a cell or line. `number` counts from 1 in the file as it is, None if it is missing; `item` is its
-    index in the proof, None if it is not from there."""
+    index in the proof, None if it is not from there. `further`: as in `Found`."""
 
     number: int | None
     item: int | None
     verdict: Verdict
     note: str = ""
+    further: tuple[str, ...] = ()
+
+    @property
+    def is_as_it_was(self) -> bool:
+        """Whether it is shown as it was exported."""
+        return self.verdict in ("as recorded", "erased since") and not self.further
 
 
 def compare(proof: Proof, found: Sequence[Found]) -> list[Finding]:
@@ -263,18 +318,22 @@ def compare(proof: Proof, found: Sequence[Found]) -> list[Finding]:
 
 def _same(items: Sequence[Item], found: Sequence[Found]) -> list[int | None]:
     """Return for each cell that is as recorded its index in the proof. Of equal ones each stands for one."""
-    free: dict[str, dict[int, None]] = defaultdict(dict)  # as sets, in order
-    for index, item in enumerate(items):
-        free[item.shown][index] = None
+    taken: set[int] = set()
     whose: list[int | None] = [None] * len(found)
     for at, each in enumerate(found):
-        if each.claims is not None and each.claims in free.get(each.shown, ()):
-            del free[each.shown][each.claims]
-            whose[at] = each.claims
+        claims = each.claims
+        if claims is None or not 0 <= claims < len(items) or claims in taken:
+            continue
+        if items[claims].shown == each.shown:
+            whose[at] = claims
+            taken.add(claims)
+    free: dict[str, deque[int]] = defaultdict(deque)
+    for index, item in enumerate(items):
+        if index not in taken:
+            free[item.shown].append(index)
     for at, each in enumerate(found):
         if whose[at] is None and (left := free.get(each.shown)):
-            whose[at] = first = next(iter(left))
-            del left[first]
+            whose[at] = left.popleft()
     return whose
 
 
@@ -286,7 +345,7 @@ def _straying(items: Sequence[int]) -> set[int]:
     for item in items:
         at = bisect_left(ends, item)
         before[item] = ends[at - 1] if at else None
-        ends[at:] = [item, *ends[at + 1 :]]
+        ends[at : at + 1] = [item]
     kept: set[int] = set()
     item = ends[-1] if ends else None
     while item is not None:
@@ -318,7 +377,10 @@ def _finding(number: int, found: Found, item: int | None, items: Sequence[Item],
         return Finding(number, item, "changed since", what)
     if item in straying:
         return Finding(number, item, "moved", f"it was number {item + 1}")
-    return Finding(number, item, "as recorded", "hidden until it is unfolded" if found.is_hidden else "")
+    notes = ["hidden until it is unfolded"] if found.is_hidden else []
+    if found.further:
+        notes.append("further metadata may have it shown in another way")
+    return Finding(number, item, "as recorded", ", ".join(notes), found.further)
 
 
 def _where(item: int, findings: Sequence[tuple[int, int]]) -> str:

@@ -3,6 +3,7 @@
 The public key can be given away. It is text: "ozzie-ed25519:" and 43 characters.
 """
 
+import re
 from base64 import urlsafe_b64decode, urlsafe_b64encode
 from binascii import Error as BadBase64
 
@@ -16,6 +17,7 @@ from ozzie_server_ext.domain.errors import InputError
 from ozzie_server_ext.export.proof import Proof
 
 _PREFIX = "ozzie-ed25519:"
+_BASE64 = re.compile(r"[A-Za-z0-9_-]*")
 _USE = b"ozzie export signing 1"
 
 
@@ -45,11 +47,14 @@ def is_signed(proof: Proof) -> bool:
     return True
 
 
+def is_key(text: str) -> bool:
+    """Whether the text is meant as a public key, and not as a file with one."""
+    return text.strip().startswith(_PREFIX)
+
+
 def expect_key(text: str) -> str:
     """Return a public key that somebody gave. Raise InputError if it is none."""
-    key = text.strip()
-    _public(key)
-    return key
+    return _PREFIX + _encoded(_public(text.strip()).public_bytes_raw())
 
 
 def _public(text: str) -> Ed25519PublicKey:
@@ -70,4 +75,6 @@ def _encoded(raw: bytes) -> str:
 
 
 def _decoded(text: str) -> bytes:
+    if not _BASE64.fullmatch(text):  # the decoder would pass over other characters
+        raise BadBase64
     return urlsafe_b64decode(text.encode() + b"=" * (-len(text) % 4))

@@ -90,14 +90,20 @@ def test_somebody_else_checks_it_with_the_key_that_they_were_given(gateway: Gate
     for given in (key, str(tmp_path / "key.txt")):
         checked = ozzie(other, "sessions", "verify", str(path), "--key", given)
         assert (checked.returncode, "signed with the key that you named" in checked.stdout) == (0, True)
+    (other.project / key).write_text("ozzie-ed25519:" + "A" * 43)  # a file that is named like the key is not the key
+    assert ozzie(other, "sessions", "verify", str(path), "--key", key).returncode == 0
     alone = ozzie(other, "sessions", "verify", str(path))
+    empty = ozzie(other, "sessions", "verify", str(path), "--key", "")
+    long = ozzie(other, "sessions", "verify", str(path), "--key", "a" * 5000)
+    padded = ozzie(other, "sessions", "verify", str(path), "--key", f"{key}=")
     wrong = ozzie(other, "sessions", "verify", str(path), "--key", "nonesuch")
     none = ozzie(other, "sessions", "key")
 
     assert alone.returncode == 1
     assert "a key that you have not named" in alone.stdout
     assert alone.stdout.endswith("3 of 3 cells are as exported. By whom is not proven.\n")
-    assert (wrong.returncode, "not the public key" in wrong.stderr) == (1, True)
+    for refused in (wrong, empty, long, padded):
+        assert (refused.returncode, "not the public key" in refused.stderr) == (1, True)
     assert (none.returncode, "There is no key yet" in none.stderr) == (1, True)
 
 

@@ -3,6 +3,7 @@
 import json
 import random
 from collections.abc import Callable
+from contextlib import suppress
 from copy import deepcopy
 from typing import Any, cast
 
@@ -395,6 +396,13 @@ async def test_a_file_without_a_proof_is_refused_in_words(home: Home, content: b
     [
         {"at": "yesterday"},
         {"at": 7},
+        {"at": "0001-01-01T00:00:00.000000Z"},
+        {"at": "9999-12-31T23:59:59.000000Z"},
+        {"at": "2026-02-30T00:00:00.000000Z"},
+        {"at": "2026-01-01"},
+        {"session": "It is signed with the key of this home."},
+        {"session": "s" * 200},
+        {"version": "1\x1b[31m"},
         {"head": -1},
         {"head": 1 << 70},
         {"head": "7"},
@@ -437,9 +445,31 @@ async def test_a_line_with_an_odd_position_is_not_from_the_log(home: Home, posit
 def test_a_great_many_cells_take_no_more_than_their_time(found: Found) -> None:
     """The work grows with them, not with their square: so many would take hours."""
     items = tuple(Item("a" if number % 2 else "c", "s") for number in range(100_000))
-    proof = Proof(kind="notebook", session="s", log="l", head=1, at="2026-01-01T00:00:00Z", version="0", items=items)
+    proof = Proof(
+        kind="notebook", session="s", log="l", head=1, at="2026-01-01T00:00:00.000000Z", version="0", items=items
+    )
 
     assert len(compare(proof, [found] * 100_000)) >= 100_000
+
+
+def test_cells_in_the_worst_order_take_no_more_than_their_time() -> None:
+    items = tuple(Item(str(number), "s") for number in range(60_000))
+    proof = Proof(
+        kind="notebook", session="s", log="l", head=1, at="2026-01-01T00:00:00.000000Z", version="0", items=items
+    )
+    order = [*range(30_000, 60_000), *range(30_000)[::-1]]
+
+    findings = compare(proof, [Found(str(number), "s") for number in order])
+
+    assert sum(finding.verdict == MOVED for finding in findings) == 30_000
+
+
+@pytest.mark.parametrize("kind", ["cells", "lines"])
+async def test_more_cells_than_any_export_has_are_refused_in_words(home: Home, kind: str) -> None:
+    many = '{"cells": [' + ",".join(["1"] * 100_001) + '], "nbformat": 4}' if kind == "cells" else "{}\n" * 100_001
+
+    with pytest.raises(InputError, match="more than 100,000 cells or lines"):
+        home.check(many)
 
 
 @pytest.mark.parametrize("change", [{"nbformat": 3}, {"nbformat": 5}, {"nbformat": "4"}, {"worksheets": []}], ids=str)
@@ -503,6 +533,82 @@ async def test_lines_that_were_tampered_with(home: Home) -> None:
     assert home.check(again).ok
 
 
+def spoken(text: str) -> str:
+    return json.dumps({"position": 4, "payload": {"text": text}})
+
+
+@pytest.mark.parametrize(
+    "smuggle",
+    [
+        lambda lines, proof: [json.dumps({**json.loads(lines[0]), PROOF: None}), *lines, proof],
+        lambda lines, proof: [json.dumps({**json.loads(spoken("forged")), PROOF: 1}), *lines, proof],
+        lambda lines, proof: [*lines, json.dumps({**json.loads(proof), "payload": {"text": "forged"}})],
+        lambda lines, proof: [*lines, proof, spoken("forged")],
+        lambda lines, proof: [proof, *lines],
+        lambda lines, proof: [*lines, proof, proof],
+    ],
+    ids=["an odd proof in it", "a number as proof", "in the proof's line", "behind it", "proof first", "two proofs"],
+)
+async def test_nothing_hides_behind_the_proof_of_lines(
+    home: Home, smuggle: Callable[[list[str], str], list[str]]
+) -> None:
+    await home.tell()
+    *lines, proof = (await home.text("jsonl")).splitlines()
+
+    with suppress(InputError):  # if there is no proof where it has to be
+        assert not home.check("\n".join(smuggle(lines, proof))).ok
+
+
+@pytest.mark.parametrize("where", ["proof", "item"])
+async def test_a_proof_has_no_room_for_anything_else(home: Home, where: str) -> None:
+    await home.tell()
+    notebook = await home.notebook()
+    proof = notebook["metadata"][PROOF]
+    (proof if where == "proof" else proof["items"][0])["note"] = "Approved by Ana."
+
+    with pytest.raises(InputError, match="no proof in this file"):
+        home.check(notebook)
+
+
+@pytest.mark.parametrize(
+    "metadata",
+    [
+        {"transient": {"remove_source": True}},
+        {"slideshow": {"slide_type": "skip"}},
+        {"magics_language": "x\n# FORGED"},
+        {"hide_input": True},
+        {"ozzie": {"made_from": "x"}},
+        {"cellView": "form"},
+    ],
+    ids=str,
+)
+async def test_metadata_of_a_cell_that_programs_obey_are_told(home: Home, metadata: dict[str, Any]) -> None:
+    """nbconvert, for one, leaves out a cell's text for the first of them."""
+    await home.tell()
+    notebook = await home.notebook()
+    notebook["cells"][2]["metadata"] |= metadata
+
+    found = home.check(notebook)
+
+    assert not found.ok
+    assert [each.number for each in found.findings if each.further] == [3]
+
+
+@pytest.mark.parametrize(
+    "metadata",
+    [{"title": "FORGED"}, {"authors": []}, {"widgets": {}}, {"language_info": {"name": "x\n# FORGED"}}],
+    ids=str,
+)
+async def test_metadata_of_the_notebook_that_programs_obey_are_told(home: Home, metadata: dict[str, Any]) -> None:
+    await home.tell()
+    notebook = await home.notebook()
+    notebook["metadata"] |= metadata
+
+    found = home.check(notebook)
+
+    assert (found.ok, found.further) == (False, tuple(metadata))
+
+
 # --- with the log at hand ---------------------------------------------------------------------------------------------
 
 
@@ -548,6 +654,31 @@ async def test_what_a_key_signed_that_the_log_does_not_have_is_not_from_it(home:
         assert home.check(text).ok
         found = home.check(text, log=True)
         assert [each.number for each in found.findings if each.verdict == FOREIGN] == [at]
+
+
+async def test_a_moved_cell_is_not_excused_by_an_erasure(home: Home) -> None:
+    await home.begin()
+    await home.say("one")
+    erased = await home.say("two")
+    notebook = await home.notebook()
+    cells = notebook["cells"]
+    cells[1], cells[2] = cells[2], cells[1]
+    await home.erase(erased)
+
+    found = home.check(notebook, log=True)
+
+    assert not found.ok
+    assert sorted(each.verdict for each in found.findings) in (
+        ["as recorded", "as recorded", "moved"],
+        ["as recorded", "erased since", "moved"],
+    )
+
+
+async def test_the_log_is_not_read_for_a_file_that_nobody_vouches_for(home: Home) -> None:
+    """A forged proof could name a long task a thousand times."""
+    await home.tell()
+
+    assert home.check(await home.notebook(), log=True, trusted=[]).log == "none"
 
 
 async def test_another_log_says_nothing_about_it(home: Home, tmp_path: Any) -> None:
