@@ -34,6 +34,7 @@ from ozzie_server_ext.protocol.jsontext import dumps
 from ozzie_server_ext.store import writer
 from ozzie_server_ext.store.admission import Append
 from ozzie_server_ext.store.sqlite import SqliteEventLog
+from ozzie_server_ext.store.texts import ArtifactTexts
 from ozzie_server_ext.store.writer import Committed, Committer
 from ozzie_server_ext.tasks import projects
 from ozzie_server_ext.tasks.times import RECOVERY
@@ -97,9 +98,9 @@ class HeldLog(SqliteEventLog):
 class HeldCommitter(Committer):
     """Held with everything written and nothing committed, and between the COMMIT and the word that it was."""
 
-    def __init__(self, connection: sqlite3.Connection, path: Path) -> None:
+    def __init__(self, connection: sqlite3.Connection, path: Path, texts: ArtifactTexts) -> None:
         self._moments: list[_Moment] = []
-        super().__init__(connection, path)
+        super().__init__(connection, path, texts)
         connection.set_trace_callback(self._see)
 
     def commit(self, appends: Sequence[Append]) -> Committed:
