@@ -52,7 +52,7 @@ SEARCH = verb(
     argument("--until", metavar="DAY", help="before this day or moment"),
     limit(10, "results"),
     argument("--explain", action="store_true", help="show what each word adds to a result's score"),
-    more="A text is found if it has all the words, in any form: messages, answers, tool calls, titles, artifact names.",
+    more="A text is found if it has all the words, in any form: messages, answers, tool calls, titles, artifacts.",
 )
 
 STATUS = verb("status", "show whether a gateway runs, and its state", "gateway:status")

@@ -103,7 +103,7 @@ def _stem(word: str) -> str:
 
 
 Kind: TypeAlias = Literal["message", "reply", "tool", "artifact", "title"]
-"""A text that is searched: what a person wrote, what a model answered, a tool call or its result, an artifact's name, a
+"""A text that is searched: what a person wrote, what a model answered, a tool call or its result, an artifact, a
 session's title."""
 AUTHORS: dict[str, str] = {
     "message": "you",

@@ -11,15 +11,16 @@ from typing import Any, assert_never
 import msgspec
 
 from ozzie_server_ext.domain.clock import Clock
+from ozzie_server_ext.domain.events import Erased, Event
 from ozzie_server_ext.domain.exports import Form
 from ozzie_server_ext.domain.ids import SessionId
 from ozzie_server_ext.export.documents import html_of, markdown_of
-from ozzie_server_ext.export.lines import lines_of
 from ozzie_server_ext.export.notebook import notebook_of
 from ozzie_server_ext.export.proof import PROOF, Item, Kind, Proof, shown_line
-from ozzie_server_ext.export.session import ExportedSession, Extent, extent_of, read_session
+from ozzie_server_ext.export.session import ExportedSession, Extent, events_before, extent_of, read_session
 from ozzie_server_ext.export.signing import sign, signing_key
 from ozzie_server_ext.export.texts import title_of
+from ozzie_server_ext.protocol.codec import encode
 from ozzie_server_ext.protocol.jsontext import dumps
 from ozzie_server_ext.store.blobs import BlobStore
 from ozzie_server_ext.store.codec import time_text
@@ -54,7 +55,7 @@ class Exports:
         extent = await extent_of(self._log, row)
         name = f"{_NOT_IN_NAMES.sub('-', title_of(extent))[:_NAME_LENGTH].strip('-') or 'session'}.{form}"
         if form == "jsonl":
-            lines = await lines_of(self._log, extent)
+            lines = await self._lines_of(extent)
             return name, await asyncio.to_thread(self._lines, extent, at, lines)
         session = await read_session(self._log, self._blobs, extent)
         match form:
@@ -73,6 +74,14 @@ class Exports:
         notebook["metadata"][PROOF] = proof
         return json.dumps(notebook, ensure_ascii=False, indent=1) + "\n"
 
+    async def _lines_of(self, extent: Extent) -> list[dict[str, Any]]:
+        """Return all events of a session, with those of delegated tasks, in order."""
+        return [
+            _line(event)
+            for session_id, before in extent.spans
+            for event in await events_before(self._log, before, session_id=session_id)
+        ]
+
     def _lines(self, extent: Extent, at: datetime, lines: list[dict[str, Any]]) -> str:
         proof = self._proof("lines", extent, at, tuple(Item(shown_line(line)) for line in lines))
         return "".join(f"{dumps(line)}\n" for line in [*lines, {PROOF: proof}])
@@ -89,3 +98,20 @@ class Exports:
         )
         key = self._anchor_key()
         return msgspec.to_builtins(proof if key is None else sign(proof, signing_key(key)))
+
+
+def _line(event: Event) -> dict[str, Any]:
+    """Return an event as a line of JSON; an erased one has no payload."""
+    return {
+        "position": event.position,
+        "id": event.event_id,
+        "type": event.type,
+        "ts": time_text(event.ts),
+        "actor": event.actor,
+        "source": event.source,
+        "session_id": event.session_id,
+        "task_id": event.task_id,
+        "labels": [*event.labels],
+        "payload": None if isinstance(event.body, Erased) else encode(event.body),
+        "hash": event.hash,
+    }

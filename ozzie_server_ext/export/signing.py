@@ -39,7 +39,7 @@ def sign(proof: Proof, key: Ed25519PrivateKey) -> Proof:
 
 
 def is_signed(proof: Proof) -> bool:
-    """Whether the signature is that of the key in the proof, whosever that is."""
+    """Whether the key in the proof made the signature; anybody may hold that key."""
     try:
         _public(proof.key).verify(_decoded(proof.signature), proof.signed_bytes())
     except (InvalidSignature, InputError, BadBase64, ValueError):

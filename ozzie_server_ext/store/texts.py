@@ -4,9 +4,8 @@ import os
 from pathlib import Path
 
 from ozzie_server_ext.domain.artifacts import REPLACED_BY, blob_of, is_own, is_text
-from ozzie_server_ext.domain.errors import InputError
 from ozzie_server_ext.domain.events import ArtifactCreated
-from ozzie_server_ext.store.blobs import path_of, read_file
+from ozzie_server_ext.store.blobs import is_ref, path_of, read_file
 from ozzie_server_ext.store.documents import MOST_CHARACTERS
 
 _END = 2 * MOST_CHARACTERS
@@ -26,11 +25,11 @@ class ArtifactTexts:
             return ""
         try:
             return _decoded(_ends(path_of(self._folder, blob_of(artifact.storage_ref))))
-        except (OSError, InputError):
+        except OSError:
             return ""
 
     def unchanged(self, artifact: ArtifactCreated) -> str:
-        """Return the same text, if the whole content is what was stored. Raise NotFound, DamagedStore or InputError."""
+        """Return the same text, if the whole content is what was stored. Raise NotFound or DamagedStore."""
         if self._folder is None or not _is_searched(artifact):
             return ""
         content = read_file(self._folder, blob_of(artifact.storage_ref))
@@ -41,7 +40,9 @@ NO_TEXTS = ArtifactTexts(None)
 
 
 def _is_searched(artifact: ArtifactCreated) -> bool:
-    return is_text(artifact.mime) and is_own(artifact.storage_ref) and REPLACED_BY not in artifact.meta
+    if not is_text(artifact.mime) or not is_own(artifact.storage_ref) or REPLACED_BY in artifact.meta:
+        return False
+    return is_ref(blob_of(artifact.storage_ref))
 
 
 def _ends(path: Path) -> bytes:

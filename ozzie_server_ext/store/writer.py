@@ -267,8 +267,8 @@ class Committer:
         self._contents.clear()
 
     def _erase_texts(self) -> None:
-        """Leave only the names of artifacts in the search index whose contents are erased from now on. If a person
-        erased them, they leave its file, too."""
+        """Take the texts of artifacts that are being erased out of the search index; their names stay in it. What a
+        person erased has to leave the database's file, too."""
         for event in self._unindexed:
             if isinstance(event.body, ArtifactErased) and (created := self._created(event, event.body)):
                 if search.remove(self._connection, created, self._texts.unchanged):

@@ -7,6 +7,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 import pytest_asyncio
 
@@ -24,7 +25,7 @@ from ozzie_server_ext.store.erasing import Target
 from ozzie_server_ext.store.recorder import Recorder
 from ozzie_server_ext.store.sqlite import SqliteEventLog
 from ozzie_server_ext.store.texts import ArtifactTexts
-from tests.replay.histories import draft, session_created
+from tests.replay.histories import artifact_created, draft, session_created
 
 SESSION, OTHER = (SessionId(f"sess_01{letter * 24}") for letter in "AB")
 
@@ -178,6 +179,16 @@ async def test_a_text_leaves_the_index_even_if_its_file_is_no_longer_what_it_was
     assert await home.found("walrus") == []
     assert await home.found("out") == [at]
     assert await home.found("seal") == [other]
+
+
+async def test_an_artifact_whose_address_is_none_is_found_by_its_name_and_can_be_erased(home: Home) -> None:
+    odd = msgspec.structs.replace(artifact_created("01" + "O" * 24, name="odd.txt"), storage_ref="artifact://nonesuch")
+    erased = ArtifactErased(artifact_id=odd.artifact_id, why="person", by="ana")
+
+    (at,) = await home.log.append(session_stream(SESSION), [draft(odd)])
+    await home.log.append(ARTIFACTS_STREAM, [draft(erased)])
+
+    assert await home.found("odd") == [at.position]
 
 
 async def test_an_erasure_that_comes_twice_leaves_the_index_whole(home: Home) -> None:
