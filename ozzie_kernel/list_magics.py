@@ -2,8 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 
-from ozzie_kernel.magic import Host, Magic, MagicUsage, did_you_mean
-from ozzie_kernel.session_magic import moment
+from ozzie_kernel.magic import Host, Magic, MagicUsage, did_you_mean, moment
 from ozzie_server_ext.domain.errors import InputError
 from ozzie_server_ext.domain.json import JsonObject, objects
 from ozzie_server_ext.render.page import Block, Bullets, Command, Facts, Sample, Strong, Table, paragraph

@@ -3,6 +3,7 @@
 import difflib
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any, Protocol
 
 from ozzie_kernel.connect import Link, SessionChoice
@@ -66,3 +67,8 @@ def did_you_mean(word: str, known: Iterable[str], before: str) -> str:
     """Return a hint with the most similar known word, or ""."""
     near = difflib.get_close_matches(word.lower(), list(known), n=1, cutoff=0.5)
     return f"Did you mean `{before}{near[0]}`?" if near else ""
+
+
+def moment(value: object) -> str:
+    """Return a time of the gateway's as local day and time. The day is always shown: a list stays in the notebook."""
+    return f"{datetime.fromisoformat(str(value)).astimezone():%Y-%m-%d %H:%M}"

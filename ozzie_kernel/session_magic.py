@@ -1,12 +1,12 @@
 """`%session`: show the current session, list others, and switch between them."""
 
 from collections.abc import Awaitable, Callable, Sequence
-from datetime import datetime
 from pathlib import Path
 
 from ozzie_kernel.client import Refused
 from ozzie_kernel.connect import SessionChoice
-from ozzie_kernel.magic import Host, Magic, MagicUsage, did_you_mean
+from ozzie_kernel.forks import fork, list_turns
+from ozzie_kernel.magic import Host, Magic, MagicUsage, did_you_mean, moment
 from ozzie_server_ext.domain.disk import write_new
 from ozzie_server_ext.domain.errors import Gone, InputError, NotFound
 from ozzie_server_ext.domain.exports import form_of
@@ -146,11 +146,6 @@ def session_table(rows: Sequence[JsonObject], own: str) -> Table:
     )
 
 
-def moment(value: object) -> str:
-    """Return a time of the gateway's as local day and time. The day is always shown: a list stays in the notebook."""
-    return f"{datetime.fromisoformat(str(value)).astimezone():%Y-%m-%d %H:%M}"
-
-
 async def _new(title: str, host: Host) -> list[Block]:
     before = await _previous(host)
     await host.switch(SessionChoice(new=True))
@@ -263,6 +258,8 @@ _ACTS: dict[str, _Act] = {
     "list": _list,
     "find": _search,
     "export": _export,
+    "turns": list_turns,
+    "fork": fork,
     "new": _new,
     "resume": _resume,
     "title": _rename,
@@ -279,6 +276,8 @@ MAGIC = Magic(
         MagicUsage("%session list [archived]", "Lists the sessions, those used last first"),
         MagicUsage("%session find WORDS", "Finds what was said in any session"),
         MagicUsage("%session export FILE", "Writes this session into a notebook, page or document"),
+        MagicUsage("%session turns", "Lists the turns of this session with their numbers"),
+        MagicUsage("%session fork [TURN] [FILE]", "Goes on from that turn in a notebook of its own"),
         MagicUsage("%session new [TITLE]", "Begins a new session in this notebook"),
         MagicUsage("%session resume TITLE", "Goes on in another session, by its title or its id"),
         MagicUsage("%session title TEXT", "Gives this session a title"),

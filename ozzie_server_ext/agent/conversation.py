@@ -17,6 +17,7 @@ from ozzie_server_ext.agent.entries import (
     UserMessage,
     append_user_text,
     first_of,
+    note_of,
     with_notes,
 )
 from ozzie_server_ext.agent.provenance import SessionReading
@@ -42,6 +43,7 @@ from ozzie_server_ext.domain.events import (
     ModelCallStarted,
     PromptAnswered,
     PromptRequested,
+    SessionForked,
     SessionPinned,
     SessionUnpinned,
     TaskCreated,
@@ -103,6 +105,7 @@ EVENT_TYPES = CALL_TYPES | frozenset(
         TaskUpdated.type,
         LabelsCleared.type,
         ToolsetInjected.type,
+        SessionForked.type,
         SessionPinned.type,
         SessionUnpinned.type,
         ConversationCompacted.type,
@@ -149,6 +152,8 @@ class Conversation:
         self._side_calls: set[CallId] = set()
         """Calls that check or summarize, and answer nobody."""
         self._pins: dict[str, SessionPinned] = {}
+        self._note = ""
+        """What the model reads before the next message."""
         self.summary = ""
         """What stands for the turns before the first entry; empty if there are none."""
         self._covered: list[UserMessage | Round] = []
@@ -330,6 +335,10 @@ class Conversation:
                 self._pins[pin.pin_id] = pin
             case SessionUnpinned(pin_id=pin_id):
                 self._pins.pop(pin_id, None)
+            case SessionForked() as fork:
+                for last in filter(None, map(self._last.get, fork.cut)):
+                    last.is_left = True
+                self._note = "\n".join(filter(None, (self._note, note_of(fork))))
             case ConversationCompacted(through=through, text=text):
                 ends = [index for index, entry in enumerate(self._entries) if entry.task_id == through]
                 if ends:  # else what it covers was erased
@@ -429,7 +438,7 @@ class Conversation:
 
     def _newest(self, max_history: int, task_id: TaskId | None) -> tuple[list[UserMessage | Round], bool]:
         """Return all entries, or the last with more than `max_history` messages; and whether others come before."""
-        own = [self._received[task_id]] if task_id in self._received else []
+        own = [replace(self._received[task_id], note=self._note)] if task_id in self._received else []
         entries = [*self._entries, *own, *self._updates.pending(task_id)]
         count = 0
         for index in range(len(entries) - 1, 0, -1):
@@ -458,10 +467,11 @@ class Conversation:
     def _chat_message(self, message: UserMessage, task_id: TaskId | None) -> ChatMessage:
         """Return a message for the model, without pictures if no model has answered it: a picture that providers refuse
         would end all later turns."""
+        text = f"{message.note}\n\n{message.text}" if message.note else message.text
         if message.task_id == task_id or message.task_id in self._last:
-            return ChatMessage(role="user", content=message.text, pictures=message.pictures)
+            return ChatMessage(role="user", content=text, pictures=message.pictures)
         names = [picture.path for picture in message.pictures]
-        return ChatMessage(role="user", content=with_notes(message.text, names, NOT_SHOWN))
+        return ChatMessage(role="user", content=with_notes(text, names, NOT_SHOWN))
 
     def _index_rounds(self) -> None:
         self._rounds_of.clear()
@@ -497,7 +507,8 @@ class Conversation:
         """Place the message where its turn starts: a waiting message is not part of the turn before, and one that was
         cancelled while waiting is in no turn."""
         if task_id in self._received:
-            self._entries.append(self._received.pop(task_id))
+            self._entries.append(replace(self._received.pop(task_id), note=self._note))
+            self._note = ""
             self._turns += 1
 
     def _uncover(self, task_id: TaskId | None) -> None:

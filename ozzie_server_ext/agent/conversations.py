@@ -16,6 +16,7 @@ from ozzie_server_ext.domain.ids import SessionId, TaskId
 from ozzie_server_ext.domain.json import Json
 from ozzie_server_ext.domain.tasks import OPEN
 from ozzie_server_ext.observability.logs import logger
+from ozzie_server_ext.store.lineage import Stretch, lineage_of
 from ozzie_server_ext.store.log import EventFilter, EventLog
 from ozzie_server_ext.store.snapshots import NoSnapshots, Snapshots
 
@@ -87,7 +88,7 @@ class Conversations:
     async def _load(self, thread: Thread, session_id: SessionId, delegated: TaskId | None) -> Conversation:
         # Events committed during the reading are applied last: no gap, and `apply` skips duplicates.
         arriving = self._arriving.setdefault(thread, [])
-        lineage = [(session_id, None)] if delegated else await lineage_of(self._log, session_id)
+        lineage = [Stretch(session_id=session_id)] if delegated else await lineage_of(self._log, session_id)
         conversation = None if delegated else await self._restored(lineage)
         if conversation is not None:
             await self._read(conversation, lineage)
@@ -102,28 +103,30 @@ class Conversations:
     async def _read(
         self,
         conversation: Conversation,
-        lineage: Sequence[tuple[SessionId, int | None]],
+        lineage: Sequence[Stretch],
         delegated: TaskId | None = None,
     ) -> None:
         """Apply the events of a session and its ancestors behind what the conversation has."""
-        for ancestor, end in lineage:
+        for part in lineage:
             after = conversation.position
-            which: EventFilter = {"before": end, "types": EVENT_TYPES, "session_id": ancestor, "task_id": delegated}
-            which |= {"limit": _PAGE, "erased": True}
+            which: EventFilter = {"before": part.before, "types": EVENT_TYPES, "session_id": part.session_id}
+            which |= {"task_id": delegated, "limit": _PAGE, "erased": True}
             is_over = False
             while not is_over:
                 page = await self._log.read(**(which | {"after": after}))
-                for event in page:
+                for event in part.of(page):
                     conversation.apply(event)
-                    after = event.position
                 is_over = len(page) < _PAGE
+                after = page[-1].position if page else after
 
-    async def _restored(self, lineage: Sequence[tuple[SessionId, int | None]]) -> Conversation | None:
+    async def _restored(self, lineage: Sequence[Stretch]) -> Conversation | None:
         """Return the conversation at the latest snapshot of the session, or of an ancestor before the fork."""
-        for ancestor, end in reversed(lineage):
-            if stored := await self._snapshots.read(ancestor, before=end):
+        for part in reversed(lineage):
+            if part.without:  # they may be in its snapshots
+                return None
+            if stored := await self._snapshots.read(part.session_id, before=part.before):
                 series = [msgspec.json.decode(each, type=Snapshot) for each in stored]
-                return Conversation.restored(series, is_own=ancestor == lineage[-1][0])
+                return Conversation.restored(series, is_own=part is lineage[-1])
         return None
 
     def _follow(self, events: tuple[Event, ...]) -> None:
@@ -174,18 +177,3 @@ class Conversations:
         self._kept.clear()
         for session_id in sessions:
             self._in_use.pop(session_id, None)
-
-
-async def lineage_of(log: EventLog, session_id: SessionId) -> list[tuple[SessionId, int | None]]:
-    """Return the ancestors of a forked session, the oldest first, and itself. Each has the position before which it was
-    forked, None for itself."""
-    found: list[tuple[SessionId, int | None]] = []
-    end: int | None = None
-    while session_id:
-        found.append((session_id, end))
-        row = await log.row("sessions", session_id)
-        if row is None:
-            break
-        end = int(str(row["forked_at"])) + 1
-        session_id = SessionId(str(row["parent"]))
-    return found[::-1]

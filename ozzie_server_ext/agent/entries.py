@@ -7,6 +7,7 @@ from zlib import crc32
 import msgspec
 from msgspec.structs import replace
 
+from ozzie_server_ext.domain.events import SessionForked
 from ozzie_server_ext.domain.ids import BlobRef, TaskId
 from ozzie_server_ext.domain.messages import MAX_PICTURES, MAX_SHOWN_BYTES, Picture
 from ozzie_server_ext.models.driver import ChatMessage
@@ -22,6 +23,21 @@ def with_notes(text: str, paths: Sequence[str], what: str) -> str:
     """Return a message's text with a line for each picture that is not shown: otherwise a model takes it for seen, or
     guesses."""
     return "\n\n".join([text, "\n".join(f"[The picture {path} {what}.]" for path in paths)]) if paths else text
+
+
+def note_of(fork: SessionForked) -> str:
+    """Return what the model of a fork has to know that its history does not tell: what stays done. Empty if nothing.
+
+    Names and numbers only: what was said in turns that are no part of the fork may have labels that it does not.
+    """
+    if not fork.done:
+        return ""
+    where = f"after its turn {fork.turn}" if fork.turn else "at an earlier point"
+    calls = ", ".join(each.tool if each.calls == 1 else f"{each.tool} {each.calls} times" for each in fork.done)
+    return (
+        f"[This session was forked from another one {where}. The calls that were made there afterwards are not undone: "
+        f"{calls}. Files are as they are now, so read them again before you rely on what you have read.]"
+    )
 
 
 def with_latest_pictures(messages: Sequence[ChatMessage], *, sees: bool) -> tuple[ChatMessage, ...]:
@@ -49,12 +65,13 @@ def with_latest_pictures(messages: Sequence[ChatMessage], *, sees: bool) -> tupl
 
 
 class UserMessage(msgspec.Struct, frozen=True):
-    """A message of the user's. `is_update`: it came while its turn was running."""
+    """A message of the user's. `is_update`: it came while its turn was running. `note`: what models read before it."""
 
     task_id: TaskId | None
     text: str
     pictures: tuple[Picture, ...] = ()
     is_update: bool = False
+    note: str = ""
 
 
 def first_of(begins: Mapping[int, TaskId | None], count: int, most: int) -> int:

@@ -89,6 +89,7 @@ def result_text(*, data: Json = None, error: JsonObject | None = None, artifacts
 
 
 _STOPPED = result_text(error={"code": "tool.stopped", "message": "The turn was stopped."})
+_LEFT = result_text(error={"code": "tool.left", "message": "This session was forked before the call had a result."})
 
 
 class ShortenedResult(msgspec.Struct, frozen=True):
@@ -112,7 +113,8 @@ class Round(msgspec.Struct):
     `whole`: the answer is complete; `placed`: it has its place in the conversation. `problem` says why it does not fit
     the schema, so that the model is asked again. `is_given`: the task was created with this one call, without a model.
     `reading` is the provenance of the answer and its calls: everything in the conversation when the model was called.
-    `event_id`: the event that completed the answer, and so led to its calls.
+    `event_id`: the event that completed the answer, and so led to its calls. `is_left`: the session was forked in the
+    middle of its turn, which goes on elsewhere.
     """
 
     task_id: TaskId | None
@@ -135,6 +137,7 @@ class Round(msgspec.Struct):
     is_given: bool = False
     reading: Reading = UNREAD
     event_id: EventId | None = None
+    is_left: bool = False
 
     def open_uses(self) -> tuple[tuple[int, ToolUse], ...]:
         """Return the calls without an outcome, each with its index."""
@@ -167,7 +170,8 @@ class Round(msgspec.Struct):
         yield ChatMessage(role="assistant", content=self.text, tool_uses=uses)
         for use in uses:
             # Providers refuse a call without a result, so a call that was cut off gets one here.
-            content = self.outcomes.get(use.use_id) or self.to_repeat.get(use.use_id, _STOPPED)
+            cut = _LEFT if self.is_left else _STOPPED
+            content = self.outcomes.get(use.use_id) or self.to_repeat.get(use.use_id, cut)
             yield ChatMessage(role="tool", content=content, tool_call_id=use.use_id, name=use.name)
 
 

@@ -26,9 +26,10 @@ class SavedMessage(msgspec.Struct, frozen=True, omit_defaults=True, tag="message
     text: str
     pictures: tuple[Picture, ...] = ()
     is_update: bool = False
+    note: str = ""
 
     def restored(self) -> UserMessage:
-        return UserMessage(self.task_id, self.text, self.pictures, self.is_update)
+        return UserMessage(self.task_id, self.text, self.pictures, self.is_update, self.note)
 
 
 class SavedRound(msgspec.Struct, frozen=True, omit_defaults=True, tag="round"):
@@ -43,6 +44,7 @@ class SavedRound(msgspec.Struct, frozen=True, omit_defaults=True, tag="round"):
     finish: Finish = "stop"
     whole: bool = False
     problem: str = ""
+    is_left: bool = False
 
     def restored(self) -> Round:
         return Round(
@@ -55,6 +57,7 @@ class SavedRound(msgspec.Struct, frozen=True, omit_defaults=True, tag="round"):
             finish=self.finish,
             whole=self.whole,
             problem=self.problem,
+            is_left=self.is_left,
             placed=True,
         )
 
@@ -65,7 +68,7 @@ SavedEntry: TypeAlias = SavedMessage | SavedRound
 def saved(entry: UserMessage | Round) -> SavedEntry:
     """Return what a snapshot keeps of an entry."""
     if isinstance(entry, UserMessage):
-        return SavedMessage(entry.task_id, entry.text, entry.pictures, entry.is_update)
+        return SavedMessage(entry.task_id, entry.text, entry.pictures, entry.is_update, entry.note)
     return SavedRound(
         entry.task_id,
         entry.number,
@@ -76,6 +79,7 @@ def saved(entry: UserMessage | Round) -> SavedEntry:
         finish=entry.finish,
         whole=entry.whole,
         problem=entry.problem,
+        is_left=entry.is_left,
     )
 
 

@@ -1,7 +1,7 @@
 """Storing, listing and opening artifacts."""
 
 import asyncio
-from collections.abc import AsyncGenerator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import cast
 
@@ -23,6 +23,7 @@ from ozzie_server_ext.domain.ids import ArtifactId, BlobRef, CallId, SessionId, 
 from ozzie_server_ext.domain.json import Json, JsonObject
 from ozzie_server_ext.protocol.jsontext import loads, loads_object
 from ozzie_server_ext.store.blobs import BlobStore
+from ozzie_server_ext.store.lineage import lineage_of
 from ozzie_server_ext.store.log import EventLog
 from ozzie_server_ext.store.projections.blobs import HANDLES, named_by
 from ozzie_server_ext.store.recorder import Recorder
@@ -174,28 +175,19 @@ class SessionArtifacts:
     async def under(self, beginning: str, kind: ArtifactKind) -> Sequence[Artifact]:
         """Return the newest version of each name with this beginning, erased ones too; a fork's before its parent's."""
         found: dict[str, Artifact] = {}
-        async for session_id, until in self._lineage():
-            rows = await self._log.rows("artifacts", where={"session_id": session_id, "kind": kind})
-            here = [artifact for artifact in map(_artifact, rows) if until is None or artifact.position <= until]
+        for part in reversed(await lineage_of(self._log, self._session_id)):
+            rows = await self._log.rows("artifacts", where={"session_id": part.session_id, "kind": kind})
+            here = [artifact for artifact in map(_artifact, rows) if part.has(artifact.position, artifact.task_id)]
             here.sort(key=lambda artifact: artifact.position)
             newest = {artifact.name: artifact for artifact in here if artifact.name.startswith(beginning)}
             found = {**newest, **found}
         return sorted(found.values(), key=lambda artifact: artifact.name)
 
     async def _may_read(self, artifact: Artifact) -> bool:
-        async for session_id, until in self._lineage():
-            if artifact.session_id == session_id:
-                return until is None or artifact.position <= until
-        return False
-
-    async def _lineage(self) -> AsyncGenerator[tuple[SessionId, int | None]]:
-        """Yield the session and its ancestors, each with the position up to which it is read (None: to its end).
-        Parents are older than forks, so this ends."""
-        session_id, until = self._session_id, None
-        while session_id:
-            yield session_id, until
-            row = await self._log.row("sessions", session_id)
-            session_id, until = (SessionId(str(row["parent"])), int(str(row["forked_at"]))) if row else ("", 0)
+        lineage = await lineage_of(self._log, self._session_id)
+        return any(
+            part.session_id == artifact.session_id and part.has(artifact.position, artifact.task_id) for part in lineage
+        )
 
 
 def _artifact(row: Row) -> Artifact:

@@ -2,6 +2,7 @@
 
 import argparse
 import sys
+from collections.abc import Iterator
 
 from ozzie_server_ext.cli.http import Object, delete, get, items, post
 from ozzie_server_ext.cli.terminal import agreed, cell, cost, local_time, print_json, print_result, tokens
@@ -57,10 +58,11 @@ def list_sessions(options: argparse.Namespace) -> int:
 def show_session(options: argparse.Namespace) -> int:
     """Print a session's newest turns. Raises as `find_session` does."""
     session = find_session(options.session)
-    tasks = list(items("tasks", options.limit, session_id=session["id"]))
+    turns = get(f"sessions/{session['id']}/turns")["items"][-options.limit :]
     if options.json:
         whole = get(f"sessions/{session['id']}", limit=min(options.limit * 2, 500))
-        print_json({**whole, "tasks": tasks})
+        tasks = list(items("tasks", options.limit, session_id=session["id"]))
+        print_json({**whole, "tasks": tasks, "turns": turns})
         return 0
     print(visible_label(session["title"]) or "Untitled")
     used = [counted(session["message_count"], "message"), tokens(session["token_usage"]), cost(session["cost"])]
@@ -68,10 +70,29 @@ def show_session(options: argparse.Namespace) -> int:
     place = f" in {visible_label(session['project'])}" if session["project"] else ""
     print(f"{session['id']}{place}")
     print(", ".join(filter(None, facts)))
-    for task in reversed(tasks):
+    for line in _forks(session):
+        print(line)
+    for turn in turns:
         print()
-        _print_turn(task)
+        _print_turn(turn)
     return 0
+
+
+def _forks(session: Object) -> Iterator[str]:
+    """Yield a line for each session of the tree of forks; none for a session alone."""
+    branches: list[Object] = get(f"sessions/{session['id']}/tree")["items"]
+    if len(branches) > 1:
+        yield "Forks:"
+        yield from _below(None, branches, session["id"], 1)
+
+
+def _below(parent: str | None, branches: list[Object], own: str, depth: int) -> Iterator[str]:
+    for branch in branches:
+        if branch["parent"] == parent:
+            title = "(erased)" if branch["status"] == "erased" else visible_label(branch["title"]) or "Untitled"
+            mark = "  (this one)" if branch["id"] == own else ""
+            yield f"{'  ' * depth}{branch['id'][-6:]}  {title}{mark}"
+            yield from _below(branch["id"], branches, own, depth + 1)
 
 
 def resume_session(options: argparse.Namespace) -> int:
@@ -123,14 +144,17 @@ def _changed(options: argparse.Namespace, verb: str, body: JsonObject, result: s
     return print_result(session, f'"{visible_label(session["title"])}" {result}.', as_json=options.json)
 
 
-def _print_turn(task: Object) -> None:
+def _print_turn(turn: Object) -> None:
     from ozzie_kernel.turn import fold_frame  # loads tornado, which a list need not wait for
 
-    view: TurnView = new_turn(task_id=task["task_id"])
-    message = task["title"]
-    for event in items("events", MAX_EVENTS, task_id=task["task_id"]):
+    if turn["status"] == "erased":
+        print(f"Turn {turn['number']} was erased on {turn['at'][:10]}.")
+        return
+    view: TurnView = new_turn(task_id=turn["task_id"])
+    message, who = turn["title"], ""
+    for event in items("events", MAX_EVENTS, task_id=turn["task_id"]):
         if event["type"] == "message.received":
-            message = str(event["payload"]["text"])
+            message, who = str(event["payload"]["text"]), str(event["payload"]["origin"]["sender_id"])
         frame = EventFrame(
             event=event["name"],
             canonical=event["type"],
@@ -140,7 +164,7 @@ def _print_turn(task: Object) -> None:
             labels=tuple(event["labels"]),
         )
         view = fold_frame(view, frame)
-    print(f"{local_time(task['created_at'])}  {visible_label(task['sender_id']) or 'you'}:")
+    print(f"Turn {turn['number']}, {local_time(turn['at'])}, {visible_label(who) or 'you'}:")
     _print_wrapped([f"> {line}" for line in visible_prose(message).strip().split("\n")], "> ")
     print()
     _print_wrapped(console_lines(view)[1:] if view.is_final else console_lines(view), "")

@@ -128,6 +128,17 @@ SESSIONS = group(
         argument("--key", metavar="KEY", help="its author's public key, or a file with it (default: yours)"),
         more="Names each cell that was changed, moved, added or taken out. Works without a gateway.",
     ),
+    verb(
+        "fork",
+        "go on from an earlier turn, in a session of its own",
+        "forks:fork_session",
+        _SESSION,
+        argument("--from", dest="turn", metavar="TURN", type=int, help="the last turn to keep (default: the last one)"),
+        argument("--event", metavar="POSITION", type=int, help="the last event to keep, in place of a turn"),
+        argument("--title", metavar="TITLE", help="a title for the fork"),
+        argument("--to", metavar="FILE", help="a new .ipynb file: the fork's notebook"),
+        more="Effects stay done, and files are not restored. `ozzie sessions show` has the numbers of the turns.",
+    ),
     verb("key", "print the public key that your exports are signed with", "export:print_public_key"),
     verb(
         "erase",

@@ -108,13 +108,27 @@ class SessionMoved(Fact, frozen=True, kw_only=True):
     project: str = ""
 
 
+class CallCount(msgspec.Struct, frozen=True):
+    """How often a tool was called, by its name."""
+
+    tool: str
+    calls: int
+
+
 class SessionForked(Fact, frozen=True, kw_only=True):
-    """The session begins with the log of `parent` up to `position`."""
+    """The session begins with the log of `parent` up to `position`, without the tasks `without`, which had begun by
+    then. `turn` is the number of the last turn that it begins with, 0 if it was not forked from a turn. `cut` are the
+    tasks that were in their middle at `position`. `done` are the calls with effects that the parent has started since:
+    they stay done, and the model is told."""
 
     type: ClassVar[str] = "session.forked"
     parent: SessionId
     position: int
     by: str = ""
+    turn: int = 0
+    without: tuple[TaskId, ...] = ()
+    cut: tuple[TaskId, ...] = ()
+    done: tuple[CallCount, ...] = ()
 
 
 class SessionArchived(Fact, frozen=True, kw_only=True):
@@ -133,8 +147,8 @@ class SessionClosed(Fact, frozen=True, kw_only=True):
 
 class SessionErased(Fact, frozen=True, kw_only=True):
     """A person erased the session: the bodies of all its events, and what they name. `forks` lose the history that they
-    began with, and the stored requests of their model calls so far, which repeated it. `parent` and `forked_at` are
-    those of the session, if it was a fork itself."""
+    began with, and the stored requests of their model calls so far, which repeated it. `parent`, `forked_at`
+    and `without` are those of the session, if it was a fork itself."""
 
     type: ClassVar[str] = "session.erased"
     by: str
@@ -142,6 +156,7 @@ class SessionErased(Fact, frozen=True, kw_only=True):
     remains: Remains = Remains()
     parent: str = ""
     forked_at: int = 0
+    without: tuple[TaskId, ...] = ()
 
 
 class LabelsCleared(Fact, frozen=True, kw_only=True):

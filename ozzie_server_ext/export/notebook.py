@@ -1,9 +1,10 @@
 """A session as a notebook: a code cell for each message, with the saved form of its turn as output.
 
-The notebook names no session, so that a kernel which opens it begins a new one, and its outputs have nothing that acts.
+The notebook names no session, so that a kernel which opens it begins a new one; only that of a fork names its own. The
+outputs have nothing that acts.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -12,7 +13,7 @@ from ozzie_server_ext.export.proof import NUMBER, Item, found_cell
 from ozzie_server_ext.export.session import ErasedTurn, ExportedSession, Message, Turn
 from ozzie_server_ext.render.graph.output import graph_bundle
 from ozzie_server_ext.render.markdown_source import line_source
-from ozzie_server_ext.render.page import page_bundle, page_markdown, paragraph
+from ozzie_server_ext.render.page import Block, page_bundle, page_markdown, paragraph
 from ozzie_server_ext.render.static import TURN_MIME, static_bundle
 
 Cell = dict[str, Any]
@@ -28,7 +29,8 @@ def notebook_of(session: ExportedSession, at: datetime) -> tuple[dict[str, Any],
     """Return the notebook, and what a proof says of each cell."""
     cells: list[Cell] = []
     items: list[Item] = []
-    for number, (cell, turn) in enumerate(_cells(session, at)):
+    head = page_markdown([*texts.about(session, at), *texts.about_notebook()])
+    for number, (cell, turn) in enumerate(_cells(session, head)):
         cells.append({"id": f"cell-{number}", **cell, "metadata": {NUMBER: number}})
         found = found_cell(cells[-1])
         task, events, digest = ("", 0, "") if turn is None else (turn.task_id, turn.events, turn.digest)
@@ -36,9 +38,18 @@ def notebook_of(session: ExportedSession, at: datetime) -> tuple[dict[str, Any],
     return {"nbformat": 4, "nbformat_minor": 5, "metadata": dict(_KERNEL), "cells": cells}, tuple(items)
 
 
-def _cells(session: ExportedSession, at: datetime) -> Iterator[tuple[Cell, Turn | None]]:
+def fork_notebook_of(session: ExportedSession, about: Sequence[Block]) -> dict[str, Any]:
+    """Return the notebook of a fork, in which its session goes on: the cells of its history, with what there is to say
+    `about` it above them, and an empty one."""
+    cells = [cell for cell, _ in _cells(session, page_markdown(about))]
+    cells.append({"cell_type": "code", "execution_count": None, "source": "", "outputs": []})
+    numbered = [{"id": f"cell-{number}", **cell, "metadata": {}} for number, cell in enumerate(cells)]
+    metadata = {**_KERNEL, "ozzie": {"session": session.extent.session_id}}
+    return {"nbformat": 4, "nbformat_minor": 5, "metadata": metadata, "cells": numbered}
+
+
+def _cells(session: ExportedSession, head: str) -> Iterator[tuple[Cell, Turn | None]]:
     """Yield each cell, and the turn that it shows."""
-    head = page_markdown([*texts.about(session, at), *texts.about_notebook()])
     yield _markdown(f"# {line_source(texts.title_of(session.extent))}\n\n{head}"), None
     count = 0
     for part in session.parts:

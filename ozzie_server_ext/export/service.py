@@ -14,17 +14,20 @@ from ozzie_server_ext.domain.clock import Clock
 from ozzie_server_ext.domain.events import Erased, Event
 from ozzie_server_ext.domain.exports import Form
 from ozzie_server_ext.domain.ids import SessionId
+from ozzie_server_ext.export import texts
 from ozzie_server_ext.export.documents import html_of, markdown_of
-from ozzie_server_ext.export.notebook import notebook_of
+from ozzie_server_ext.export.notebook import fork_notebook_of, notebook_of
 from ozzie_server_ext.export.proof import PROOF, Item, Kind, Proof, shown_line
-from ozzie_server_ext.export.session import ExportedSession, Extent, events_before, extent_of, read_session
+from ozzie_server_ext.export.session import ExportedSession, Extent, events_of, extent_of, read_session
 from ozzie_server_ext.export.signing import sign, signing_key
-from ozzie_server_ext.export.texts import title_of
 from ozzie_server_ext.protocol.codec import encode
 from ozzie_server_ext.protocol.jsontext import dumps
+from ozzie_server_ext.render.forks import about_fork
+from ozzie_server_ext.render.page import paragraph
 from ozzie_server_ext.store.blobs import BlobStore
 from ozzie_server_ext.store.codec import time_text
 from ozzie_server_ext.store.log import EventLog
+from ozzie_server_ext.tasks.forks import Forked
 from ozzie_server_ext.tasks.sessions import Sessions
 
 _NAME_LENGTH = 60
@@ -53,7 +56,7 @@ class Exports:
         no key. Raise NotFound; Gone if the session was erased; Unavailable if the key can't be read."""
         row, at = await self._sessions.row(session_id), self._clock.now()
         extent = await extent_of(self._log, row)
-        name = f"{_NOT_IN_NAMES.sub('-', title_of(extent))[:_NAME_LENGTH].strip('-') or 'session'}.{form}"
+        name = f"{_NOT_IN_NAMES.sub('-', texts.title_of(extent))[:_NAME_LENGTH].strip('-') or 'session'}.{form}"
         if form == "jsonl":
             lines = await self._lines_of(extent)
             return name, await asyncio.to_thread(self._lines, extent, at, lines)
@@ -68,19 +71,23 @@ class Exports:
             case _:
                 assert_never(form)
 
+    async def notebook_of_fork(self, forked: Forked) -> str:
+        """Return the text of a new fork's notebook."""
+        extent = await extent_of(self._log, await self._sessions.row(forked.info.session_id))
+        parent = await self._log.row("sessions", str(extent.row["parent"]))
+        about = [paragraph(texts.forked_from(extent, parent)), *about_fork(encode(forked))]
+        session = await read_session(self._log, self._blobs, extent)
+        return await asyncio.to_thread(lambda: _as_text(fork_notebook_of(session, about)))
+
     def _notebook(self, session: ExportedSession, at: datetime) -> str:
         notebook, items = notebook_of(session, at)
         proof = self._proof("notebook", session.extent, at, items)
         notebook["metadata"][PROOF] = proof
-        return json.dumps(notebook, ensure_ascii=False, indent=1) + "\n"
+        return _as_text(notebook)
 
     async def _lines_of(self, extent: Extent) -> list[dict[str, Any]]:
         """Return all events of a session, with those of delegated tasks, in order."""
-        return [
-            _line(event)
-            for session_id, before in extent.spans
-            for event in await events_before(self._log, before, session_id=session_id)
-        ]
+        return [_line(event) for part in extent.parts for event in await events_of(self._log, part)]
 
     def _lines(self, extent: Extent, at: datetime, lines: list[dict[str, Any]]) -> str:
         proof = self._proof("lines", extent, at, tuple(Item(shown_line(line)) for line in lines))
@@ -98,6 +105,10 @@ class Exports:
         )
         key = self._anchor_key()
         return msgspec.to_builtins(proof if key is None else sign(proof, signing_key(key)))
+
+
+def _as_text(notebook: dict[str, Any]) -> str:
+    return json.dumps(notebook, ensure_ascii=False, indent=1) + "\n"
 
 
 def _line(event: Event) -> dict[str, Any]:

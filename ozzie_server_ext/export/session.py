@@ -4,12 +4,11 @@ from datetime import datetime
 from typing import Literal, TypeAlias
 
 import msgspec
+from msgspec.structs import replace
 
-from ozzie_server_ext.agent.conversations import lineage_of
 from ozzie_server_ext.domain.events import (
     Erased,
     Event,
-    MessageErased,
     MessageReceived,
     PromptAnswered,
     TaskUpdated,
@@ -20,8 +19,10 @@ from ozzie_server_ext.render.graph.view import GraphView
 from ozzie_server_ext.render.turn import new_turn
 from ozzie_server_ext.render.turnview import TurnView
 from ozzie_server_ext.store.blobs import BlobStore
+from ozzie_server_ext.store.lineage import Stretch, lineage_of
 from ozzie_server_ext.store.log import EventLog, Head
 from ozzie_server_ext.store.tables import Row
+from ozzie_server_ext.tasks.turns import turns_of
 from ozzie_server_ext.tasks.views import FoldedTurn, RunTasks, fold_events
 
 _PAGE = 500
@@ -47,7 +48,6 @@ class Turn(msgspec.Struct, frozen=True, kw_only=True):
     graph: GraphView | None
     events: int
     digest: str
-    position: int
 
 
 class ErasedTurn(msgspec.Struct, frozen=True):
@@ -56,19 +56,17 @@ class ErasedTurn(msgspec.Struct, frozen=True):
 
     by: str
     at: datetime
-    position: int
 
 
 Part: TypeAlias = Turn | ErasedTurn
 
 
 class Extent(msgspec.Struct, frozen=True, kw_only=True):
-    """What of a log is exported: a session up to the event at `head`, with the history that it was forked with. `spans`
-    are the sessions that it consists of, each with the position before which; `log` is the hash of the log's first
-    event, which identifies it."""
+    """What of a log is exported: a session up to the event at `head`, with the history that it was forked with, which
+    are its `parts`; `log` is the hash of the log's first event, which identifies it."""
 
     row: Row
-    spans: tuple[tuple[SessionId, int], ...]
+    parts: tuple[Stretch, ...]
     head: Head
     log: str
 
@@ -96,30 +94,26 @@ async def extent_of(log: EventLog, row: Row) -> Extent:
     """Return a session as of now, by its row. Raise what reading the log raises."""
     head = await log.head()
     lineage = await lineage_of(log, SessionId(str(row["session_id"])))
-    spans = tuple((each, head.position + 1 if end is None else end) for each, end in lineage)
-    return Extent(row=row, spans=spans, head=head, log=await log.hash_at(1) or "")
+    parts = (*lineage[:-1], replace(lineage[-1], until=head.position))
+    return Extent(row=row, parts=parts, head=head, log=await log.hash_at(1) or "")
 
 
 async def read_session(log: EventLog, blobs: BlobStore, extent: Extent) -> ExportedSession:
     """Return the turns of a session. Raise what reading the log raises."""
-    parts: list[Part] = []
-    for session_id, before in extent.spans:
-        row = await log.row("sessions", session_id)
-        if row is not None and row["status"] == "erased":
-            parts.append(ErasedTurn("", datetime.fromisoformat(str(row["updated_at"])), 0))
-        for task in await log.rows("tasks", where={"session_id": session_id}, order_by="created_at"):
-            if task["parent_id"] is None and (turn := await _turn(log, blobs, task, before)) is not None:
-                parts.append(turn)
-        parts += await _erased_turns(log, session_id, before)
-    return ExportedSession(extent, tuple(sorted(parts, key=lambda part: part.position)))
+    until = {part.session_id: part for part in extent.parts}
+    parts = [
+        ErasedTurn(turn.erased_by, turn.at)
+        if turn.row is None
+        else await _turn(log, blobs, turn.row, until[turn.session_id])
+        for turn in await turns_of(log, extent.parts)
+    ]
+    return ExportedSession(extent, tuple(parts))
 
 
-async def _turn(log: EventLog, blobs: BlobStore, task: Row, before: int) -> Turn | None:
-    """Return a turn up to the event `before`; None if it had not begun."""
+async def _turn(log: EventLog, blobs: BlobStore, task: Row, part: Stretch) -> Turn:
+    """Return a turn as far as it belongs to the session."""
     task_id = TaskId(str(task["task_id"]))
-    events = await events_before(log, before, task_id=task_id)
-    if not events:
-        return None
+    events = await events_of(log, part, task_id=task_id)
     session_id = SessionId(str(task["session_id"]))
     begun = FoldedTurn(view=new_turn(task_id=task_id, session_id=session_id))
     folded = fold_events(begun, [event for event in events if not isinstance(event.body, Erased)])
@@ -136,20 +130,17 @@ async def _turn(log: EventLog, blobs: BlobStore, task: Row, before: int) -> Turn
         graph=graph,
         events=len(events),
         digest=digest_of((event.position, event.hash) for event in events),
-        position=events[0].position,
     )
 
 
-async def events_before(
-    log: EventLog, before: int, *, session_id: SessionId | None = None, task_id: TaskId | None = None
-) -> tuple[Event, ...]:
-    """Return all events of a session or task before that position; erased ones have the body `Erased`."""
+async def events_of(log: EventLog, part: Stretch, *, task_id: TaskId | None = None) -> tuple[Event, ...]:
+    """Return all events of a part of a session, or of one of its tasks; erased ones have the body `Erased`."""
     found: list[Event] = []
     after = 0
     while page := await log.read(
-        after=after, before=before, session_id=session_id, task_id=task_id, limit=_PAGE, erased=True
+        after=after, before=part.before, session_id=part.session_id, task_id=task_id, limit=_PAGE, erased=True
     ):
-        found += page
+        found += part.of(page)
         after = page[-1].position
     return tuple(found)
 
@@ -164,13 +155,3 @@ def _message(event: Event) -> Message | None:
             return Message(text=text, by=by, at=event.ts, as_what="answer")
         case _:
             return None
-
-
-async def _erased_turns(log: EventLog, session_id: SessionId, before: int) -> list[Part]:
-    types = frozenset({MessageErased.type})
-    events = await log.read(session_id=session_id, types=types, limit=1 << 30)
-    return [
-        ErasedTurn(event.body.by, event.ts, event.body.first)
-        for event in events
-        if isinstance(event.body, MessageErased) and event.body.first < before
-    ]

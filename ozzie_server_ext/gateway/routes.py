@@ -13,6 +13,7 @@ from ozzie_server_ext.gateway.rest import (
     artifacts,
     events,
     exports,
+    forks,
     health,
     labels,
     models,
@@ -92,6 +93,11 @@ OPERATIONS: tuple[Operation, ...] = (
         payload=exports.text_of,
         waits_s=EXPORTING_S,
     ),
+    Operation(forks.list_turns, "GET /sessions/{session_id}/turns", ws="session.turns", kernels="own session"),
+    Operation(
+        forks.fork_session, "POST /sessions/{session_id}/fork", ws="session.fork", errors=(409,), waits_s=EXPORTING_S
+    ),
+    Operation(forks.get_session_tree, "GET /sessions/{session_id}/tree", ws="session.tree"),
     Operation(sessions.erase_session, "DELETE /sessions/{session_id}", errors=(409,), waits_s=ERASING_S),
     Operation(sessions.erase_message, "DELETE /messages/{message_id}", errors=(409, 410), waits_s=ERASING_S),
     Operation(sessions.list_pins, "GET /sessions/{session_id}/pins", ws="session.pins", kernels="own session"),

@@ -19,7 +19,7 @@ from ozzie_server_ext.domain.events import (
     ToolCallFailed,
     ToolCallRequested,
 )
-from ozzie_server_ext.domain.ids import SessionId
+from ozzie_server_ext.domain.ids import SessionId, TaskId
 from ozzie_server_ext.domain.json import Json
 from ozzie_server_ext.domain.terms import Kind, Phrase
 
@@ -105,11 +105,13 @@ class Part(NamedTuple):
 
 class Wanted(msgspec.Struct, frozen=True, kw_only=True):
     """What to search for: documents with all the phrases, of one of the `kinds` (empty: any), recorded from `since`
-    on, before `until`. `parts`: in one of them; `projects`: in sessions whose project is recorded as one of these."""
+    on, before `until`. `parts`: in one of them, but for those of the tasks `without`; `projects`: in sessions whose
+    project is recorded as one of these."""
 
     phrases: tuple[Phrase, ...]
     kinds: tuple[Kind, ...] = ()
     parts: tuple[Part, ...] | None = None
+    without: frozenset[TaskId] = frozenset()
     projects: tuple[str, ...] | None = None
     since: datetime | None = None
     until: datetime | None = None

@@ -34,6 +34,7 @@ from ozzie_server_ext.store import contents, search, snapshots, sqlite_events, s
 from ozzie_server_ext.store.blobs import digest_of
 from ozzie_server_ext.store.projections import budgets, marks, usage
 from ozzie_server_ext.store.projections.blobs import named_by
+from ozzie_server_ext.store.projections.sessions import left_out
 from ozzie_server_ext.store.sqlite_rows import SqliteRows
 from ozzie_server_ext.store.tables import Key, Row, Table
 from ozzie_server_ext.store.texts import ArtifactTexts
@@ -71,13 +72,14 @@ class Erasure(NamedTuple):
 def erase(connection: sqlite3.Connection, rows: SqliteRows, target: Target, texts: ArtifactTexts) -> Erasure:
     """Erase in the open transaction. Raise NotFound; Gone if it was erased before; Conflict while a turn runs that
     would repeat it."""
-    session = _session(connection, target.session_id)
+    parent, forked_at, without = _session(connection, target.session_id)
     tasks = _tasks(connection, target)
-    first = 0 if target.message_id is None else _first_of(connection, tasks)
-    forks = _forks(connection, target.session_id, first)
+    first = _first_of(connection, target, tasks)
+    heirs = _heirs(connection, target.session_id)
+    forks = _readers(connection, target, first, tasks)
     _expect_no_open_task(connection, (target.session_id, *forks))
     before = {table.name: _by_key(connection, table) for table in _LASTING}
-    models, keys = _chosen_models(connection, forks), _keys(connection)
+    models, keys = _chosen_models(connection, heirs), _keys(connection)
 
     readers = forks if target.message_id is None else (target.session_id, *forks)
     positions = _positions(connection, target, tasks)
@@ -98,26 +100,28 @@ def erase(connection: sqlite3.Connection, rows: SqliteRows, target: Target, text
     if target.message_id is not None:
         fact = MessageErased(message_id=target.message_id, by=target.by, first=first, forks=forks, remains=remains)
         return Erasure(fact, blobs)
-    lost = models - _chosen_models(connection, forks)
+    lost = models - _chosen_models(connection, heirs)
     back = _keys(connection).items() - keys.items()
     remains = replace(remains, models=tuple(sorted(lost)), keys=tuple(sorted(key for key, _ in back)))
-    parent, forked_at = session
-    return Erasure(SessionErased(by=target.by, forks=forks, remains=remains, parent=parent, forked_at=forked_at), blobs)
+    gone = SessionErased(
+        by=target.by, forks=forks, remains=remains, parent=parent, forked_at=forked_at, without=without
+    )
+    return Erasure(gone, blobs)
 
 
 # --- what belongs to it ---------------------------------------------------------------------------------------------
 
 
-def _session(connection: sqlite3.Connection, session_id: SessionId) -> tuple[str, int]:
-    """Return the session that it was forked from, and the position."""
-    sql = "SELECT status, updated_at, parent, forked_at FROM sessions WHERE session_id = ?"
+def _session(connection: sqlite3.Connection, session_id: SessionId) -> tuple[str, int, tuple[TaskId, ...]]:
+    """Return the session that it was forked from, the position, and the tasks that it left out."""
+    sql = "SELECT status, updated_at, parent, forked_at, forked_without FROM sessions WHERE session_id = ?"
     row = _row(connection, sql, session_id)
     if row is None:
         raise NotFound(f"There is no session {session_id[:40]}.", hint="List them with ozzie sessions list.")
-    status, updated_at, parent, forked_at = row
+    status, updated_at, parent, forked_at, without = row
     if status == "erased":
         raise Gone(f"The session {session_id} was erased on {updated_at[:10]}.")
-    return parent, forked_at
+    return parent, forked_at, tuple(sorted(left_out(without)))
 
 
 def _tasks(connection: sqlite3.Connection, target: Target) -> tuple[TaskId, ...]:
@@ -144,21 +148,40 @@ def _tasks(connection: sqlite3.Connection, target: Target) -> tuple[TaskId, ...]
     return tasks
 
 
-def _first_of(connection: sqlite3.Connection, tasks: Sequence[TaskId]) -> int:
-    row = _row(connection, f"SELECT min(position) FROM events WHERE task_id {_IN}", dumps(tasks))
+def _first_of(connection: sqlite3.Connection, target: Target, tasks: Sequence[TaskId]) -> int:
+    if target.message_id is None:
+        row = _row(connection, "SELECT min(position) FROM events WHERE session_id = ?", target.session_id)
+    else:
+        row = _row(connection, f"SELECT min(position) FROM events WHERE task_id {_IN}", dumps(tasks))
     return 0 if row is None or row[0] is None else row[0]
 
 
-def _forks(connection: sqlite3.Connection, session_id: SessionId, first: int) -> tuple[SessionId, ...]:
-    """Return the sessions that begin with a history in which the event `first` of this session is."""
+def _heirs(connection: sqlite3.Connection, session_id: SessionId) -> tuple[SessionId, ...]:
+    """Return the sessions forked from this one, and from those: they may have its chosen model."""
     tree = """
         WITH RECURSIVE tree (session_id) AS (
-            SELECT session_id FROM sessions WHERE parent = ? AND forked_at >= ?
+            SELECT session_id FROM sessions WHERE parent = ?
             UNION
             SELECT s.session_id FROM tree JOIN sessions AS s ON s.parent = tree.session_id
         )
         SELECT session_id FROM tree ORDER BY session_id"""
-    return tuple(SessionId(each) for (each,) in connection.execute(tree, (session_id, first)))
+    return tuple(SessionId(each) for (each,) in connection.execute(tree, (session_id,)))
+
+
+def _readers(
+    connection: sqlite3.Connection, target: Target, first: int, tasks: Sequence[TaskId]
+) -> tuple[SessionId, ...]:
+    """Return the forks whose history has the event `first` of this session: one may leave a turn out that had begun."""
+    turn = frozenset(tasks) if target.message_id is not None else frozenset[TaskId]()
+    found: list[SessionId] = []
+    pending = [target.session_id]
+    sql = "SELECT session_id, forked_without FROM sessions WHERE parent = ? AND forked_at >= ?"
+    while pending:
+        for fork, without in connection.execute(sql, (pending.pop(), first)).fetchall():
+            if not turn & left_out(without):
+                found.append(SessionId(fork))
+                pending.append(SessionId(fork))
+    return tuple(sorted(found))
 
 
 def _expect_no_open_task(connection: sqlite3.Connection, sessions: Sequence[SessionId]) -> None:

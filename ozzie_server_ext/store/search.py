@@ -166,6 +166,9 @@ def _conditions(wanted: Wanted) -> tuple[list[str], list[Any]]:
         of_part = "json_extract(p.value, '$[0]') = e.session_id AND e.position <= json_extract(p.value, '$[1]')"
         parts = dumps([[*part] for part in wanted.parts])
         event.append((f"EXISTS (SELECT 1 FROM json_each(?) AS p WHERE {of_part})", parts))
+    if wanted.without:
+        of_others = "e.task_id IS NULL OR e.task_id NOT IN (SELECT value FROM json_each(?))"
+        event.append((f"({of_others})", dumps(sorted(wanted.without))))
     if wanted.projects is not None:
         its = "SELECT project FROM sessions AS s WHERE s.session_id = e.session_id"
         event.append((f"({its}) IN (SELECT value FROM json_each(?))", dumps(wanted.projects)))

@@ -47,6 +47,7 @@ from ozzie_server_ext.tasks.completion import Completion, Inspection, ProjectFil
 from ozzie_server_ext.tasks.concurrency import IdleTasks
 from ozzie_server_ext.tasks.configuration import Configuration, SecretChanges
 from ozzie_server_ext.tasks.driver import TaskDriver
+from ozzie_server_ext.tasks.forks import Forks
 from ozzie_server_ext.tasks.intake import Intake, Joining
 from ozzie_server_ext.tasks.labels import Labels
 from ozzie_server_ext.tasks.models import LastModelCalls, ModelDetails, ModelKnowledge, ModelService
@@ -241,6 +242,7 @@ class Project:
         shared = self._shared
         self.labels = Labels(shared.log, shared.sessions, shared.conversations, self.root, self._marks)
         self.earlier = EarlierRuns(shared.log, self.tools)
+        self.forks = Forks(shared.log, shared.sessions, self.tools, self.root)
         self.details = ModelDetails(shared.log, shared.clock, self.models, self._knowledge, self._last_calls)
         files = ProjectFiles(self.root)
         self.completion = Completion(shared.sessions, self.models, files)

@@ -7,7 +7,6 @@ from pathlib import Path
 
 import msgspec
 
-from ozzie_server_ext.agent.conversations import lineage_of
 from ozzie_server_ext.domain.errors import NotFound
 from ozzie_server_ext.domain.events import ArtifactCreated, Event
 from ozzie_server_ext.domain.ids import SessionId
@@ -22,6 +21,7 @@ from ozzie_server_ext.store.documents import (
     document_of,
     no_text,
 )
+from ozzie_server_ext.store.lineage import Stretch, lineage_of
 from ozzie_server_ext.store.log import EventLog
 
 MOST_PHRASES = 16
@@ -101,10 +101,16 @@ class Search:
         )
 
     async def _wanted(self, question: Question) -> Wanted:
+        parts: tuple[Part, ...] | None = None
+        lineage: list[Stretch] = []
+        if question.session_id is not None:
+            lineage, now = await self._lineage(question.session_id), (await self._log.head()).position
+            parts = tuple(Part(each.session_id, now if each.until is None else each.until) for each in lineage)
         return Wanted(
             phrases=tuple(phrases(question.text)[:MOST_PHRASES]),
             kinds=question.kinds,
-            parts=None if question.session_id is None else await self._parts(question.session_id),
+            parts=parts,
+            without=lineage[0].without if lineage else frozenset(),
             projects=None if question.project is None else self._recorded(question.project),
             since=question.since,
             until=question.until,
@@ -112,13 +118,10 @@ class Search:
             explain=question.explain,
         )
 
-    async def _parts(self, session_id: SessionId) -> tuple[Part, ...]:
+    async def _lineage(self, session_id: SessionId) -> list[Stretch]:
         if await self._log.row("sessions", session_id) is None:
             raise NotFound(f"There is no session {session_id}.", hint="List them with ozzie sessions list.")
-        now = (await self._log.head()).position
-        return tuple(
-            Part(each, now if end is None else end - 1) for each, end in await lineage_of(self._log, session_id)
-        )
+        return await lineage_of(self._log, session_id)
 
     def _recorded(self, project: Path) -> tuple[str, ...]:
         """Return how sessions of the project may name it: in logs from before they did, the own one has no name."""

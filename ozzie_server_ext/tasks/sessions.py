@@ -28,8 +28,9 @@ from ozzie_server_ext.domain.events import (
     ToolCallRequested,
     ToolCallStarted,
 )
-from ozzie_server_ext.domain.ids import SessionId, is_session_id, session_stream
-from ozzie_server_ext.domain.toolmeta import SideEffect
+from ozzie_server_ext.domain.ids import SessionId, TaskId, is_session_id, session_stream
+from ozzie_server_ext.domain.json import Json
+from ozzie_server_ext.domain.tasks import OPEN
 from ozzie_server_ext.store.codec import time_text
 from ozzie_server_ext.store.log import EventLog
 from ozzie_server_ext.store.projections.sessions import TITLE_LENGTH, session_gone
@@ -100,20 +101,36 @@ class Sessions:
                 await self._append(session_id, SessionResumed(key=key, by=by))
         return await self.get(session_id)
 
-    async def fork(
+    async def copy(
         self, parent: SessionId, key: str, *, title: str, channel: str, by: str = "", project: str = ""
     ) -> SessionInfo:
-        """Create a session that begins with the conversation of `parent`, in its project if none is given; the key
-        opens it from now on. Raises NotFound."""
+        """Fork a session as it is now: a turn that is not over goes on in the parent only. Raises as `fork`."""
+        open_: dict[str, Json] = {"session_id": parent, "parent_id": None, "status": [str(each) for each in OPEN]}
+        cut = tuple(TaskId(str(row["task_id"])) for row in await self._log.rows("tasks", where=open_))
+        fork = SessionForked(parent=parent, position=(await self._log.head()).position, by=by, cut=cut)
+        return await self.fork(fork, key, title=title, channel=channel, project=project)
+
+    async def fork(
+        self,
+        fork: SessionForked,
+        key: str = "",
+        *,
+        title: str,
+        channel: str,
+        project: str = "",
+        model: SessionModelChosen | None = None,
+    ) -> SessionInfo:
+        """Create a session that begins with a part of another one's history, in its project if none is given; the key
+        opens it from now on. Without a `model`, it has the parent's. Raises NotFound, Gone."""
         async with self._opening:
-            project = project or str((await self.row(parent))["project"])
+            project = project or str((await self.row(fork.parent))["project"])
             session_id = self._new_id()
-            position = (await self._log.head()).position
             created = SessionCreated(
-                key=str(session_id), title=title[:TITLE_LENGTH], channel=channel, by=by, project=project
+                key=str(session_id), title=title[:TITLE_LENGTH], channel=channel, by=fork.by, project=project
             )
-            forked = SessionForked(parent=parent, position=position, by=by)
-            await self._append(session_id, created, forked, SessionResumed(key=key, by=by))
+            resumed = [SessionResumed(key=key, by=fork.by)] if key else []
+            chosen = [] if model is None else [model]
+            await self._append(session_id, created, fork, *resumed, *chosen)
         return await self.get(session_id)
 
     async def move(self, before: str, key: str, *, by: str = "", project: str = "") -> SessionId | None:
@@ -149,6 +166,21 @@ class Sessions:
         if row["status"] == "erased":
             raise session_gone(row)
         return row
+
+    async def tree(self, session_id: SessionId, *, most: int) -> Sequence[Row]:
+        """Return the rows of all sessions forked from the same first one, erased ones too, each behind its parent, at
+        most so many. Empty for an unknown session."""
+        row = await self._log.row("sessions", session_id)
+        found: list[Row] = []
+        while row is not None:
+            found = [row]
+            row = await self._log.row("sessions", str(row["parent"])) if row["parent"] else None
+        pending: list[Json] = [str(each["session_id"]) for each in found]
+        while pending and len(found) < most:
+            below = await self._log.rows("sessions", where={"parent": pending}, order_by="created_at")
+            found += below
+            pending = [str(each["session_id"]) for each in below]
+        return found[:most]
 
     async def list(
         self, *, limit: int = 50, after: int | None = None, status: str | None = None, channel: str | None = None
@@ -278,7 +310,7 @@ class Notebooks:
         works in the project that it began in as long as the notebook lies there.
         """
         async with self._opening:
-            held = await self._sessions.holder(_key(path))
+            held = await self._sessions.holder(notebook_key(path))
             row = await self._known(noted) if noted and noted != held else None
             if row is None or (held is not None and await self._left_behind(row, held)):
                 return Opened(info=await self._at(path, by, project))
@@ -286,53 +318,55 @@ class Notebooks:
             folder = await self._folder_if_left(str(row["project"]), path, project)
             if await asyncio.to_thread(_is_elsewhere, row, path):
                 title = os.path.basename(path)
-                fork = await self._sessions.fork(
-                    session_id, _key(path), title=title, channel="notebook", by=by, project=folder
+                fork = await self._sessions.copy(
+                    session_id, notebook_key(path), title=title, channel="notebook", by=by, project=folder
                 )
                 return Opened(info=fork, copy_of=str(row["title"]))
             # Opening a notebook does not activate a closed or archived session.
-            return Opened(info=await self._sessions.place(session_id, _key(path), by=by, project=folder))
+            return Opened(info=await self._sessions.place(session_id, notebook_key(path), by=by, project=folder))
 
     async def begin(self, path: str, *, by: str = "", project: Path | None = None) -> SessionInfo:
         """Create a new session in `project` for the notebook at `path`."""
-        return await self._sessions.begin(_key(path), channel="notebook", by=by, project=project)
+        return await self._sessions.begin(notebook_key(path), channel="notebook", by=by, project=project)
 
     async def resume(
         self, session_id: SessionId, path: str, *, by: str = "", project: Path | None = None
     ) -> SessionInfo:
         """Use this session in the notebook at `path`. If that does not lie in the session's project, it works in
         `project` from now on, the folder of the notebook's server. Raises NotFound."""
-        return await self._at_home(await self._sessions.resume(session_id, _key(path), by=by), path, by, project)
+        return await self._at_home(
+            await self._sessions.resume(session_id, notebook_key(path), by=by), path, by, project
+        )
 
     async def moved(self, before: str, after: str, *, by: str = "") -> None:
         """Follow the move of a notebook, or of a folder with notebooks."""
         for path in await self._below(before):
             there = after + path.removeprefix(before)
             project = await self._folder_after(path, before, after)
-            session_id = await self._sessions.move(_key(path), _key(there), by=by, project=project)
+            session_id = await self._sessions.move(notebook_key(path), notebook_key(there), by=by, project=project)
             if session_id is not None and (await self._sessions.get(session_id)).title == os.path.basename(path):
                 await self._sessions.rename(session_id, os.path.basename(there), by=by)
 
     async def deleted(self, path: str, *, by: str = "") -> None:
         """Release the key of a deleted notebook, or of those in a deleted folder, so that new ones get new sessions."""
         for gone in await self._below(path):
-            await self._sessions.move(_key(gone), "", by=by)
+            await self._sessions.move(notebook_key(gone), "", by=by)
 
     async def _at(self, path: str, by: str, project: Path | None) -> SessionInfo:
         title = os.path.basename(path)
-        info = await self._sessions.open(_key(path), title=title, channel="notebook", by=by, project=project)
+        info = await self._sessions.open(notebook_key(path), title=title, channel="notebook", by=by, project=project)
         return await self._at_home(info, path, by, project)
 
     async def _at_home(self, info: SessionInfo, path: str, by: str, project: Path | None) -> SessionInfo:
         """Return the session, with another project if its notebook does not lie in its own."""
         if folder := await self._folder_if_left(info.project, path, project):
-            return await self._sessions.place(info.session_id, _key(path), by=by, project=folder)
+            return await self._sessions.place(info.session_id, notebook_key(path), by=by, project=folder)
         return info
 
     async def _folder_after(self, path: str, before: str, after: str) -> str:
         """Return the project of the session of the notebook at `path`, if its folder moves along from `before` to
         `after`; else empty."""
-        held = await self._sessions.holder(_key(path))
+        held = await self._sessions.holder(notebook_key(path))
         folder = (await self._sessions.get(held)).project if held else ""
         return await asyncio.to_thread(_moved, folder, before, after) if folder else ""
 
@@ -356,11 +390,16 @@ class Notebooks:
         return not noted["key"] or (await self._sessions.row(held))["parent"] == noted["session_id"]
 
     async def _below(self, path: str) -> list[str]:
-        keys = await self._sessions.keys(_key(path))
-        return [key.removeprefix(_KEY) for key in keys if key == _key(path) or key.startswith(f"{_key(path)}/")]
+        keys = await self._sessions.keys(notebook_key(path))
+        return [
+            key.removeprefix(_KEY)
+            for key in keys
+            if key == notebook_key(path) or key.startswith(f"{notebook_key(path)}/")
+        ]
 
 
-def _key(path: str) -> str:
+def notebook_key(path: str) -> str:
+    """Return the key of the session of the notebook at `path`."""
     return f"{_KEY}{path}"
 
 
@@ -383,7 +422,7 @@ def _is_elsewhere(noted: Row, path: str) -> bool:
     if not own.startswith(_KEY):
         return own != ""
     there = Path(own.removeprefix(_KEY))
-    return own != _key(path) and there.is_file() and not _is_same_file(there, path)
+    return own != notebook_key(path) and there.is_file() and not _is_same_file(there, path)
 
 
 def _is_same_file(there: Path, path: str) -> bool:
@@ -452,10 +491,6 @@ class EarlierRuns:
         own = fold_calls(event.body for event in reversed(found))
         started: Counter[str] = Counter()
         for call in own.values():
-            if call.started and (call.requested is None or self._changes_something(call.requested.tool_id)):
+            if call.started and (call.requested is None or self._registry.has_effects(call.requested.tool_id)):
                 started[_UNKNOWN if call.requested is None else call.requested.name] += 1
         return dict(started)
-
-    def _changes_something(self, tool_id: str) -> bool:
-        tool = self._registry.find(tool_id)
-        return tool is None or tool.meta.side_effect is not SideEffect.NONE

@@ -70,6 +70,11 @@ class ToolRegistry:
         meta = self.meta(name)
         return meta is None or meta.side_effect is SideEffect.NONE
 
+    def has_effects(self, tool_id: str) -> bool:
+        """Whether a call of this tool may have had an effect; True for a tool that is not known any more."""
+        tool = self._tools.get(tool_id)
+        return tool is None or tool.meta.side_effect is not SideEffect.NONE
+
     def is_outbound(self, name: str) -> bool:
         """Whether a call by this name leaves this machine; False for an unknown tool."""
         meta = self.meta(name)

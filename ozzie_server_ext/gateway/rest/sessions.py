@@ -83,7 +83,7 @@ class SessionBegin(msgspec.Struct, frozen=True, kw_only=True):
 async def create_session(call: Call, request: SessionBegin) -> Session:
     """Open the session of that name, or create one."""
     info = await open_session(call, request.name, title=request.title or "", project=request.project)
-    return await _session(call, info)
+    return await session_of(call, info)
 
 
 class SessionQuery(msgspec.Struct, frozen=True, kw_only=True):
@@ -124,7 +124,7 @@ async def resume_session(call: Call, request: SessionResume) -> Session:
     info = await call.ozzie.sessions.resume(
         session_id, request.name or str(row["key"]) or request.session_id, by=call.principal.name
     )
-    return await _session(call, info)
+    return await session_of(call, info)
 
 
 class SessionRename(msgspec.Struct, frozen=True, kw_only=True):
@@ -136,7 +136,7 @@ async def rename_session(call: Call, request: SessionRename) -> Session:
     """Rename a session."""
     session_id = ids.SessionId(request.session_id)
     await call.ozzie.sessions.rename(session_id, request.title, by=call.principal.name)
-    return await _session(call, await call.ozzie.sessions.get(session_id))
+    return await session_of(call, await call.ozzie.sessions.get(session_id))
 
 
 class Pin(msgspec.Struct, frozen=True, kw_only=True):
@@ -193,14 +193,14 @@ async def archive_session(call: Call, request: SessionNamed) -> Session:
     """Archive a session; a new message restores it."""
     session_id = ids.SessionId(request.session_id)
     await call.ozzie.sessions.archive(session_id, by=call.principal.name)
-    return await _session(call, await call.ozzie.sessions.get(session_id))
+    return await session_of(call, await call.ozzie.sessions.get(session_id))
 
 
 async def close_session(call: Call, request: SessionNamed) -> Session:
     """Close a session: it takes no messages until it is resumed. Running turns go on."""
     session_id = ids.SessionId(request.session_id)
     await call.ozzie.sessions.close(session_id, by=call.principal.name)
-    return await _session(call, await call.ozzie.sessions.get(session_id))
+    return await session_of(call, await call.ozzie.sessions.get(session_id))
 
 
 async def erase_session(call: Call, request: SessionNamed) -> Done:
@@ -278,11 +278,13 @@ def _fields(row: Row) -> dict[str, Any]:
         "name": values["key"],
         "token_usage": TokenUsage(input=values["input_tokens"], output=values["output_tokens"]),
         "cost": values["cost"] if values["cost_known"] else None,
+        "parent": values["parent"] or None,
     }
     return {name: values[name] for name in Session.__struct_fields__ if name not in made} | made
 
 
-async def _session(call: Call, info: SessionInfo) -> Session:
+async def session_of(call: Call, info: SessionInfo) -> Session:
+    """Return a session as clients see it."""
     (row,) = await with_providers(call.ozzie.log, [await call.ozzie.sessions.row(info.session_id)])
     return session_shape(row)
 

@@ -213,7 +213,8 @@ class TokenUsage(msgspec.Struct, frozen=True, kw_only=True):
 class Session(msgspec.Struct, frozen=True, kw_only=True):
     """One context of messages. `model` is the last one called, `chosen_model` the session's choice (empty: the
     default). `name` opens it; empty once another session has the name. `project` is the folder that it works in; empty
-    for the gateway's own."""
+    for the gateway's own. `parent` is the session that it was forked from, after the turn of number `forked_turn` (0:
+    at an event, or as a copy of its notebook)."""
 
     id: str
     title: str
@@ -229,6 +230,8 @@ class Session(msgspec.Struct, frozen=True, kw_only=True):
     chosen_model: str
     chosen_base_url: str
     project: str
+    parent: str | None
+    forked_turn: int
 
 
 class Message(msgspec.Struct, frozen=True, kw_only=True):

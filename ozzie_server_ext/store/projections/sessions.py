@@ -1,5 +1,7 @@
 """The sessions: one row each, and a lookup by key."""
 
+import msgspec
+
 from ozzie_server_ext.domain.errors import Conflict, Gone
 from ozzie_server_ext.domain.events import (
     Event,
@@ -19,11 +21,12 @@ from ozzie_server_ext.domain.events import (
     SessionRenamed,
     SessionResumed,
 )
-from ozzie_server_ext.domain.ids import SessionId
+from ozzie_server_ext.domain.ids import SessionId, TaskId
 from ozzie_server_ext.domain.remains import Remains
+from ozzie_server_ext.protocol.jsontext import dumps
 from ozzie_server_ext.store.codec import time_text
 from ozzie_server_ext.store.projections.tasks import is_delegated
-from ozzie_server_ext.store.tables import Row, Rows, Table, integer, plus, text, usage_changes
+from ozzie_server_ext.store.tables import Row, Rows, Table, Value, integer, plus, text, usage_changes
 
 SESSIONS = Table(
     "sessions",
@@ -42,17 +45,18 @@ SESSIONS = Table(
         ),
         *integer("message_count", "input_tokens", "output_tokens", "cost", "cost_known", "last_position"),
         *text("parent"),
-        *integer("forked_at"),
-        *text("project"),
+        *integer("forked_at", "forked_turn"),
+        *text("forked_without", "project"),
     ),
     key=("session_id",),
-    indexes=(("last_position",),),
+    indexes=(("last_position",), ("parent",)),
 )
 """`status` is active, archived, closed or erased; of an erased session, only its place among forks is left. `key` is
 empty once another session has taken it. `model` last answered, `chosen_model` is the user's choice (empty: the
 default). `cost` is in 1e-9 USD; `cost_known` is 0 once a call had no known price. A forked session has a `parent`, and
-begins with its history up to the position `forked_at`. `project` is the folder that it works in; empty: the gateway's
-own."""
+begins with its history up to the position `forked_at`, without the tasks `forked_without` (a JSON list, or empty);
+`forked_turn` is the number of the turn after which it was forked, or 0. `project` is the folder that it works in;
+empty: the gateway's own."""
 
 TITLE_LENGTH = 60
 """Characters of a title taken from a message."""
@@ -88,6 +92,11 @@ def expect_new(event: Event, rows: Rows) -> None:
         held = rows.get(SESSION_KEYS, (event.body.key,))
         if rows.get(SESSIONS, (event.session_id,)) is not None or (held is not None and held["session_id"]):
             raise Conflict(f'There is a session "{event.body.key}" already.', code="conflict.session")
+
+
+def left_out(without: Value) -> frozenset[TaskId]:
+    """Return the tasks of a row's `forked_without`."""
+    return msgspec.json.decode(str(without), type=frozenset[TaskId]) if without else frozenset()
 
 
 def session_gone(row: Row) -> Gone:
@@ -174,16 +183,26 @@ def _erased(event: Event, fact: SessionErased) -> Row:
         last_position=event.position,
         parent=fact.parent,
         forked_at=fact.forked_at,
+        forked_without=_as_text(fact.without),
     )
 
 
 def _forked(fact: SessionForked, rows: Rows) -> Row:
     """Return the changes of a fork, which inherits its parent's chosen model."""
-    changes: Row = {"parent": fact.parent, "forked_at": fact.position}
+    changes: Row = {
+        "parent": fact.parent,
+        "forked_at": fact.position,
+        "forked_turn": fact.turn,
+        "forked_without": _as_text(fact.without),
+    }
     parent = rows.get(SESSIONS, (fact.parent,))
     if parent is not None:
         changes |= {name: parent[name] for name in ("chosen_model", "chosen_base_url")}
     return changes
+
+
+def _as_text(tasks: tuple[TaskId, ...]) -> str:
+    return dumps([*tasks]) if tasks else ""
 
 
 def _changes(row: Row, event: Event) -> Row:

@@ -351,7 +351,7 @@ async def test_a_fork_of_a_session_inherits_no_yes(bench: Bench) -> None:
     asked = await bench.pending()
     await bench.ozzie.approvals.approve(asked.approval_id, ANA, extent="session")
     assert await bench.rests(first, 2) == "task.succeeded"
-    await bench.ozzie.sessions.fork(await bench.session(), key="copy", title="copy", channel="notebook")
+    await bench.ozzie.sessions.copy(await bench.session(), key="copy", title="copy", channel="notebook")
 
     task_id = await bench.turn("notes/b.md", notebook="copy")
 

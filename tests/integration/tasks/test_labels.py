@@ -316,7 +316,7 @@ async def test_a_later_turn_of_the_session_asks(bench: Bench) -> None:
 
 async def test_a_fork_of_the_session_asks(bench: Bench) -> None:
     await bench.reads_the_page()
-    await bench.ozzie.sessions.fork(await bench.session(), key="copy", title="copy", channel="notebook")
+    await bench.ozzie.sessions.copy(await bench.session(), key="copy", title="copy", channel="notebook")
 
     await bench.expect_asked(await bench.turn(WRITE, notebook="copy"))
 

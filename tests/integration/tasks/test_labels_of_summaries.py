@@ -48,7 +48,7 @@ async def test_a_turn_asks_behind_the_summary_of_one_that_read_a_page(bench: Ben
 async def test_a_fork_asks_behind_a_summary_that_was_made_before_it(bench: Bench) -> None:
     await bench.reads_the_page()
     await bench.turn(SUMMARY, said=LONG)
-    await bench.ozzie.sessions.fork(await bench.session(), key="copy", title="copy", channel="notebook")
+    await bench.ozzie.sessions.copy(await bench.session(), key="copy", title="copy", channel="notebook")
 
     await bench.expect_asked(await bench.turn(SUMMARY, WRITE, notebook="copy"))
 

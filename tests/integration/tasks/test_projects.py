@@ -342,7 +342,7 @@ async def test_a_label_of_a_file_counts_in_its_own_project_only(folders: Folders
 
 async def test_a_fork_works_in_the_project_of_its_parent(folders: Folders) -> None:
     parent = await folders.session(folders.other)
-    fork = await folders.ozzie.sessions.fork(parent, "fork", title="fork", channel="notebook")
+    fork = await folders.ozzie.sessions.copy(parent, "fork", title="fork", channel="notebook")
 
     assert fork.project == str(folders.other)
     assert await folders.ozzie.projects.of(fork.session_id) is await folders.project()

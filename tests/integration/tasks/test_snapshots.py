@@ -213,7 +213,7 @@ async def test_no_snapshot_is_taken_while_a_turn_waits(bench: Bench) -> None:
 async def test_a_fork_begins_with_the_snapshot_before_it_and_has_its_own_later(bench: Bench) -> None:
     await talk(bench)
     parent = await bench.session()
-    fork = (await bench.ozzie.sessions.fork(parent, key="copy", title="copy", channel="notebook", by="ana")).session_id
+    fork = (await bench.ozzie.sessions.copy(parent, key="copy", title="copy", channel="notebook", by="ana")).session_id
     await talk(bench, begin=8)
     await restart(bench)
 

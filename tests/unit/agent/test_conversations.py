@@ -137,10 +137,10 @@ async def test_a_fork_begins_with_what_was_said_before_it_and_hears_nothing_of_w
     sessions = Sessions(log, CountingIds())
     first = (await sessions.open("a", title="a", channel="test")).session_id
     await log.say("one", first)
-    second = (await sessions.fork(first, "b", title="b", channel="test")).session_id
+    second = (await sessions.copy(first, "b", title="b", channel="test")).session_id
     await log.say("two", first)
     await log.say("two of the second", second)
-    third = (await sessions.fork(second, "c", title="c", channel="test")).session_id
+    third = (await sessions.copy(second, "c", title="c", channel="test")).session_id
     await log.say("three", second)
     conversations = Conversations(log)
 

@@ -61,7 +61,7 @@ async def test_they_are_listed_in_their_order_until_one_is_removed(board: Board)
 async def test_a_fork_begins_with_those_of_its_parent_and_changes_its_own_only(board: Board) -> None:
     parent = await board.session()
     await board.pins.pin(parent, "Before.", by="ana")
-    fork = (await board.sessions.fork(parent, "fork", title="fork", channel="notebook")).session_id
+    fork = (await board.sessions.copy(parent, "fork", title="fork", channel="notebook")).session_id
     await board.pins.pin(parent, "After.", by="ana")
     await board.pins.pin(fork, "Its own.", by="ana")
 
