@@ -277,7 +277,7 @@ MAGIC = Magic(
         MagicUsage("%session find WORDS", "Finds what was said in any session"),
         MagicUsage("%session export FILE", "Writes this session into a notebook, page or document"),
         MagicUsage("%session turns", "Lists the turns of this session with their numbers"),
-        MagicUsage("%session fork [TURN] [FILE]", "Goes on from that turn in a notebook of its own"),
+        MagicUsage("%session fork [TURN]", "Goes on from that turn in a notebook of its own"),
         MagicUsage("%session new [TITLE]", "Begins a new session in this notebook"),
         MagicUsage("%session resume TITLE", "Goes on in another session, by its title or its id"),
         MagicUsage("%session title TEXT", "Gives this session a title"),

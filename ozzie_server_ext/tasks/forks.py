@@ -307,7 +307,10 @@ class _Turns:
         if turn is None:
             count = sum(turn.number > 0 for turn in self.all)
             have = f"has {count} turns" if count > 1 else "has one turn" if count else "has no turn yet"
-            raise NotFound(f"There is no turn {number}: the session {have}.", hint="List them with %session turns.")
+            raise NotFound(
+                f"There is no turn {number}: the session {have}.",
+                hint="%session turns lists them, and ozzie sessions show.",
+            )
         if turn.row is None:
             raise Conflict(
                 f"Turn {number} was erased.", hint="Fork from the turn before it.", code="conflict.erased_turn"

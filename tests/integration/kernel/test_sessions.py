@@ -254,3 +254,34 @@ def test_a_session_is_exported_into_a_file_beside_the_notebook(kernel: Kernel, h
     assert "exists already" in again.evalue
     assert "does not say what to write" in wrong.evalue
     assert none.evalue.startswith("Which file is to be written?")
+
+
+def test_a_session_is_forked_from_a_turn_into_a_notebook_beside_this_one(kernel: Kernel, home: GatewayHome) -> None:
+    plain(kernel, "%session new Tapirs")
+    plain(kernel, "%model offline")
+    assert "This session has no turn yet." in plain(kernel, "%session turns")
+    kernel.run("Tell me of the tapir.")
+    kernel.run("Tell me of its nose.")
+
+    turns = plain(kernel, "%session turns")
+    done = plain(kernel, "%session fork 1")
+    again = plain(kernel, "%session fork --from 1")
+    missing = kernel.run("%session fork 7")
+    wrong = kernel.run("%session fork tapirs")
+
+    assert [line.split()[0] for line in turns.splitlines() if "Tell me" in line] == ["1", "2"]
+    assert "%session fork 2" in turns
+    assert done.startswith("The fork Tapirs (from turn 1) begins after turn 1. This session stays.")
+    assert done.endswith("with the cells up to there: plans-from-turn-1.ipynb")
+    assert again.endswith("plans-from-turn-1-2.ipynb")
+    assert [each.status for each in (missing, wrong)] == ["error"] * 2
+    assert missing.evalue.startswith("There is no turn 7: the session has 2 turns.")
+    assert wrong.evalue.startswith("tapirs is no number of a turn, and no .ipynb file.")
+    path = Path(str(kernel.run("%%python\nimport os\nprint(os.getcwd())").streamed.strip())) / "plans-from-turn-1.ipynb"
+    assert [cell["source"] for cell in json.loads(path.read_text())["cells"][1:]] == ["Tell me of the tapir.", ""]
+    there = start_kernel(replace(home, env={**home.env, "JPY_SESSION_NAME": str(path)}))
+    try:
+        assert plain(there, "%session").startswith("This is the session Tapirs (from turn 1).")
+        assert [line.split()[0] for line in plain(there, "%session turns").splitlines() if "Tell me" in line] == ["1"]
+    finally:
+        there.stop()
