@@ -14,6 +14,7 @@ from ozzie_server_ext.domain.clock import Clock
 from ozzie_server_ext.domain.events import Erased, Event
 from ozzie_server_ext.domain.exports import Form
 from ozzie_server_ext.domain.ids import SessionId
+from ozzie_server_ext.domain.json import JsonObject
 from ozzie_server_ext.export import texts
 from ozzie_server_ext.export.documents import html_of, markdown_of
 from ozzie_server_ext.export.notebook import fork_notebook_of, notebook_of
@@ -21,7 +22,7 @@ from ozzie_server_ext.export.proof import PROOF, Item, Kind, Proof, shown_line
 from ozzie_server_ext.export.session import ExportedSession, Extent, events_of, extent_of, read_session
 from ozzie_server_ext.export.signing import sign, signing_key
 from ozzie_server_ext.protocol.codec import encode
-from ozzie_server_ext.protocol.jsontext import dumps
+from ozzie_server_ext.protocol.jsontext import dumps, loads_object
 from ozzie_server_ext.render.forks import about_fork
 from ozzie_server_ext.render.page import paragraph
 from ozzie_server_ext.store.blobs import BlobStore
@@ -75,7 +76,7 @@ class Exports:
         """Return the text of a new fork's notebook."""
         extent = await extent_of(self._log, await self._sessions.row(forked.info.session_id))
         parent = await self._log.row("sessions", str(extent.row["parent"]))
-        about = [paragraph(texts.forked_from(extent, parent)), *about_fork(encode(forked))]
+        about = [paragraph(texts.forked_from(extent, parent)), *about_fork(_as_object(forked))]
         session = await read_session(self._log, self._blobs, extent)
         return await asyncio.to_thread(lambda: _as_text(fork_notebook_of(session, about)))
 
@@ -105,6 +106,11 @@ class Exports:
         )
         key = self._anchor_key()
         return msgspec.to_builtins(proof if key is None else sign(proof, signing_key(key)))
+
+
+def _as_object(forked: Forked) -> JsonObject:
+    """Return a fork as clients get it, with lists."""
+    return loads_object(dumps(encode(forked)))
 
 
 def _as_text(notebook: dict[str, Any]) -> str:

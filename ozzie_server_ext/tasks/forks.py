@@ -330,7 +330,7 @@ def _task_of(turn: SessionTurn) -> TaskId:
 
 def _title(title: str, where: str) -> str:
     """Return the title of a fork: the session's, shortened so that it can be told from it."""
-    end = f" (from {where})"
+    title, end = title.removesuffix(".ipynb"), f" (from {where})"
     room = TITLE_LENGTH - len(end)
     return f"{title if len(title) <= room else f'{title[: room - 1]}…'}{end}".strip()
 
