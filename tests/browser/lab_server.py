@@ -1,6 +1,7 @@
 """A JupyterLab of the tests' own: its home, its settings, its notebooks, and what its server says about itself."""
 
 import json
+import re
 import shutil
 import subprocess
 import sys
@@ -21,6 +22,8 @@ from tests.rig import JUPYTER_TOKEN, GatewayHome, new_home, wait_for_attached
 NOTEBOOKS = Path(__file__).parents[2] / "notebooks"
 LAB_START_S = 90.0
 TURN_S = 40.0
+_NEWS_OFF = {"@jupyterlab/apputils-extension:announcements": True}
+_ADDRESS = re.compile(r"http://127\.0\.0\.1:\d+/(?=lab)")
 KERNELSPEC = {"display_name": "Ozzie", "language": "markdown", "name": "ozzie"}
 
 
@@ -137,6 +140,26 @@ def start_second_lab(first: Lab, root: Path | None = None) -> Iterator[Lab]:
 
 
 @contextmanager
+def start_lab_without_ozzie(folder: Path) -> Iterator[tuple[str, Path]]:
+    """JupyterLab as on a machine without Ozzie: without its page, its server and its kernel. Its address, which ends in
+    a slash, and its folder."""
+    home = lab_home(folder, "", {})
+    config = Path(home.env["JUPYTER_CONFIG_DIR"])
+    _write(config / "labconfig/page_config.json", {"disabledExtensions": {**_NEWS_OFF, "@ozzie/labextension": True}})
+    server = {"jpserver_extensions": {"ozzie_server_ext": False, "jupyterlab": True}}
+    none = {"allowed_kernelspecs": ["none"], "ensure_native_kernel": False}
+    _write(config / "jupyter_server_config.json", {"ServerApp": server, "KernelSpecManager": none})
+    with _process(home, folder) as (process, log):
+        end = time.monotonic() + LAB_START_S
+        while not (found := _ADDRESS.search(log.read_text())):
+            assert process.poll() is None, log.read_text()
+            if time.monotonic() > end:
+                raise TimeoutError(log.read_text())
+            time.sleep(0.05)
+        yield found[0], home.project
+
+
+@contextmanager
 def _process(home: GatewayHome, folder: Path, port: int = 0) -> "Iterator[tuple[subprocess.Popen[bytes], Path]]":
     """A Lab whose own files lie in `folder`, with its log; its exit status must be 0 unless the test killed it."""
     log = folder / "lab.log"
@@ -159,9 +182,12 @@ def _process(home: GatewayHome, folder: Path, port: int = 0) -> "Iterator[tuple[
 
 def _turn_off_news(config: Path) -> None:
     """Lab asks whether it may fetch news, in a window over the page, unless the plugin that asks is off."""
-    settings = config / "labconfig" / "page_config.json"
-    settings.parent.mkdir(parents=True)
-    settings.write_text(json.dumps({"disabledExtensions": {"@jupyterlab/apputils-extension:announcements": True}}))
+    _write(config / "labconfig" / "page_config.json", {"disabledExtensions": _NEWS_OFF})
+
+
+def _write(settings: Path, content: Mapping[str, Any]) -> None:
+    settings.parent.mkdir(parents=True, exist_ok=True)
+    settings.write_text(json.dumps(content))
 
 
 def _command(home: GatewayHome, port: int) -> list[str]:
