@@ -5,15 +5,15 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from ozzie_kernel.magic import Host, moment
-from ozzie_server_ext.domain.disk import write_new
-from ozzie_server_ext.domain.errors import Conflict, InputError
+from ozzie_server_ext.domain.disk import expect_new, write_new
+from ozzie_server_ext.domain.errors import InputError, OzzieError, Unavailable
 from ozzie_server_ext.domain.json import objects
 from ozzie_server_ext.render.forks import about_fork
 from ozzie_server_ext.render.page import Block, Command, Strong, Table, paragraph
 
 MOST_TURNS = 50
 _SUFFIX = ".ipynb"
-_USAGE = "Write %session fork, or %session fork 3 for turn 3, and the name of a new notebook if you want another one."
+_USAGE = "%session fork 3 goes on from turn 3; behind it, the name of a new notebook may stand."
 
 
 async def list_turns(rest: str, host: Host) -> Sequence[Block]:
@@ -43,7 +43,8 @@ async def list_turns(rest: str, host: Host) -> Sequence[Block]:
 async def fork(rest: str, host: Host) -> Sequence[Block]:
     """Fork this session, after the turn of a number or after the last one. In a notebook, the fork gets one too.
 
-    Raises InputError for other arguments; Conflict if the notebook exists; Unavailable if it can't be written.
+    Raises InputError for other arguments; Conflict if the notebook exists; Unavailable if it can't be written; the
+    gateway's refusals.
     """
     turn, name = _parsed(rest)
     here = os.environ.get("JPY_SESSION_NAME", "")
@@ -53,15 +54,18 @@ async def fork(rest: str, host: Host) -> Sequence[Block]:
         wanted["turn"] = turn
     path = None
     if is_notebook or name:
-        path = _free(Path(here).stem if is_notebook else "fork", turn) if not name else Path.cwd() / name
-        if path.exists():  # before anything is forked
-            raise Conflict(f"{path.name} is there already.", hint="Name another notebook.", code="conflict.file")
+        path = Path.cwd() / name if name else _free(Path(here).stem if is_notebook else "fork", turn)
+        expect_new(path)
         wanted["notebook"] = str(path)
     made = await host.ask("session.fork", wanted, as_user=True)
     session = made["session"]
     assert isinstance(session, dict), "the fork is a session"
     if path is not None:
-        write_new(path, str(made["notebook"]).encode())
+        try:
+            write_new(path, str(made["notebook"]).encode())
+        except OzzieError as error:
+            hint = f"Go on in it: %session resume {session['id']}"
+            raise Unavailable(f"The fork is made, but not its notebook: {error}", hint=hint) from None
     where = f" after turn {made['turn']}" if made["turn"] else ""
     page: list[Block] = [paragraph("The fork ", Strong(str(session["title"])), f" begins{where}. This session stays.")]
     page += about_fork(made)
@@ -74,7 +78,7 @@ async def fork(rest: str, host: Host) -> Sequence[Block]:
 
 def _parsed(rest: str) -> tuple[int | None, str]:
     """Return the number and the file's name; None and "" if they are left out."""
-    words = [word for word in rest.split() if word != "--from"]
+    words = rest.removeprefix("--from ").split()
     turn = int(words.pop(0)) if words and words[0].isdecimal() and len(words[0]) < 7 else None
     name = " ".join(words)
     if name and not name.endswith(_SUFFIX):

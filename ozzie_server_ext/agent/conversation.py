@@ -182,7 +182,7 @@ class Conversation:
         for task_id, rounds in conversation._rounds_of.items():
             if whole := [each for each in rounds if each.whole]:
                 conversation._last[task_id] = whole[-1]
-        conversation._turns, conversation.summary = last.turns, last.summary
+        conversation._turns, conversation.summary, conversation._note = last.turns, last.summary, last.note
         conversation._pins = {pin.pin_id: pin for pin in last.pins}
         conversation._reading.now = restored_reading(snapshot.reading for snapshot in series)
         conversation.toolsets.restore(last.latest, last.used)
@@ -200,6 +200,7 @@ class Conversation:
             turns=self._turns,
             reading=SavedReading.of(self._reading.now, before.reading),
             summary=self.summary,
+            note=self._note,
             pins=self.pins,
             latest=latest,
             used=self.toolsets.used(latest),

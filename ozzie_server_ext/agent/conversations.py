@@ -11,7 +11,14 @@ import msgspec
 from ozzie_server_ext.agent.conversation import EVENT_TYPES, Conversation
 from ozzie_server_ext.agent.snapshot import Snapshot
 from ozzie_server_ext.domain.errors import OzzieError
-from ozzie_server_ext.domain.events import ERASURE_TYPES, FINAL_TYPES, Event, MessageErased, SessionErased
+from ozzie_server_ext.domain.events import (
+    ERASURE_TYPES,
+    FINAL_TYPES,
+    ConversationCompacted,
+    Event,
+    MessageErased,
+    SessionErased,
+)
 from ozzie_server_ext.domain.ids import SessionId, TaskId
 from ozzie_server_ext.domain.json import Json
 from ozzie_server_ext.domain.tasks import OPEN
@@ -106,7 +113,9 @@ class Conversations:
         lineage: Sequence[Stretch],
         delegated: TaskId | None = None,
     ) -> None:
-        """Apply the events of a session and its ancestors behind what the conversation has."""
+        """Apply the events of a session and its ancestors behind what the conversation has, without summaries of turns
+        that were left out."""
+        left_out: set[TaskId | None] = set()
         for part in lineage:
             after = conversation.position
             which: EventFilter = {"before": part.before, "types": EVENT_TYPES, "session_id": part.session_id}
@@ -114,8 +123,10 @@ class Conversations:
             is_over = False
             while not is_over:
                 page = await self._log.read(**(which | {"after": after}))
+                left_out.update(event.task_id for event in page if event.task_id in part.without)
                 for event in part.of(page):
-                    conversation.apply(event)
+                    if event.type != ConversationCompacted.type or not left_out & part.without:
+                        conversation.apply(event)
                 is_over = len(page) < _PAGE
                 after = page[-1].position if page else after
 

@@ -13,6 +13,7 @@ from ozzie_server_ext.domain.events import (
     LabelsCleared,
     MessageReceived,
     PromptAnswered,
+    SessionForked,
     TaskCreated,
     TaskUpdated,
     ToolCallCancelled,
@@ -79,6 +80,8 @@ class SessionReading:
                 now = _with_result(now, ())
             case LabelsCleared():
                 now = replace(now, content=CLEAN)
+            case SessionForked(without=without) if without:
+                now = _with_result(now, ())  # a turn that was left out may be quoted by those that were not
             case Erased():
                 now = _with_result(now, ())  # what it said may be quoted by what follows
             case _:

@@ -126,7 +126,7 @@ def restored_reading(series: Iterable[SavedReading]) -> Reading:
 class Snapshot(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """One of a series: `entries` and addresses are those since the snapshot `after`, which is a position; 0 begins a
     series. All else is as of `position`: how many turns began, the summary of what came before the entries, pinned
-    facts, what was read, and the latest turn with the tools that it used."""
+    facts, what was read, what the next message begins with, and the latest turn with the tools that it used."""
 
     position: int
     after: int
@@ -134,6 +134,7 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     turns: int
     reading: SavedReading
     summary: str = ""
+    note: str = ""
     pins: tuple[SessionPinned, ...] = ()
     latest: TaskId | None = None
     used: tuple[str, ...] = ()

@@ -9,7 +9,7 @@ from pathlib import Path
 import msgspec
 
 from ozzie_server_ext.cli.http import get_bytes
-from ozzie_server_ext.cli.sessions import find_session
+from ozzie_server_ext.cli.sessions import EXPORTING_S, find_session
 from ozzie_server_ext.cli.terminal import local_time, print_json, print_result
 from ozzie_server_ext.config.home import anchor_key_file, find_home
 from ozzie_server_ext.domain.disk import write_new
@@ -20,9 +20,6 @@ from ozzie_server_ext.export.proof import MAX_BYTES, Finding, read_export
 from ozzie_server_ext.export.signing import expect_key, is_key, public_key, signing_key
 from ozzie_server_ext.render.text import byte_count, counted, visible_label
 from ozzie_server_ext.store.anchor import read_key
-
-EXPORTING_S = 150.0
-"""How long to wait: half a minute longer than an export may take in the gateway (`gateway.routes`)."""
 
 _NAMES = 200
 """Characters of names in a list."""

@@ -1,15 +1,18 @@
-"""`ozzie sessions`: list, show, resume, rename, archive, close and erase sessions."""
+"""`ozzie sessions`: list, show, fork, resume, rename, archive, close and erase sessions."""
 
 import argparse
 import sys
-from collections.abc import Iterator
+from pathlib import Path
 
 from ozzie_server_ext.cli.http import Object, delete, get, items, post
 from ozzie_server_ext.cli.terminal import agreed, cell, cost, local_time, print_json, print_result, tokens
-from ozzie_server_ext.domain.errors import InputError, NotFound
+from ozzie_server_ext.domain.disk import expect_new, write_new
+from ozzie_server_ext.domain.errors import InputError, NotFound, OzzieError, Unavailable
 from ozzie_server_ext.domain.json import JsonObject
 from ozzie_server_ext.protocol.frames import EventFrame
 from ozzie_server_ext.render.console import console_lines
+from ozzie_server_ext.render.forks import about_fork
+from ozzie_server_ext.render.page import page_text
 from ozzie_server_ext.render.text import LINE_WIDTH, columns, counted, visible_label, visible_prose, wrapped
 from ozzie_server_ext.render.turn import new_turn
 from ozzie_server_ext.render.turnview import TurnView
@@ -19,6 +22,11 @@ MAX_EVENTS = 100_000
 
 MOST_COUNTED = 1000
 """Artifacts that are counted before a session is erased."""
+MOST_INDENTED = 10
+"""Levels of forks that are told apart by their indent."""
+EXPORTING_S = 150.0
+"""How long to wait: half a minute longer than an export, or a fork's notebook, may take in the gateway
+(`gateway.routes`)."""
 ERASING_S = 660.0
 """How long to wait: a minute longer than an erasure may take in the gateway (`gateway.routes`)."""
 
@@ -58,7 +66,8 @@ def list_sessions(options: argparse.Namespace) -> int:
 def show_session(options: argparse.Namespace) -> int:
     """Print a session's newest turns. Raises as `find_session` does."""
     session = find_session(options.session)
-    turns = get(f"sessions/{session['id']}/turns")["items"][-options.limit :]
+    turns = get(f"sessions/{session['id']}/turns")["items"]
+    turns = turns[max(len(turns) - options.limit, 0) :]
     if options.json:
         whole = get(f"sessions/{session['id']}", limit=min(options.limit * 2, 500))
         tasks = list(items("tasks", options.limit, session_id=session["id"]))
@@ -78,21 +87,56 @@ def show_session(options: argparse.Namespace) -> int:
     return 0
 
 
-def _forks(session: Object) -> Iterator[str]:
-    """Yield a line for each session of the tree of forks; none for a session alone."""
+def _forks(session: Object) -> list[str]:
+    """Return a line for each session of the tree of forks; none for a session alone."""
     branches: list[Object] = get(f"sessions/{session['id']}/tree")["items"]
-    if len(branches) > 1:
-        yield "Forks:"
-        yield from _below(None, branches, session["id"], 1)
-
-
-def _below(parent: str | None, branches: list[Object], own: str, depth: int) -> Iterator[str]:
+    if len(branches) < 2:
+        return []
+    below: dict[str | None, list[Object]] = {}
     for branch in branches:
-        if branch["parent"] == parent:
-            title = "(erased)" if branch["status"] == "erased" else visible_label(branch["title"]) or "Untitled"
-            mark = "  (this one)" if branch["id"] == own else ""
-            yield f"{'  ' * depth}{branch['id'][-6:]}  {title}{mark}"
-            yield from _below(branch["id"], branches, own, depth + 1)
+        below.setdefault(branch["parent"], []).append(branch)
+    lines = ["Forks:"]
+    pending = [(branch, 1) for branch in below.get(None, [])]
+    while pending:
+        branch, depth = pending.pop()
+        title = "(erased)" if branch["status"] == "erased" else visible_label(branch["title"]) or "Untitled"
+        mark = "  (this one)" if branch["id"] == session["id"] else ""
+        lines.append(f"{'  ' * min(depth, MOST_INDENTED)}{branch['id'][-6:]}  {title}{mark}")
+        pending += [(each, depth + 1) for each in reversed(below.get(branch["id"], []))]
+    return lines
+
+
+def fork_session(options: argparse.Namespace) -> int:
+    """Fork a session, and write its notebook if wanted. Raises as `find_session` does; InputError for another ending;
+    Answered if there is no such turn, or it is not over; Unavailable if the notebook can't be written."""
+    path = None if options.to is None else Path(options.to).absolute()
+    if path is not None and path.suffix != ".ipynb":
+        hint = "Leave --to out for none."
+        raise InputError(f"A fork's notebook is an .ipynb file, not {options.to}.", hint=hint, code="input.file")
+    if path is not None:
+        expect_new(path)
+    session = find_session(options.session)
+    wanted = {
+        "turn": options.turn,
+        "event": options.event,
+        "title": options.title,
+        "notebook": None if path is None else str(path),
+    }
+    body = {name: value for name, value in wanted.items() if value is not None}
+    fork = post(f"sessions/{session['id']}/fork", body, timeout_s=EXPORTING_S)
+    made = fork["session"]
+    go_on = f"Go on in it: ozzie sessions resume {made['id'][-6:]} TEXT"
+    if path is not None:
+        try:
+            write_new(path, fork["notebook"].encode())
+        except OzzieError as error:
+            raise Unavailable(f"The fork is made, but not its notebook: {error}", hint=go_on) from None
+        fork["notebook"] = None
+        go_on = f"Its notebook, with the cells up to there: {visible_label(str(path))}"
+    where = f" after turn {fork['turn']}" if fork["turn"] else ""
+    head = f'"{visible_label(made["title"])}" begins{where}. Its id is {made["id"]}.'
+    about = about_fork(fork)
+    return print_result(fork, head, *([page_text(about)] if about else []), go_on, as_json=options.json)
 
 
 def resume_session(options: argparse.Namespace) -> int:
@@ -151,10 +195,12 @@ def _print_turn(turn: Object) -> None:
         print(f"Turn {turn['number']} was erased on {turn['at'][:10]}.")
         return
     view: TurnView = new_turn(task_id=turn["task_id"])
-    message, who = turn["title"], ""
+    message = turn["title"]
     for event in items("events", MAX_EVENTS, task_id=turn["task_id"]):
+        if turn["until"] is not None and event["position"] > turn["until"]:
+            break
         if event["type"] == "message.received":
-            message, who = str(event["payload"]["text"]), str(event["payload"]["origin"]["sender_id"])
+            message = str(event["payload"]["text"])
         frame = EventFrame(
             event=event["name"],
             canonical=event["type"],
@@ -164,7 +210,7 @@ def _print_turn(turn: Object) -> None:
             labels=tuple(event["labels"]),
         )
         view = fold_frame(view, frame)
-    print(f"Turn {turn['number']}, {local_time(turn['at'])}, {visible_label(who) or 'you'}:")
+    print(f"Turn {turn['number']}, {local_time(turn['at'])}, {visible_label(turn['by']) or 'you'}:")
     _print_wrapped([f"> {line}" for line in visible_prose(message).strip().split("\n")], "> ")
     print()
     _print_wrapped(console_lines(view)[1:] if view.is_final else console_lines(view), "")

@@ -131,9 +131,15 @@ SESSIONS = group(
     verb(
         "fork",
         "go on from an earlier turn, in a session of its own",
-        "forks:fork_session",
+        "sessions:fork_session",
         _SESSION,
-        argument("--from", dest="turn", metavar="TURN", type=int, help="the last turn to keep (default: the last one)"),
+        argument(
+            "--from",
+            dest="turn",
+            metavar="TURN",
+            type=int,
+            help="the last turn to keep (default: all that are over)",
+        ),
         argument("--event", metavar="POSITION", type=int, help="the last event to keep, in place of a turn"),
         argument("--title", metavar="TITLE", help="a title for the fork"),
         argument("--to", metavar="FILE", help="a new .ipynb file: the fork's notebook"),

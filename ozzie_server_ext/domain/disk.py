@@ -56,6 +56,22 @@ def write_new(path: Path, content: bytes) -> None:
         raise Unavailable(f"{path} can't be written: {error.strerror or error}.", hint="Give another name.") from None
 
 
+def expect_new(path: Path) -> None:
+    """Raise what `write_new` would, before anything is made that is only of use with the file."""
+    try:
+        path.lstat()
+    except FileNotFoundError:
+        if not os.access(path.parent, os.W_OK | os.X_OK):
+            raise Unavailable(
+                f"{path.parent} is no folder to write in.", hint="Make it first, or name another one."
+            ) from None
+    except (OSError, ValueError):  # a name that the system refuses
+        name = str(path.name)[:40].encode(errors="replace").decode()
+        raise Unavailable(f"No file can be called {name!r}.", hint="Give another name.") from None
+    else:
+        raise Conflict(f"{path} exists already.", hint="Give another name.")
+
+
 def free_bytes(path: Path) -> int | None:
     """Return how many bytes this account can still write on the disk of `path`; None if unknown."""
     try:

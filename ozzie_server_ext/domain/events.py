@@ -147,8 +147,8 @@ class SessionClosed(Fact, frozen=True, kw_only=True):
 
 class SessionErased(Fact, frozen=True, kw_only=True):
     """A person erased the session: the bodies of all its events, and what they name. `forks` lose the history that they
-    began with, and the stored requests of their model calls so far, which repeated it. `parent`, `forked_at`
-    and `without` are those of the session, if it was a fork itself."""
+    began with, and the stored requests of their model calls so far, which repeated it. `parent`, `forked_at`,
+    `turn` and `without` are those of the session, if it was a fork itself."""
 
     type: ClassVar[str] = "session.erased"
     by: str
@@ -156,6 +156,7 @@ class SessionErased(Fact, frozen=True, kw_only=True):
     remains: Remains = Remains()
     parent: str = ""
     forked_at: int = 0
+    turn: int = 0
     without: tuple[TaskId, ...] = ()
 
 

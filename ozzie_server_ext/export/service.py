@@ -19,7 +19,7 @@ from ozzie_server_ext.export import texts
 from ozzie_server_ext.export.documents import html_of, markdown_of
 from ozzie_server_ext.export.notebook import fork_notebook_of, notebook_of
 from ozzie_server_ext.export.proof import PROOF, Item, Kind, Proof, shown_line
-from ozzie_server_ext.export.session import ExportedSession, Extent, events_of, extent_of, read_session
+from ozzie_server_ext.export.session import ExportedSession, Extent, extent_of, read_session
 from ozzie_server_ext.export.signing import sign, signing_key
 from ozzie_server_ext.protocol.codec import encode
 from ozzie_server_ext.protocol.jsontext import dumps, loads_object
@@ -27,6 +27,7 @@ from ozzie_server_ext.render.forks import about_fork
 from ozzie_server_ext.render.page import paragraph
 from ozzie_server_ext.store.blobs import BlobStore
 from ozzie_server_ext.store.codec import time_text
+from ozzie_server_ext.store.lineage import read_part
 from ozzie_server_ext.store.log import EventLog
 from ozzie_server_ext.tasks.forks import Forked
 from ozzie_server_ext.tasks.sessions import Sessions
@@ -75,8 +76,7 @@ class Exports:
     async def notebook_of_fork(self, forked: Forked) -> str:
         """Return the text of a new fork's notebook."""
         extent = await extent_of(self._log, await self._sessions.row(forked.info.session_id))
-        parent = await self._log.row("sessions", str(extent.row["parent"]))
-        about = [paragraph(texts.forked_from(extent, parent)), *about_fork(_as_object(forked))]
+        about = [paragraph(texts.forked_from(extent)), *about_fork(_as_object(forked), names=False)]
         session = await read_session(self._log, self._blobs, extent)
         return await asyncio.to_thread(lambda: _as_text(fork_notebook_of(session, about)))
 
@@ -88,7 +88,7 @@ class Exports:
 
     async def _lines_of(self, extent: Extent) -> list[dict[str, Any]]:
         """Return all events of a session, with those of delegated tasks, in order."""
-        return [_line(event) for part in extent.parts for event in await events_of(self._log, part)]
+        return [_line(event) for part in extent.parts for event in await read_part(self._log, part, erased=True)]
 
     def _lines(self, extent: Extent, at: datetime, lines: list[dict[str, Any]]) -> str:
         proof = self._proof("lines", extent, at, tuple(Item(shown_line(line)) for line in lines))

@@ -19,13 +19,11 @@ from ozzie_server_ext.render.graph.view import GraphView
 from ozzie_server_ext.render.turn import new_turn
 from ozzie_server_ext.render.turnview import TurnView
 from ozzie_server_ext.store.blobs import BlobStore
-from ozzie_server_ext.store.lineage import Stretch, lineage_of
+from ozzie_server_ext.store.lineage import Stretch, lineage_of, read_part
 from ozzie_server_ext.store.log import EventLog, Head
 from ozzie_server_ext.store.tables import Row
-from ozzie_server_ext.tasks.turns import turns_of
+from ozzie_server_ext.tasks.turns import erased_sessions, turns_of
 from ozzie_server_ext.tasks.views import FoldedTurn, RunTasks, fold_events
-
-_PAGE = 500
 
 
 class Message(msgspec.Struct, frozen=True, kw_only=True):
@@ -101,7 +99,8 @@ async def extent_of(log: EventLog, row: Row) -> Extent:
 async def read_session(log: EventLog, blobs: BlobStore, extent: Extent) -> ExportedSession:
     """Return the turns of a session. Raise what reading the log raises."""
     until = {part.session_id: part for part in extent.parts}
-    parts = [
+    parts: list[Part] = [ErasedTurn("", at) for at in await erased_sessions(log, extent.parts)]
+    parts += [
         ErasedTurn(turn.erased_by, turn.at)
         if turn.row is None
         else await _turn(log, blobs, turn.row, until[turn.session_id])
@@ -113,7 +112,7 @@ async def read_session(log: EventLog, blobs: BlobStore, extent: Extent) -> Expor
 async def _turn(log: EventLog, blobs: BlobStore, task: Row, part: Stretch) -> Turn:
     """Return a turn as far as it belongs to the session."""
     task_id = TaskId(str(task["task_id"]))
-    events = await events_of(log, part, task_id=task_id)
+    events = await read_part(log, part, task_id=task_id, erased=True)
     session_id = SessionId(str(task["session_id"]))
     begun = FoldedTurn(view=new_turn(task_id=task_id, session_id=session_id))
     folded = fold_events(begun, [event for event in events if not isinstance(event.body, Erased)])
@@ -131,18 +130,6 @@ async def _turn(log: EventLog, blobs: BlobStore, task: Row, part: Stretch) -> Tu
         events=len(events),
         digest=digest_of((event.position, event.hash) for event in events),
     )
-
-
-async def events_of(log: EventLog, part: Stretch, *, task_id: TaskId | None = None) -> tuple[Event, ...]:
-    """Return all events of a part of a session, or of one of its tasks; erased ones have the body `Erased`."""
-    found: list[Event] = []
-    after = 0
-    while page := await log.read(
-        after=after, before=part.before, session_id=part.session_id, task_id=task_id, limit=_PAGE, erased=True
-    ):
-        found += part.of(page)
-        after = page[-1].position
-    return tuple(found)
 
 
 def _message(event: Event) -> Message | None:

@@ -5,7 +5,6 @@ from datetime import UTC, datetime
 from ozzie_server_ext.export.session import ErasedTurn, ExportedSession, Extent, Message
 from ozzie_server_ext.render.page import Block, Command, Facts, paragraph
 from ozzie_server_ext.render.text import money, visible_label
-from ozzie_server_ext.store.tables import Row
 
 
 def title_of(extent: Extent) -> str:
@@ -45,11 +44,10 @@ def about_notebook() -> list[Block]:
     ]
 
 
-def forked_from(extent: Extent, parent: Row | None) -> str:
-    """Return where a fork comes from. `parent` is the row of the session that it was forked from."""
-    where = f"after turn {turn}" if (turn := extent.row["forked_turn"]) else "from an earlier point"
-    title = visible_label(str(parent["title"])) if parent is not None else ""
-    return f"Forked {where}{f' of {title}' if title else ''}. The session goes on in this notebook."
+def forked_from(extent: Extent) -> str:
+    """Return where a fork comes from."""
+    where = f"after turn {turn} of another session" if (turn := extent.row["forked_turn"]) else "from another session"
+    return f"Forked {where}. It goes on in this notebook."
 
 
 def moment(at: datetime) -> str:

@@ -11,9 +11,14 @@ MOST_TOLD = 5
 MOST_NAMED = 20
 
 
-def about_fork(fork: JsonObject) -> list[Block]:
-    """Return what to say about a fork as the gateway describes it: `left_out`, `done` and `files`."""
-    return [*_left_out(fork), *_done(objects(fork["done"])), *_files(objects(fork["files"]))]
+def about_fork(fork: JsonObject, *, names: bool = True) -> list[Block]:
+    """Return what to say about a fork as the gateway describes it: `left_out`, `done` and `files`.
+
+    Without `names`, only numbers and names of tools: what a tool was given or found may be from outside, and a file in
+    which it stands would need its labels.
+    """
+    done, files = objects(fork["done"]), objects(fork["files"])
+    return [*_left_out(fork), *_done(done, names=names), *_files(files, names=names)]
 
 
 def _left_out(fork: JsonObject) -> list[Block]:
@@ -25,13 +30,14 @@ def _left_out(fork: JsonObject) -> list[Block]:
     return [paragraph(f"The turns {', '.join(map(str, numbers))} are not over, and are no part of it.")]
 
 
-def _done(done: list[JsonObject]) -> list[Block]:
+def _done(done: list[JsonObject], *, names: bool) -> list[Block]:
     if not done:
         return []
-    if len(done) > MOST_TOLD:
-        counts = Counter(str(call["tool"]) for call in done)
-        each = ", ".join(f"{visible_label(tool)} {count}" for tool, count in counts.most_common())
-        return [paragraph(f"{counted(len(done), 'call')} made since then are not undone: {each}.")]
+    if len(done) > MOST_TOLD or not names:
+        counts = Counter(visible_label(str(call["tool"])) for call in done)
+        each = ", ".join(tool if count == 1 else f"{tool} {count} times" for tool, count in counts.most_common())
+        are = "call made since then is" if len(done) == 1 else f"{counted(len(done), 'call')} made since then are"
+        return [paragraph(f"{'A ' if len(done) == 1 else ''}{are} not undone: {each}.")]
     return [paragraph("What was done since then is not undone:"), Bullets([(_call(call),) for call in done])]
 
 
@@ -42,13 +48,17 @@ def _call(call: JsonObject) -> str:
     return visible_label(f"{where}{what}{how}")
 
 
-def _files(files: list[JsonObject]) -> list[Block]:
+def _files(files: list[JsonObject], *, names: bool) -> list[Block]:
     if not files:
         return []
-    names = [f"{visible_label(str(file['path']))}{' (gone)' if file['is_gone'] else ''}" for file in files]
-    more = f" and {len(names) - MOST_NAMED} others" if len(names) > MOST_NAMED else ""
-    changed = "a file has" if len(files) == 1 else f"{len(files)} files have"
-    listed = ", ".join(names[:MOST_NAMED])
-    return [
-        paragraph(f"Files are not restored: {changed} changed since these turns read or wrote them: {listed}{more}.")
-    ]
+    what = "a file has changed" if len(files) == 1 else f"{len(files)} files have changed"
+    since = f"since the fork's turns read or wrote {'it' if len(files) == 1 else 'them'}"
+    if not names:
+        return [paragraph(f"Files are not restored: {what} {since}.")]
+    listed = ", ".join(_file(visible_label(str(file["path"])), str(file["how"])) for file in files[:MOST_NAMED])
+    more = f" and {len(files) - MOST_NAMED} others" if len(files) > MOST_NAMED else ""
+    return [paragraph(f"Files are not restored: {what} {since}: {listed}{more}.")]
+
+
+def _file(path: str, how: str) -> str:
+    return path if how == "changed" else f"{path} ({how})"

@@ -9,7 +9,7 @@ import sqlite3
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import date
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypedDict
 
 import msgspec
 from msgspec.structs import replace
@@ -72,7 +72,7 @@ class Erasure(NamedTuple):
 def erase(connection: sqlite3.Connection, rows: SqliteRows, target: Target, texts: ArtifactTexts) -> Erasure:
     """Erase in the open transaction. Raise NotFound; Gone if it was erased before; Conflict while a turn runs that
     would repeat it."""
-    parent, forked_at, without = _session(connection, target.session_id)
+    fork = _session(connection, target.session_id)
     tasks = _tasks(connection, target)
     first = _first_of(connection, target, tasks)
     heirs = _heirs(connection, target.session_id)
@@ -103,25 +103,31 @@ def erase(connection: sqlite3.Connection, rows: SqliteRows, target: Target, text
     lost = models - _chosen_models(connection, heirs)
     back = _keys(connection).items() - keys.items()
     remains = replace(remains, models=tuple(sorted(lost)), keys=tuple(sorted(key for key, _ in back)))
-    gone = SessionErased(
-        by=target.by, forks=forks, remains=remains, parent=parent, forked_at=forked_at, without=without
-    )
-    return Erasure(gone, blobs)
+    return Erasure(SessionErased(by=target.by, forks=forks, remains=remains, **fork), blobs)
 
 
 # --- what belongs to it ---------------------------------------------------------------------------------------------
 
 
-def _session(connection: sqlite3.Connection, session_id: SessionId) -> tuple[str, int, tuple[TaskId, ...]]:
-    """Return the session that it was forked from, the position, and the tasks that it left out."""
-    sql = "SELECT status, updated_at, parent, forked_at, forked_without FROM sessions WHERE session_id = ?"
-    row = _row(connection, sql, session_id)
+class _Fork(TypedDict):
+    """Where a session was forked from: see `SessionErased`."""
+
+    parent: str
+    forked_at: int
+    turn: int
+    without: tuple[TaskId, ...]
+
+
+def _session(connection: sqlite3.Connection, session_id: SessionId) -> _Fork:
+    """Return where the session was forked from. Raise NotFound, Gone."""
+    names = "status, updated_at, parent, forked_at, forked_turn, forked_without"
+    row = _row(connection, f"SELECT {names} FROM sessions WHERE session_id = ?", session_id)
     if row is None:
         raise NotFound(f"There is no session {session_id[:40]}.", hint="List them with ozzie sessions list.")
-    status, updated_at, parent, forked_at, without = row
+    status, updated_at, parent, forked_at, turn, without = row
     if status == "erased":
         raise Gone(f"The session {session_id} was erased on {updated_at[:10]}.")
-    return parent, forked_at, tuple(sorted(left_out(without)))
+    return {"parent": parent, "forked_at": forked_at, "turn": turn, "without": tuple(sorted(left_out(without)))}
 
 
 def _tasks(connection: sqlite3.Connection, target: Target) -> tuple[TaskId, ...]:

@@ -6,21 +6,23 @@ that were started since, and files that are not as its history read them.
 
 import asyncio
 import os
-import sys
+import re
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Literal
 
 import msgspec
+from msgspec.structs import replace
 
 from ozzie_server_ext.domain.calls import CallRecord, Calls, fold_calls
 from ozzie_server_ext.domain.errors import Conflict, NotFound
 from ozzie_server_ext.domain.events import (
-    FINAL_TYPES,
     CallCount,
-    Event,
+    SessionCreated,
     SessionForked,
     SessionModelChosen,
+    SessionRenamed,
     ToolCallCancelled,
     ToolCallCompleted,
     ToolCallFailed,
@@ -30,24 +32,22 @@ from ozzie_server_ext.domain.events import (
 )
 from ozzie_server_ext.domain.ids import CallId, SessionId, TaskId
 from ozzie_server_ext.domain.json import Json
-from ozzie_server_ext.domain.tasks import OPEN
 from ozzie_server_ext.render.text import visible_label
-from ozzie_server_ext.store.lineage import Stretch, lineage_of
+from ozzie_server_ext.store.lineage import Stretch, lineage_of, read_part
 from ozzie_server_ext.store.log import EventLog
 from ozzie_server_ext.store.projections.sessions import TITLE_LENGTH
 from ozzie_server_ext.store.tables import Row
 from ozzie_server_ext.tasks.rows import above, run_of, task_of
-from ozzie_server_ext.tasks.sessions import SessionInfo, Sessions
+from ozzie_server_ext.tasks.sessions import SessionInfo, Sessions, name_of, started_with_effect
 from ozzie_server_ext.tasks.turns import SessionTurn, turns_of
 from ozzie_server_ext.tools.base import ToolFailed
 from ozzie_server_ext.tools.builtin.files import MAX_BYTES, version_of
 from ozzie_server_ext.tools.registry import ToolRegistry
-from ozzie_server_ext.tools.safe_open import open_below
+from ozzie_server_ext.tools.safe_open import open_below, parts_below
 
 MOST_FILES = 500
 """Of the files that a history has read or written, the latest ones that are looked at."""
 
-_PAGE = 1000
 _CALLS = frozenset(
     {
         ToolCallRequested.type,
@@ -60,6 +60,7 @@ _CALLS = frozenset(
 )
 _FILES = "fs."
 """The ids of the tools that name a file's version in their results begin with this."""
+_FORKED = re.compile(r"Fork from (turn|event) \d+$| \(from (turn|event) \d+\)$")
 
 
 class DoneCall(msgspec.Struct, frozen=True, kw_only=True):
@@ -76,7 +77,7 @@ class ChangedFile(msgspec.Struct, frozen=True, kw_only=True):
     """A file of the project that is not as the history has read or written it."""
 
     path: str
-    is_gone: bool
+    how: Literal["changed", "gone", "not readable"]
 
 
 class Forked(msgspec.Struct, frozen=True, kw_only=True):
@@ -91,7 +92,7 @@ class Forked(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class _Point(msgspec.Struct, frozen=True, kw_only=True):
-    """Where a history ends: see `SessionForked`."""
+    """Where a history ends: see `SessionForked`. `left_out`: see `Forked`."""
 
     position: int
     turn: int = 0
@@ -99,8 +100,10 @@ class _Point(msgspec.Struct, frozen=True, kw_only=True):
     without: frozenset[TaskId] = frozenset()
     cut: tuple[TaskId, ...] = ()
 
-    def has(self, event: Event) -> bool:
-        return event.position <= self.position and event.task_id not in self.without
+    def of(self, part: Stretch) -> Stretch:
+        """Return as much of a part as comes before the point."""
+        until = self.position if part.until is None else min(part.until, self.position)
+        return replace(part, until=until, without=part.without | self.without)
 
 
 class Forks:
@@ -127,17 +130,19 @@ class Forks:
         position; by default with all turns that are over. The key opens it from now on. Without a `title`, it is called
         after the session.
 
-        Raises NotFound, Gone; Conflict if the turn is not over or was erased.
+        Raises NotFound, Gone; Conflict if the turn is not over or was erased, or a session has the key.
         """
         row = await self._sessions.row(session_id)
+        head = (await self._log.head()).position  # what comes later is no part of it
         lineage = await lineage_of(self._log, session_id)
-        turns = _Turns(lineage, await turns_of(self._log, lineage), await self._ends(lineage))
+        turns = [each for each in await turns_of(self._log, lineage) if each.position <= head]
         if event is not None:
-            point = await self._at_event(turns, event)
+            point = await self._at_event(lineage, turns, event)
         else:
-            point = await self._after_turn(turns, turn)
-        calls = await self._read(lineage, _CALLS)
-        done = await self._done(calls, point, turns.all)
+            point = await self._after_turn(turns, turn, head)
+        history = [point.of(part) for part in lineage]
+        known = fold_calls([event.body for part in history for event in await read_part(self._log, part, _CALLS)])
+        done = await self._done(history, known, turns)
         counts = Counter(call.tool for call in done)
         fork = SessionForked(
             parent=session_id,
@@ -148,191 +153,136 @@ class Forks:
             cut=point.cut,
             done=tuple(CallCount(tool, count) for tool, count in counts.items()),
         )
-        model = await self._model_then(lineage, row, point.position)
-        title = title or _title(str(row["title"]), f"turn {point.turn}" if event is None else f"event {event}")
+        model = await self._model_then(history, row)
+        title = title or await self._title(session_id, f"turn {point.turn}" if event is None else f"event {event}")
         info = await self._sessions.fork(fork, key, title=title, channel=channel, model=model)
-        read = _versions(fold_calls(each.body for each in calls if point.has(each)), self._folder)
         return Forked(
             info=info,
             turn=point.turn,
             left_out=point.left_out,
             done=tuple(done),
-            files=await asyncio.to_thread(self._changed, read),
+            files=await asyncio.to_thread(_changed, self._folder, _versions(known, self._folder)),
         )
+
+    async def _title(self, session_id: SessionId, where: str) -> str:
+        """Return the title of a fork: that which the session was given, shortened so that both can be told apart. One
+        that it has from its first message stays there: that may have labels, and may be erased."""
+        types = frozenset({SessionCreated.type, SessionRenamed.type})
+        events = await read_part(self._log, Stretch(session_id=session_id), types)
+        given = [each.body.title for each in events if isinstance(each.body, SessionCreated | SessionRenamed)]
+        title = _FORKED.sub("", next(filter(None, reversed(given)), "")).removesuffix(".ipynb")
+        if not title:
+            return f"Fork from {where}"
+        end = f" (from {where})"
+        room = TITLE_LENGTH - len(end)
+        return f"{title if len(title) <= room else f'{title[: room - 1]}…'}{end}"
 
     # --- where the history ends ---------------------------------------------------------------------------------------
 
-    async def _after_turn(self, turns: "_Turns", number: int | None) -> _Point:
-        if number is None:
-            last, position = sys.maxsize, (await self._log.head()).position
-        else:
-            last, position = number, 0
-            turns.expect_over(number)
-        within = [turn for turn in turns.all if turn.row is not None and turn.number <= last]
-        over = [turn for turn in within if turns.is_over(turn)]
-        numbers = {turn.number for turn in over}
-        position = max([position, *map(turns.end, over)])
-        others = [turn for turn in turns.all if turn.row and turn.number not in numbers and turn.position <= position]
+    async def _after_turn(self, turns: Sequence[SessionTurn], number: int | None, head: int) -> _Point:
+        if number is not None:
+            _expect_over(turns, number, head)
+        within = [turn for turn in turns if turn.row is not None and (number is None or turn.number <= number)]
+        over = {turn.number: end for turn in within if (end := _end(turn, head)) is not None}
+        position = head if number is None else max(over.values())
+        others = [turn for turn in turns if turn.row is not None and turn.number not in over]
         return _Point(
             position=position,
-            turn=over[-1].number if over else 0,
-            left_out=tuple(turn.number for turn in within if turn.number not in numbers),
-            without=await self._with_delegated(_task_of(turn) for turn in others),
-            cut=tuple(_task_of(turn) for turn in over if turns.is_cut(turn)),
+            turn=max(over, default=0),
+            left_out=tuple(turn.number for turn in within if turn.number not in over),
+            without=await self._with_delegated({turn.task_id for turn in others if turn.position <= position}),
+            cut=tuple(turn.task_id for turn in within if turn.number in over and turn.is_cut),
         )
 
-    async def _at_event(self, turns: "_Turns", position: int) -> _Point:
+    async def _at_event(self, lineage: Sequence[Stretch], turns: Sequence[SessionTurn], position: int) -> _Point:
         found = await self._log.read(after=position - 1, before=position + 1, limit=1, erased=True)
-        if not any(part.session_id == each.session_id and part.of([each]) for part in turns.lineage for each in found):
+        if not any(part.session_id == each.session_id and part.of([each]) for part in lineage for each in found):
             raise NotFound(
                 f"The session has no event {position}.", hint="ozzie events list --session ID shows those that it has."
             )
-        begun = [turn for turn in turns.all if turn.row is not None and turn.position <= position]
-        return _Point(position=position, cut=tuple(_task_of(turn) for turn in begun if turns.end(turn) > position))
+        begun = [turn for turn in turns if turn.row is not None and turn.position <= position]
+        return _Point(position=position, cut=tuple(turn.task_id for turn in begun if turn.end_at(position) is None))
 
-    async def _ends(self, lineage: Sequence[Stretch]) -> dict[TaskId | None, int]:
-        """Return the position of each task's last end."""
-        return {event.task_id: event.position for event in await self._read(lineage, FINAL_TYPES)}
-
-    async def _with_delegated(self, tasks: Iterator[TaskId]) -> frozenset[TaskId]:
-        found = pending = set(tasks)
+    async def _with_delegated(self, tasks: set[TaskId]) -> frozenset[TaskId]:
+        found = pending = tasks
         while pending:
             rows = await self._log.rows("tasks", where={"parent_id": list[Json](sorted(pending))})
             pending = set(map(task_of, rows)) - found
             found = found | pending
         return frozenset(found)
 
-    async def _model_then(self, lineage: Sequence[Stretch], row: Row, position: int) -> SessionModelChosen | None:
+    async def _model_then(self, history: Sequence[Stretch], row: Row) -> SessionModelChosen | None:
         """Return the choice of the model that the session had, None if that is the one that it has now."""
         then = SessionModelChosen(model="")
-        for part in reversed(lineage):
-            before = position + 1 if part.before is None else min(position + 1, part.before)
-            chosen = await self._log.read(
-                session_id=part.session_id,
-                types=frozenset({SessionModelChosen.type}),
-                before=before,
-                limit=1,
-                newest_first=True,
-            )
-            if chosen and isinstance(chosen[0].body, SessionModelChosen):
-                then = chosen[0].body
-                break
+        for part in history:
+            for event in await read_part(self._log, part, frozenset({SessionModelChosen.type})):
+                then = event.body if isinstance(event.body, SessionModelChosen) else then
         is_same = (then.model, then.base_url) == (row["chosen_model"], row["chosen_base_url"])
         return None if is_same else then
 
     # --- what has happened since --------------------------------------------------------------------------------------
 
-    async def _read(self, lineage: Sequence[Stretch], types: frozenset[str]) -> list[Event]:
-        """Return the events of these types, in order."""
-        found: list[Event] = []
-        for part in lineage:
-            after = 0
-            while page := await self._log.read(
-                after=after, before=part.before, session_id=part.session_id, types=types, limit=_PAGE
-            ):
-                found += part.of(page)
-                after = page[-1].position
-        return found
-
-    async def _done(self, events: Sequence[Event], point: _Point, turns: Sequence[SessionTurn]) -> list[DoneCall]:
-        """Return the calls with effects that were started, and of which the history has no outcome."""
-        known = fold_calls(event.body for event in events if point.has(event))
-        tasks = {event.body.call_id: event.task_id for event in events if isinstance(event.body, ToolCallStarted)}
-        calls = fold_calls(event.body for event in events)
+    async def _done(self, history: Sequence[Stretch], known: Calls, turns: Sequence[SessionTurn]) -> list[DoneCall]:
+        """Return the calls with effects of these sessions of which the history has no outcome, nor tells otherwise."""
+        started: dict[CallId, TaskId | None] = {}
+        calls: dict[CallId, CallRecord] = {}
+        for part, told in zip(history, await self._told(history), strict=True):
+            events = await read_part(self._log, Stretch(session_id=part.session_id), _CALLS)
+            folded = fold_calls([event.body for event in events])
+            for event in events:
+                if isinstance(event.body, ToolCallStarted) and (event.position > told or part.of([event])):
+                    started[event.body.call_id] = event.task_id
+                    calls[event.body.call_id] = folded[event.body.call_id]
         fresh = [
-            calls[call_id]
-            for call_id in tasks
-            if self._has_effects(calls[call_id]) and not _is_known(known, call_id) and not calls[call_id].is_repeated
+            call
+            for call_id, call in calls.items()
+            if started_with_effect(call, self._tools) and not _is_known(known, call_id) and not call.is_repeated
         ]
-        rows = await self._log.rows(
-            "tasks", where={"task_id": list[Json](sorted({str(tasks[call.call_id]) for call in fresh}))}
-        )
+        tasks = list[Json](sorted({str(started[call.call_id]) for call in fresh}))
+        rows = await self._log.rows("tasks", where={"task_id": tasks})
         chains = await above(self._log, rows)
         topmost = {str(row["task_id"]): run_of(row, chains) for row in rows}
-        numbers = {str(turn.row["task_id"]): turn.number for turn in turns if turn.row is not None}
+        numbers = {str(turn.task_id): turn.number for turn in turns if turn.row is not None}
         return [
             DoneCall(
-                turn=numbers.get(topmost.get(str(tasks[call.call_id]), ""), 0),
-                tool="an unknown tool" if call.requested is None else call.requested.name,
+                turn=numbers.get(topmost.get(str(started[call.call_id]), ""), 0),
+                tool=name_of(call),
                 path=_path_of(call),
                 outcome=_outcome_of(call),
             )
             for call in fresh
         ]
 
-    def _has_effects(self, call: CallRecord) -> bool:
-        return call.requested is None or self._tools.has_effects(call.requested.tool_id)
-
-    def _changed(self, versions: Mapping[str, str]) -> tuple[ChangedFile, ...]:
-        found: list[ChangedFile] = []
-        for path, version in list(versions.items())[-MOST_FILES:]:
-            try:
-                with os.fdopen(open_below(self._folder, path, folder=False), "rb") as file:
-                    content = file.read(MAX_BYTES + 1)
-            except (ToolFailed, OSError):
-                found.append(ChangedFile(path=path, is_gone=True))
-            else:
-                if version_of(content) != version:
-                    found.append(ChangedFile(path=path, is_gone=False))
-        return tuple(sorted(found, key=lambda each: each.path))
+    async def _told(self, history: Sequence[Stretch]) -> list[int]:
+        """Return, for each session of the history, up to where the history tells what it has done: a fork in it does,
+        of the session before."""
+        told = [0] * len(history)
+        for index, part in enumerate(history[1:]):
+            forks = await read_part(self._log, part, frozenset({SessionForked.type}))
+            told[index] = max((fork.position for fork in forks), default=0)
+        return told
 
 
-class _Turns:
-    """The turns of a session. One that a fork has cut is over here: it goes on in the ancestor only."""
-
-    def __init__(
-        self, lineage: Sequence[Stretch], turns: Sequence[SessionTurn], ends: Mapping[TaskId | None, int]
-    ) -> None:
-        self.lineage = lineage
-        self.all = turns
-        self._ends = ends
-        self._until = {part.session_id: part.until for part in lineage}
-
-    def is_over(self, turn: SessionTurn) -> bool:
-        is_own = self._until[turn.session_id] is None
-        return not (is_own and turn.row is not None and turn.row["status"] in OPEN)
-
-    def is_cut(self, turn: SessionTurn) -> bool:
-        return _task_of(turn) not in self._ends
-
-    def end(self, turn: SessionTurn) -> int:
-        """Return the position of its last event in this session; beyond all of them while it goes on."""
-        if not self.is_over(turn):
-            return sys.maxsize
-        return self._ends.get(_task_of(turn)) or self._until[turn.session_id] or turn.position
-
-    def expect_over(self, number: int) -> None:
-        """Raise NotFound if there is no such turn; Conflict if it is not over, or was erased."""
-        turn = next((turn for turn in self.all if turn.number == number > 0), None)
-        if turn is None:
-            count = sum(turn.number > 0 for turn in self.all)
-            have = f"has {count} turns" if count > 1 else "has one turn" if count else "has no turn yet"
-            raise NotFound(
-                f"There is no turn {number}: the session {have}.",
-                hint="%session turns lists them, and ozzie sessions show.",
-            )
-        if turn.row is None:
-            raise Conflict(
-                f"Turn {number} was erased.", hint="Fork from the turn before it.", code="conflict.erased_turn"
-            )
-        if not self.is_over(turn):
-            raise Conflict(
-                f"Turn {number} is not over.",
-                hint="Wait for its end, stop it, or fork from the turn before it.",
-                code="conflict.open_task",
-            )
+def _end(turn: SessionTurn, head: int) -> int | None:
+    """Return where a turn has ended in this session; None if it goes on. One that a fork has cut goes on elsewhere."""
+    if turn.until is not None:
+        return turn.end_at(turn.until) or turn.until
+    return turn.end_at(head)
 
 
-def _task_of(turn: SessionTurn) -> TaskId:
-    assert turn.row is not None, "the turn was not erased"
-    return task_of(turn.row)
-
-
-def _title(title: str, where: str) -> str:
-    """Return the title of a fork: the session's, shortened so that it can be told from it."""
-    title, end = title.removesuffix(".ipynb"), f" (from {where})"
-    room = TITLE_LENGTH - len(end)
-    return f"{title if len(title) <= room else f'{title[: room - 1]}…'}{end}".strip()
+def _expect_over(turns: Sequence[SessionTurn], number: int, head: int) -> None:
+    """Raise NotFound if there is no such turn; Conflict if it is not over, or was erased."""
+    turn = next((turn for turn in turns if turn.number == number), None)
+    if turn is None:
+        have = f"has {len(turns)} turns" if len(turns) > 1 else "has one turn" if turns else "has no turn yet"
+        hint = "%session turns lists them, and ozzie sessions show."
+        raise NotFound(f"There is no turn {number}: the session {have}.", hint=hint)
+    if turn.row is None:
+        hint = "Fork from another turn."
+        raise Conflict(f"Turn {number} was erased.", hint=hint, code="conflict.erased_turn")
+    if _end(turn, head) is None:
+        hint = "Wait for its end, stop it, or fork from the turn before it."
+        raise Conflict(f"Turn {number} is not over.", hint=hint, code="conflict.open_task")
 
 
 def _is_known(known: Calls, call_id: CallId) -> bool:
@@ -362,17 +312,38 @@ def _versions(calls: Calls, folder: Path) -> dict[str, str]:
     """Return the version of each file of the project that the calls have read or written last; those whose version they
     don't tell are left out."""
     found: dict[str, str] = {}
-    root = f"{folder}/"
     for call in calls.values():
         for path in call.started.writes if call.started is not None else ():
-            found.pop(path.removeprefix(root), None)
+            found.pop(path.removeprefix(f"{folder}/"), None)
         outcome, requested = call.outcome, call.requested
         if requested is None or not isinstance(outcome, ToolCallCompleted) or not requested.tool_id.startswith(_FILES):
             continue
-        match outcome.data:
-            case {"path": str(path), "version": str(version)} if version:
-                found.pop(path, None)  # the latest ones stand last
-                found[path] = version.partition("-")[0]
-            case _:
-                found.pop(str(requested.args.get("path", "")), None)
+        data = outcome.data if isinstance(outcome.data, dict) else {}
+        path, version = _plain(data.get("path", requested.args.get("path"))), data.get("version")
+        found.pop(path, None)  # the latest ones stand last
+        if isinstance(version, str) and version:
+            found[path] = version.partition("-")[0]
     return found
+
+
+def _plain(path: object) -> str:
+    """Return a path as the file is called, however the model wrote it; empty if it can't be one of the project."""
+    try:
+        return "/".join(parts_below(str(path)))
+    except ToolFailed:
+        return ""
+
+
+def _changed(folder: Path, versions: Mapping[str, str]) -> tuple[ChangedFile, ...]:
+    found: list[ChangedFile] = []
+    for path, version in list(versions.items())[-MOST_FILES:]:
+        try:
+            with os.fdopen(open_below(folder, path, folder=False), "rb") as file:
+                content = file.read(MAX_BYTES + 1)
+        except (ToolFailed, OSError):
+            how = "not readable" if os.path.lexists(folder / path) else "gone"
+            found.append(ChangedFile(path=path, how=how))
+        else:
+            if version_of(content) != version:
+                found.append(ChangedFile(path=path, how="changed"))
+    return tuple(sorted(found, key=lambda each: each.path))

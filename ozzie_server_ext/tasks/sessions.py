@@ -8,7 +8,7 @@ from pathlib import Path
 
 import msgspec
 
-from ozzie_server_ext.domain.calls import fold_calls
+from ozzie_server_ext.domain.calls import CallRecord, fold_calls
 from ozzie_server_ext.domain.clock import IdSource
 from ozzie_server_ext.domain.errors import Conflict, InputError, NotFound
 from ozzie_server_ext.domain.events import (
@@ -30,11 +30,11 @@ from ozzie_server_ext.domain.events import (
 )
 from ozzie_server_ext.domain.ids import SessionId, TaskId, is_session_id, session_stream
 from ozzie_server_ext.domain.json import Json
-from ozzie_server_ext.domain.tasks import OPEN
 from ozzie_server_ext.store.codec import time_text
 from ozzie_server_ext.store.log import EventLog
 from ozzie_server_ext.store.projections.sessions import TITLE_LENGTH, session_gone
 from ozzie_server_ext.store.tables import Row
+from ozzie_server_ext.tasks.rows import open_tasks
 from ozzie_server_ext.tools.registry import ToolRegistry
 
 MOST_SEARCHED = 1000
@@ -104,11 +104,13 @@ class Sessions:
     async def copy(
         self, parent: SessionId, key: str, *, title: str, channel: str, by: str = "", project: str = ""
     ) -> SessionInfo:
-        """Fork a session as it is now: a turn that is not over goes on in the parent only. Raises as `fork`."""
-        open_: dict[str, Json] = {"session_id": parent, "parent_id": None, "status": [str(each) for each in OPEN]}
-        cut = tuple(TaskId(str(row["task_id"])) for row in await self._log.rows("tasks", where=open_))
+        """Fork a session as it is now: a turn that is not over goes on in the parent only. It is in the
+        parent's project if none is given. Raises NotFound, Gone."""
+        open_ = await open_tasks(self._log, session_id=parent, parent_id=None)
+        cut = tuple(TaskId(str(row["task_id"])) for row in open_)
         fork = SessionForked(parent=parent, position=(await self._log.head()).position, by=by, cut=cut)
-        return await self.fork(fork, key, title=title, channel=channel, project=project)
+        async with self._opening:
+            return await self._begin_fork(fork, key, title, channel, project)
 
     async def fork(
         self,
@@ -117,20 +119,29 @@ class Sessions:
         *,
         title: str,
         channel: str,
-        project: str = "",
         model: SessionModelChosen | None = None,
     ) -> SessionInfo:
-        """Create a session that begins with a part of another one's history, in its project if none is given; the key
-        opens it from now on. Without a `model`, it has the parent's. Raises NotFound, Gone."""
+        """Create a session that begins with a part of another one's history, in its project; the key opens it from now
+        on. Without a `model`, it has the parent's. Raises NotFound, Gone; Conflict if the key opens another one."""
         async with self._opening:
-            project = project or str((await self.row(fork.parent))["project"])
-            session_id = self._new_id()
-            created = SessionCreated(
-                key=str(session_id), title=title[:TITLE_LENGTH], channel=channel, by=fork.by, project=project
-            )
-            resumed = [SessionResumed(key=key, by=fork.by)] if key else []
-            chosen = [] if model is None else [model]
-            await self._append(session_id, created, fork, *resumed, *chosen)
+            if key and (held := await self.holder(key)):
+                raise Conflict(
+                    f"A session is there already for {key.removeprefix(_KEY)[:200]}.",
+                    hint=f"Choose another name, or go on in it: ozzie sessions resume {held}",
+                    code="conflict.session",
+                )
+            return await self._begin_fork(fork, key, title, channel, "", *([] if model is None else [model]))
+
+    async def _begin_fork(
+        self, fork: SessionForked, key: str, title: str, channel: str, project: str, *more: EventBody
+    ) -> SessionInfo:
+        project = project or str((await self.row(fork.parent))["project"])
+        session_id = self._new_id()
+        created = SessionCreated(
+            key=str(session_id), title=title[:TITLE_LENGTH], channel=channel, by=fork.by, project=project
+        )
+        resumed = [SessionResumed(key=key, by=fork.by)] if key else []
+        await self._append(session_id, created, fork, *resumed, *more)
         return await self.get(session_id)
 
     async def move(self, before: str, key: str, *, by: str = "", project: str = "") -> SessionId | None:
@@ -491,6 +502,16 @@ class EarlierRuns:
         own = fold_calls(event.body for event in reversed(found))
         started: Counter[str] = Counter()
         for call in own.values():
-            if call.started and (call.requested is None or self._registry.has_effects(call.requested.tool_id)):
-                started[_UNKNOWN if call.requested is None else call.requested.name] += 1
+            if started_with_effect(call, self._registry):
+                started[name_of(call)] += 1
         return dict(started)
+
+
+def started_with_effect(call: CallRecord, tools: ToolRegistry) -> bool:
+    """Whether a call was started that may have had an effect; that of an unknown tool may have."""
+    return call.started is not None and (call.requested is None or tools.has_effects(call.requested.tool_id))
+
+
+def name_of(call: CallRecord) -> str:
+    """Return the name of a call's tool."""
+    return _UNKNOWN if call.requested is None else call.requested.name

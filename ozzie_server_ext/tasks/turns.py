@@ -1,26 +1,27 @@
 """The turns of a session in their order, with those that it shares with the session that it was forked from."""
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import Sequence
 from datetime import datetime
 
 import msgspec
+from msgspec.structs import replace
 
-from ozzie_server_ext.domain.events import Event, MessageErased, TaskCreated
-from ozzie_server_ext.domain.ids import SessionId
-from ozzie_server_ext.store.lineage import Stretch
+from ozzie_server_ext.domain.events import FINAL_TYPES, Event, MessageErased, TaskCreated, TaskRetried
+from ozzie_server_ext.domain.ids import SessionId, TaskId
+from ozzie_server_ext.store.lineage import Stretch, read_part
 from ozzie_server_ext.store.log import EventLog
 from ozzie_server_ext.store.tables import Row
 from ozzie_server_ext.tasks.rows import task_of
 
-_PAGE = 1000
-_BEGINNINGS = frozenset({TaskCreated.type, MessageErased.type})
+_MARKS = FINAL_TYPES | {TaskCreated.type, TaskRetried.type, MessageErased.type}
 
 
 class SessionTurn(msgspec.Struct, frozen=True, kw_only=True):
-    """A turn, counted from 1 by `number`, whose first event is at `position`. `row` is its task's; None if a person
-    erased the turn, `erased_by` name, at the time `at`.
+    """A turn, counted from 1 by `number`. `row` is its task's; None if a person (`erased_by`) erased the turn, at the
+    time `at`.
 
-    A number of 0 stands for all turns of a session that was erased.
+    `position` is that of its first event, `ends` are those of its ends and `retries` those after which it went on, as
+    far as the session has them: its history ends at `until` in an ancestor, None if the turn is its own.
     """
 
     number: int
@@ -29,47 +30,80 @@ class SessionTurn(msgspec.Struct, frozen=True, kw_only=True):
     at: datetime
     row: Row | None
     erased_by: str = ""
+    ends: tuple[int, ...] = ()
+    retries: tuple[int, ...] = ()
+    until: int | None = None
+
+    @property
+    def task_id(self) -> TaskId:
+        """The task. The turn was not erased."""
+        assert self.row is not None, "the turn was not erased"
+        return task_of(self.row)
+
+    @property
+    def status(self) -> str:
+        """That of its task; "erased"; or "cut", if it was in its middle when the session was forked."""
+        if self.row is None:
+            return "erased"
+        return "cut" if self.is_cut else str(self.row["status"])
+
+    @property
+    def is_cut(self) -> bool:
+        """Whether it goes on in an ancestor only."""
+        return self.until is not None and self.end_at(self.until) is None
+
+    def end_at(self, position: int) -> int | None:
+        """Return where the turn had ended as of `position`; None if it was going on then."""
+        end = max((each for each in self.ends if each <= position), default=None)
+        went_on = end is not None and any(end < each <= position for each in self.retries)
+        return None if went_on else end
 
 
 async def turns_of(log: EventLog, lineage: Sequence[Stretch]) -> list[SessionTurn]:
-    """Return the turns of a session by its lineage. Raise what reading the log raises."""
-    found: list[SessionTurn] = []
-    for part in lineage:
-        session = await log.row("sessions", part.session_id)
-        if session is not None and session["status"] == "erased":
-            at = datetime.fromisoformat(str(session["updated_at"]))
-            found.append(SessionTurn(number=0, session_id=part.session_id, position=0, at=at, row=None))
-            continue
-        own = [turn async for turn in _turns_in(log, part)]
-        own.sort(key=lambda turn: turn.position)
-        count = sum(turn.number > 0 for turn in found)
-        found += (msgspec.structs.replace(turn, number=count + index) for index, turn in enumerate(own, 1))
-    return found
+    """Return the turns of a session by its lineage, without those of erased sessions. Raise what reading the log
+    raises."""
+    found = [turn for part in lineage for turn in await _turns_in(log, part)]
+    return [replace(turn, number=number) for number, turn in enumerate(found, 1)]
 
 
-async def _turns_in(log: EventLog, part: Stretch) -> AsyncIterator[SessionTurn]:
-    rows = await log.rows("tasks", where={"session_id": part.session_id, "parent_id": None})
-    begun = {task_of(row): row for row in rows}
-    async for event in _read(log, part):
-        match event.body:
-            case MessageErased(first=first, by=by) if part.has(first, None):
-                yield _turn(event, first, None, by)
-            case TaskCreated() if event.task_id and (row := begun.get(event.task_id)):
-                if part.has(event.position, event.task_id):
-                    yield _turn(event, event.position, row)
-            case _:
-                pass
+async def erased_sessions(log: EventLog, lineage: Sequence[Stretch]) -> list[datetime]:
+    """Return when the ancestors were erased that are."""
+    rows = [await log.row("sessions", part.session_id) for part in lineage]
+    return [datetime.fromisoformat(str(row["updated_at"])) for row in rows if row and row["status"] == "erased"]
 
 
-def _turn(event: Event, position: int, row: Row | None, by: str = "") -> SessionTurn:
+async def _turns_in(log: EventLog, part: Stretch) -> list[SessionTurn]:
+    rows = {
+        task_of(row): row for row in await log.rows("tasks", where={"session_id": part.session_id, "parent_id": None})
+    }
+    turns: dict[TaskId, SessionTurn] = {}
+    erased: list[SessionTurn] = []
+    # An erasure is recorded later than what it is about.
+    for event in await read_part(log, replace(part, until=None), _MARKS):
+        task_id = event.task_id
+        if isinstance(event.body, MessageErased):
+            if await _has(log, part, event.body.first):
+                erased.append(_turn(event, event.body.first, None, part.until, event.body.by))
+        elif task_id is None or task_id not in rows or not part.has(event.position, task_id):
+            pass
+        elif isinstance(event.body, TaskCreated):
+            turns[task_id] = _turn(event, event.position, rows[task_id], part.until)
+        elif (turn := turns.get(task_id)) is None:
+            pass  # its beginning was erased
+        elif isinstance(event.body, TaskRetried):
+            turns[task_id] = replace(turn, retries=(*turn.retries, event.position))
+        else:
+            turns[task_id] = replace(turn, ends=(*turn.ends, event.position))
+    return sorted((*turns.values(), *erased), key=lambda turn: turn.position)
+
+
+def _turn(event: Event, position: int, row: Row | None, until: int | None, by: str = "") -> SessionTurn:
     assert event.session_id is not None, "it was read from a session"
-    return SessionTurn(number=1, session_id=event.session_id, position=position, at=event.ts, row=row, erased_by=by)
+    return SessionTurn(
+        number=0, session_id=event.session_id, position=position, at=event.ts, row=row, erased_by=by, until=until
+    )
 
 
-async def _read(log: EventLog, part: Stretch) -> AsyncIterator[Event]:
-    """Yield the beginnings of tasks and the erasures of turns; also those behind the part, which may be about it."""
-    after = 0
-    while page := await log.read(after=after, session_id=part.session_id, types=_BEGINNINGS, limit=_PAGE):
-        for event in page:
-            yield event
-        after = page[-1].position
+async def _has(log: EventLog, part: Stretch, position: int) -> bool:
+    """Whether the event at `position`, which may be erased, belongs to the part."""
+    return bool(part.of(await log.read(after=position - 1, before=position + 1, limit=1, erased=True)))

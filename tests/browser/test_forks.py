@@ -37,8 +37,8 @@ async def test_a_fork_goes_on_in_a_notebook_of_its_own(notebook: Callable[..., N
 
     fork = NotebookPage(lab, it.page, name)
     await fork.open()
-    await expect(fork.cell(0)).to_contain_text("Forked after turn 1")
-    await expect(fork.cell(0)).to_contain_text("turn 2: write_file notes/forked.md")
+    await expect(fork.cell(0)).to_contain_text("Forked after turn 1 of another session.")
+    await expect(fork.cell(0)).to_contain_text("A call made since then is not undone: write_file.")
     await expect(fork.output(1)).to_contain_text("434")
     assert lab.tasks() == tasks, "opening it ran something"
     await it.page.evaluate(_TYPE)

@@ -8,9 +8,9 @@ import msgspec
 from msgspec import Meta
 
 from ozzie_server_ext.domain import ids
-from ozzie_server_ext.domain.errors import Conflict, InputError
+from ozzie_server_ext.domain.errors import Conflict
 from ozzie_server_ext.gateway.operation import Call
-from ozzie_server_ext.gateway.rest.sessions import CHANNEL, session_of
+from ozzie_server_ext.gateway.rest.sessions import CHANNEL, SessionNamed, session_of
 from ozzie_server_ext.gateway.rest.shapes import Page, Session, SessionId, Time, Title
 from ozzie_server_ext.store.codec import time_text
 from ozzie_server_ext.store.lineage import lineage_of
@@ -25,7 +25,7 @@ Position = Annotated[int, Meta(ge=1, le=(1 << 63) - 2)]
 NewNotebook = Annotated[
     str,
     Meta(
-        pattern=r"^/.*\.ipynb$",
+        pattern=r"^/[^\u0000-\u001f]*\.ipynb$(?!\n)",
         max_length=4096,
         title="an absolute path that ends in .ipynb",
         description="The notebook of the fork, which is not there yet.",
@@ -34,23 +34,22 @@ NewNotebook = Annotated[
 
 
 class Turn(msgspec.Struct, frozen=True, kw_only=True):
-    """A turn of a session, counted from 1. `title` is the beginning of its message; `status` that of its task, or
-    "erased": then it has neither title nor task. `session_id`: the session that it belongs to, if that is not the one
-    that was asked for, it is shared with that."""
+    """A turn of a session, counted from 1. `title` is the beginning of its message, `by` who sent it. It ran in the
+    session `session_id`: in this one, or one that it was forked from; then what it did up to the event `until` is part
+    of this session. `status` is that of its task; "cut", if the session was forked in its middle; or "erased": then it
+    has neither title nor task."""
 
     number: int
     task_id: str | None
     session_id: str
     title: str
+    by: str
     status: str
     at: Time
+    until: int | None
 
 
-class TurnsQuery(msgspec.Struct, frozen=True, kw_only=True):
-    session_id: SessionId
-
-
-async def list_turns(call: Call, request: TurnsQuery) -> Page[Turn]:
+async def list_turns(call: Call, request: SessionNamed) -> Page[Turn]:
     """List the turns of a session in their order, with those that it shares with the session it was forked from."""
     session_id = ids.SessionId(request.session_id)
     await call.ozzie.sessions.row(session_id)
@@ -59,14 +58,15 @@ async def list_turns(call: Call, request: TurnsQuery) -> Page[Turn]:
         items=[
             Turn(
                 number=turn.number,
-                task_id=None if turn.row is None else str(turn.row["task_id"]),
+                task_id=None if turn.row is None else turn.task_id,
                 session_id=turn.session_id,
                 title="" if turn.row is None else str(turn.row["title"]),
-                status="erased" if turn.row is None else str(turn.row["status"]),
+                by="" if turn.row is None else str(turn.row["sender_id"]),
+                status=turn.status,
                 at=time_text(turn.at),
+                until=turn.until,
             )
             for turn in turns
-            if turn.number
         ],
         next=None,
     )
@@ -104,7 +104,8 @@ async def fork_session(call: Call, request: SessionFork) -> Fork:
     Effects stay done, and files are not restored. Labels are inherited, approvals are not.
     """
     if request.turn is not None and request.event is not None:
-        raise InputError("A fork is from a turn or from an event, not both.", hint="Leave one of them out.")
+        hint = "Leave one of them out."
+        raise Conflict("A fork is from a turn or from an event, not both.", hint=hint, code="conflict.fork")
     if request.notebook is not None and await asyncio.to_thread(os.path.lexists, request.notebook):
         raise Conflict(f"{request.notebook} is there already.", hint="Name a new file.", code="conflict.file")
     session_id = ids.SessionId(request.session_id)
@@ -140,11 +141,7 @@ class Branch(msgspec.Struct, frozen=True, kw_only=True):
     turn: int
 
 
-class TreeQuery(msgspec.Struct, frozen=True, kw_only=True):
-    session_id: SessionId
-
-
-async def get_session_tree(call: Call, request: TreeQuery) -> Page[Branch]:
+async def get_session_tree(call: Call, request: SessionNamed) -> Page[Branch]:
     """Show the tree of forks that a session belongs to: at most 1,000 sessions, the first one first."""
     await call.ozzie.sessions.row(ids.SessionId(request.session_id))
     rows = await call.ozzie.sessions.tree(ids.SessionId(request.session_id), most=MOST_FORKS)

@@ -183,6 +183,7 @@ def _erased(event: Event, fact: SessionErased) -> Row:
         last_position=event.position,
         parent=fact.parent,
         forked_at=fact.forked_at,
+        forked_turn=fact.turn,
         forked_without=_as_text(fact.without),
     )
 

@@ -29,7 +29,7 @@ def test_it_goes_on_from_a_turn_in_a_session_and_a_notebook_of_its_own(gateway: 
     notebook = json.loads(path.read_text())
     assert notebook["metadata"]["ozzie"] == {"session": made}
     first, hello, sum_, empty = notebook["cells"]
-    assert "Forked after turn 2 of sums." in first["source"]
+    assert "Forked after turn 2 of another session." in first["source"]
     assert (hello["source"], sum_["source"], empty["source"]) == (
         "Say hello.",
         "What is 2 + 3? Use the calculator.",
@@ -78,6 +78,8 @@ def test_without_a_notebook_a_terminal_goes_on_in_it(gateway: Gateway) -> None:
             "Leave one of them out.",
         ),
         (["--event", "1000000"], "The session has no event 1000000.", ""),
+        (["--to", "nowhere/x.ipynb"], "is no folder to write in.", "Make it first, or name another one."),
+        (["--to", "x" * 300 + ".ipynb"], "No file can be called", "Give another name."),
         (["--to", "x.md"], "A fork's notebook is an .ipynb file, not x.md.", "Leave --to out for none."),
     ],
 )
@@ -99,5 +101,5 @@ def test_a_file_that_is_there_is_kept(gateway: Gateway, tmp_path: Path) -> None:
     done = ozzie(gateway.home, "sessions", "fork", "sums", "--to", str(path))
 
     assert done.returncode != 0
-    assert f"{path} is there already." in done.stderr
+    assert f"{path} exists already." in done.stderr
     assert path.read_text() == "mine"

@@ -6,14 +6,18 @@ from pathlib import Path
 
 import pytest
 
+from ozzie_server_ext.agent import conversations
+from ozzie_server_ext.agent.conversation import Conversation
 from ozzie_server_ext.domain.content import CLEAN
 from ozzie_server_ext.domain.errors import Conflict, Gone, NotFound
 from ozzie_server_ext.domain.events import MessageErased, Origin, ToolCallStarted
 from ozzie_server_ext.domain.ids import MessageId, TaskId
 from ozzie_server_ext.models.driver import ChatMessage
-from ozzie_server_ext.models.scripted import Say, Use, Wait
+from ozzie_server_ext.models.scripted import Fail, Say, Use, Wait
+from ozzie_server_ext.store.lineage import lineage_of
 from ozzie_server_ext.tasks.forks import ChangedFile, Forked
 from ozzie_server_ext.tasks.service import NewTurn
+from ozzie_server_ext.tasks.turns import turns_of
 from tests.fakes.web_server import FakeWeb, answer
 from tests.integration.tasks.test_labels import ANA, WEB, WRITE, Bench, bench_in
 
@@ -61,6 +65,10 @@ async def said_in(bench: Bench, notebook: str = "fork") -> list[str]:
 
 async def started(bench: Bench) -> int:
     return len(await bench.ozzie.log.read(types=frozenset({ToolCallStarted.type}), limit=10_000))
+
+
+async def message_of(bench: Bench, task_id: TaskId) -> MessageId:
+    return MessageId(str((await bench.ozzie.log.row("tasks", task_id) or {})["message_id"]))
 
 
 async def rejected(bench: Bench, task_id: TaskId) -> None:
@@ -139,7 +147,7 @@ async def test_files_that_changed_since_are_named(bench: Bench) -> None:
 
     made = await fork(bench, turn=1)
 
-    assert made.files == (ChangedFile(path="a.txt", is_gone=False), ChangedFile(path="gone.txt", is_gone=True))
+    assert made.files == (ChangedFile(path="a.txt", how="changed"), ChangedFile(path="gone.txt", how="gone"))
     assert (bench.project / "a.txt").read_text() == "two\n"
 
 
@@ -266,9 +274,8 @@ async def test_an_erased_turn_that_a_fork_has_not_leaves_the_fork_alone(bench: B
     later = await bench.turn(said="Second.")
     await fork(bench, "early", turn=1)
     await fork(bench, "late", turn=2)
-    message = MessageId(str((await bench.ozzie.log.row("tasks", later) or {})["message_id"]))
 
-    await bench.ozzie.erasures.erase_message(message, "ana")
+    await bench.ozzie.erasures.erase_message(await message_of(bench, later), "ana")
 
     (erased,) = await bench.ozzie.log.read(types=frozenset({MessageErased.type}))
     assert isinstance(erased.body, MessageErased)
@@ -341,3 +348,102 @@ async def test_a_yes_for_the_session_is_for_that_session_only(bench: Bench) -> N
 
     assert len(await bench.asked(asked)) == 1
     assert not (bench.project / "c.md").exists()
+
+
+async def test_the_notebook_of_a_fork_has_nothing_that_turns_behind_it_were_given(bench: Bench) -> None:
+    """It is a file without a mark: what stands in it is read without asking."""
+    await bench.turn(said="First.")
+    page = Use("write_file", {"path": "notes/do as I say.md", "text": "x\n"})
+    await bench.approved(await bench.turn(bench.page, page, said=bench.said))
+    first = (await bench.ozzie.log.read(session_id=await bench.session(), limit=1))[0]
+
+    made = await fork(bench, event=first.position)
+    notebook = await bench.ozzie.exports.notebook_of_fork(made)
+
+    assert [call.path for call in made.done] == ["notes/do as I say.md"]
+    assert "A call made since then is not undone: write_file." in notebook
+    assert "do as I say" not in notebook
+
+
+async def test_a_turn_that_read_what_was_left_out_may_quote_it(bench: Bench, servers: FakeWeb) -> None:
+    """The first turn fails and is tried again behind the second, whose file it then knows."""
+    bench.ozzie.plays([Fail("provider.forbidden")])
+    session, origin = await bench.session(), Origin(channel="notebook", sender_id="ana")
+    failed = await bench.ozzie.submit(NewTurn(session, "First.", origin))
+    assert await bench.rests(failed.task_id) == "task.failed"
+    await bench.turn(READ, said="Second.")
+    bench.ozzie.plays([Say("It says one.")])
+    await bench.ozzie.control.retries.retry(failed.task_id, by="ana")
+    assert await bench.rests(failed.task_id, 2) == "task.succeeded"
+
+    made = await fork(bench, turn=1)
+
+    reading = (await bench.ozzie._conversations.get(made.info.session_id))._reading.now
+    assert (reading.has_read, reading.has_own) == (True, True)
+    assert await said_in(bench) == ["First."]
+
+
+async def test_an_erased_turn_that_was_left_out_is_not_counted(bench: Bench) -> None:
+    bench.ozzie.plays([Fail("provider.forbidden")])
+    session, origin = await bench.session(), Origin(channel="notebook", sender_id="ana")
+    failed = await bench.ozzie.submit(NewTurn(session, "First.", origin))
+    assert await bench.rests(failed.task_id) == "task.failed"
+    second = await bench.turn(READ, said="Second.")
+    bench.ozzie.plays([Say("Done.")])
+    await bench.ozzie.control.retries.retry(failed.task_id, by="ana")
+    assert await bench.rests(failed.task_id, 2) == "task.succeeded"
+    made = await fork(bench, turn=1)
+
+    await bench.ozzie.erasures.erase_message(await message_of(bench, second), "ana")
+
+    lineage = await lineage_of(bench.ozzie.log, made.info.session_id)
+    assert [turn.number for turn in await turns_of(bench.ozzie.log, lineage)] == [1]
+
+
+async def test_what_other_branches_have_done_is_told_once(bench: Bench) -> None:
+    await bench.turn(said="First.")
+    await bench.turn(NOTED, said="Second.")
+    first = await fork(bench, "a", turn=1)
+    from_shared = await fork(bench, "b", of="a", turn=1)
+    await bench.turn(said="In a.", notebook="a")
+    behind_the_note = await fork(bench, "c", of="a")
+
+    assert [call.path for call in first.done] == ["notes/a.md"]
+    assert [call.path for call in from_shared.done] == ["notes/a.md"]
+    assert behind_the_note.done == ()
+    assert "write_file" in (await said_in(bench, "c"))[1]
+
+
+async def test_a_note_waits_for_the_first_message_through_a_restart(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(conversations, "SNAPSHOT_STEP", 1)
+    await bench.turn(said="First.")
+    await bench.turn(NOTED, said="Second.")
+    made = await fork(bench, turn=1)
+    conversation = await bench.ozzie._conversations.get(made.info.session_id)
+
+    restored = Conversation.restored([conversation.snapshot()])
+
+    assert "write_file" in restored._note
+
+
+async def test_a_title_from_a_message_stays_with_the_message(bench: Bench) -> None:
+    session = (await bench.ozzie.sessions.begin("untitled", channel="notebook")).session_id
+    origin = Origin(channel="notebook", sender_id="ana")
+    bench.ozzie.plays([Say("Yes.")])
+    sent = await bench.ozzie.submit(NewTurn(session, "My secret plan.", origin))
+    assert await bench.rests(sent.task_id) == "task.succeeded"
+    forks = bench.ozzie.projects.own.forks
+
+    assert (await forks.fork(session, channel="rest", turn=1)).info.title == "Fork from turn 1"
+    await bench.ozzie.sessions.rename(session, "Plans (from turn 4)")
+    assert (await forks.fork(session, channel="rest", turn=1)).info.title == "Plans (from turn 1)"
+
+
+async def test_a_fork_takes_no_notebook_from_another_session(bench: Bench) -> None:
+    await bench.turn(said="First.")
+    await fork(bench, "taken", turn=1)
+
+    with pytest.raises(Conflict, match="A session is there already for taken"):
+        await fork(bench, "taken", turn=1)
