@@ -9,7 +9,7 @@ from ozzie_server_ext.gateway.routes import PREFIX
 from tests.integration.gateway.test_kernel_access import granted
 from tests.integration.gateway.test_rest import get, post
 from tests.integration.gateway.walk import ask
-from tests.rig import Gateway
+from tests.rig import Gateway, ozzie
 from tests.ws_client import connected
 
 
@@ -32,6 +32,20 @@ def test_a_fork_has_the_turns_up_to_one(gateway: Gateway, session: str) -> None:
         (session, None, 0),
         (made["session"]["id"], session, 1),
     ]
+
+
+def test_a_fork_from_an_event_has_a_turn_as_far_as_it_had_come(gateway: Gateway, session: str) -> None:
+    first = get(gateway, f"sessions/{session}/turns")["items"][0]
+    events = get(gateway, f"events?task_id={first['task_id']}")["items"]
+    middle = next(event["position"] for event in events if event["type"] == "model.call.started")
+
+    made = post(gateway, f"sessions/{session}/fork", event=middle)
+
+    (turn,) = get(gateway, f"sessions/{made['session']['id']}/turns")["items"]
+    assert (turn["status"], turn["until"], made["turn"]) == ("cut", middle, 0)
+    shown = ozzie(gateway.home, "sessions", "show", made["session"]["id"]).stdout
+    assert "> Say hello." in shown
+    assert "Done" not in shown
 
 
 def test_a_notebook_that_is_there_is_not_taken_over(gateway: Gateway, session: str, tmp_path: Path) -> None:

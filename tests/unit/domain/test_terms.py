@@ -53,6 +53,7 @@ def test_where_the_words_stand(text: str, words: str, found: list[str]) -> None:
     assert spans == sorted(spans)
 
 
+@pytest.mark.serial
 def test_a_long_hostile_text_is_marked_in_linear_time() -> None:
     def seconds(count: int) -> float:
         text = "资aB" * count
