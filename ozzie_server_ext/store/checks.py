@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Iterator
 from contextlib import closing
 from datetime import datetime, timedelta
+from functools import partial
 from itertools import zip_longest
 from pathlib import Path
 
@@ -23,13 +24,14 @@ from ozzie_server_ext.domain.ids import BlobRef
 from ozzie_server_ext.observability.logs import logger
 from ozzie_server_ext.planes.one_shot import ErrandFailed, errand_beside, run_errand
 from ozzie_server_ext.protocol.jsontext import canonical_bytes, dumps, loads_object
-from ozzie_server_ext.store import contents, erasing, sqlite_events, sqlite_rows
+from ozzie_server_ext.store import contents, erasing, search, sqlite_events, sqlite_rows
 from ozzie_server_ext.store.anchor import AnchorFiles, Evidence, Finding, gather, judge
 from ozzie_server_ext.store.blobs import digest_of, path_of
 from ozzie_server_ext.store.database import FAILURES, error_text, open_readable, unusable
 from ozzie_server_ext.store.log import BEGINNING, DamagedStore, Head, Verification
 from ozzie_server_ext.store.projector import TABLES
 from ozzie_server_ext.store.tables import Table, dump_lines
+from ozzie_server_ext.store.texts import ArtifactTexts
 
 RESTORE = "Put the newest backup of the folder data in its place."
 
@@ -164,7 +166,7 @@ def check_deeply(files: AnchorFiles, blobs: Path) -> DeepVerdict:
             if verdict.chain.ok:
                 # A temporary file of SQLite's: the tables of a large log don't fit into memory.
                 with closing(sqlite3.connect("", isolation_level=None)) as rebuilt:
-                    note = _compare(connection, rebuilt, faults)
+                    note = _compare(connection, rebuilt, blobs, faults)
                     needed = _needed(connection, rebuilt)
                 connection.execute("ROLLBACK")
                 faults += _missing(connection, blobs, needed)
@@ -177,13 +179,18 @@ def check_deeply(files: AnchorFiles, blobs: Path) -> DeepVerdict:
     return DeepVerdict(verdict, (*faults, *rows_wrong, *files_wrong), rows + count, note)
 
 
-def _compare(connection: sqlite3.Connection, rebuilt: sqlite3.Connection, faults: list[Fault]) -> str:
-    """Build the tables in `rebuilt`, add their differences to `faults`; return why they could not be compared."""
+def _compare(connection: sqlite3.Connection, rebuilt: sqlite3.Connection, blobs: Path, faults: list[Fault]) -> str:
+    """Build the tables and the search index in `rebuilt`, add their differences to `faults`; return why they could not
+    be compared."""
     rebuilt.execute("BEGIN")
-    sqlite_events.fold_into(connection, rebuilt)
     if not sqlite_events.are_current(connection):
+        sqlite_events.fold_into(connection, rebuilt)
         return "The tables were made by another version: they are made again at the next start."
+    search.create_like(rebuilt, connection)
+    text_of = sqlite_events.not_erased(connection, ArtifactTexts(blobs))
+    sqlite_events.fold_into(connection, rebuilt, also=partial(search.add, rebuilt, text_of=text_of))
     faults += _tables(connection, rebuilt)
+    faults += _index(connection, rebuilt)
     return ""
 
 
@@ -204,17 +211,30 @@ def _pages(connection: sqlite3.Connection) -> Iterator[Fault]:
             yield Fault(f"The database is damaged: {' '.join(str(text).split())}.", RESTORE)
 
 
+_REBUILD = "Run `ozzie events rebuild`, and restart Ozzie: it makes the tables again from the log."
+
+
+def _index(connection: sqlite3.Connection, rebuilt: sqlite3.Connection) -> Iterator[Fault]:
+    connection.execute("PRAGMA query_only = OFF")  # a temporary table counts as writing
+    try:
+        if not search.is_same(connection, rebuilt):
+            yield Fault("The index for searching is not what the log says.", _REBUILD)
+    except sqlite3.DatabaseError as error:
+        yield Fault(f"The index for searching can't be read: {error_text(error)}.", _REBUILD)
+    finally:
+        connection.execute("PRAGMA query_only = ON")
+
+
 def _tables(connection: sqlite3.Connection, rebuilt: sqlite3.Connection) -> Iterator[Fault]:
     for table in TABLES.values():
-        hint = "Run `ozzie events rebuild`, and restart Ozzie: it makes the tables again from the log."
         try:
             for there, expected in zip_longest(_lines(connection, table), _lines(rebuilt, table)):
                 if there != expected:
                     first = _key_in(there or expected or "", table)
-                    yield Fault(f"The table {table.name} is not what the log says, from {first} on.", hint)
+                    yield Fault(f"The table {table.name} is not what the log says, from {first} on.", _REBUILD)
                     break
         except sqlite3.DatabaseError as error:
-            yield Fault(f"The table {table.name} can't be read: {error_text(error)}.", hint)
+            yield Fault(f"The table {table.name} can't be read: {error_text(error)}.", _REBUILD)
 
 
 def _key_in(line: str, table: Table) -> str:

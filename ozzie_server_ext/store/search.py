@@ -7,6 +7,7 @@ session and kind, so that a search in one session does not go through all others
 
 import sqlite3
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import zip_longest
 from math import log
 from typing import Any, NamedTuple
 from unicodedata import unidata_version
@@ -110,6 +111,29 @@ def remove(connection: sqlite3.Connection, events: Iterable[Event], text_of: Tex
 def optimize(connection: sqlite3.Connection) -> None:
     """Merge all parts of the index, and drop what was removed. Takes about a second for a million documents."""
     connection.execute("INSERT INTO search (search) VALUES ('optimize')")
+
+
+def is_same(connection: sqlite3.Connection, other: sqlite3.Connection) -> bool:
+    """Whether two indexes have the same: the same terms at the same places of the same documents, with FTS4 as often in
+    as many. Raise sqlite3.DatabaseError for one that can't be read."""
+    return all(here == there for here, there in zip_longest(_contents(connection), _contents(other)))
+
+
+def create_like(connection: sqlite3.Connection, other: sqlite3.Connection) -> None:
+    """Create an empty index that uses the same module as another one."""
+    create(connection, fts5=_variant(other) is _FTS5)
+
+
+def _contents(connection: sqlite3.Connection) -> Iterator[tuple[Any, ...]]:
+    if _variant(connection) is _FTS5:
+        connection.execute("CREATE VIRTUAL TABLE temp.found_terms USING fts5vocab(main, search, instance)")
+        statements = ["SELECT term, doc, col, offset FROM temp.found_terms", "SELECT id, sz FROM search_docsize"]
+        statements.append("SELECT block FROM search_data WHERE id = 1")  # the sums that ranks are computed from
+    else:
+        connection.execute("CREATE VIRTUAL TABLE temp.found_terms USING fts4aux(main, search)")
+        statements = ["SELECT term, col, documents, occurrences FROM temp.found_terms", "SELECT * FROM search_docsize"]
+    for statement in statements:
+        yield from connection.execute(statement)
 
 
 def _rows(events: Iterable[Event], text_of: TextOf) -> Iterator[tuple[int, str, str]]:

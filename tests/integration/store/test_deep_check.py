@@ -112,6 +112,19 @@ def flip_in_table(kept: Kept) -> None:
     flip(kept.home.database, next(m.start(1) for m in re.finditer(rb'[^"x](x{400})', content)) + 9)
 
 
+def flip_in_search_index(kept: Kept) -> None:
+    """The length of a document, from which its rank is computed."""
+    kept.change("UPDATE search_docsize SET sz = X'0105' WHERE id = (SELECT max(id) FROM search_docsize)")
+
+
+def spoil_search_index(kept: Kept) -> None:
+    kept.change("UPDATE search_data SET block = X'FF' WHERE id > 10")
+
+
+def forget_in_search_index(kept: Kept) -> None:
+    kept.change("INSERT INTO search (search) VALUES ('delete-all')")
+
+
 def flip_in_header(kept: Kept) -> None:
     flip(kept.home.database, 1)
 
@@ -171,6 +184,9 @@ DAMAGES: dict[Callable[[Kept], None], tuple[str, ...]] = {
     change_row: ("The table sessions is not what the log says, from {{", '"session_id":"sess_', "ozzie events rebuild"),
     delete_row: ("The table sessions is not what the log says, from {{", "ozzie events rebuild"),
     add_row: ("The table blobs is not what the log says", "sha256:00", "ozzie events rebuild"),
+    flip_in_search_index: ("The index for searching is not what the log says.", "ozzie events rebuild"),
+    spoil_search_index: ("The index for searching can't be read", "ozzie events rebuild"),
+    forget_in_search_index: ("The index for searching is not what the log says.", "ozzie events rebuild"),
     cut_log: ("The log was cut: it ends at 300", "ozzie events accept"),
 }
 
