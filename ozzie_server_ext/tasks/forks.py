@@ -60,7 +60,8 @@ _CALLS = frozenset(
 )
 _FILES = "fs."
 """The ids of the tools that name a file's version in their results begin with this."""
-_FORKED = re.compile(r"Fork from (turn|event) \d+$| \(from (turn|event) \d+\)$")
+_WHERE = r"(turn \d+|event \d+|the start)"
+_FORKED = re.compile(rf"Fork from {_WHERE}$| \(from {_WHERE}\)$")
 
 
 class DoneCall(msgspec.Struct, frozen=True, kw_only=True):
@@ -154,7 +155,8 @@ class Forks:
             done=tuple(CallCount(tool, count) for tool, count in counts.items()),
         )
         model = await self._model_then(history, row)
-        title = title or await self._title(session_id, f"turn {point.turn}" if event is None else f"event {event}")
+        where = f"event {event}" if event is not None else f"turn {point.turn}" if point.turn else "the start"
+        title = title or await self._title(session_id, where)
         info = await self._sessions.fork(fork, key, title=title, channel=channel, model=model)
         return Forked(
             info=info,

@@ -438,7 +438,11 @@ async def test_a_title_from_a_message_stays_with_the_message(bench: Bench) -> No
 
     assert (await forks.fork(session, channel="rest", turn=1)).info.title == "Fork from turn 1"
     await bench.ozzie.sessions.rename(session, "Plans (from turn 4)")
-    assert (await forks.fork(session, channel="rest", turn=1)).info.title == "Plans (from turn 1)"
+    first = (await forks.fork(session, channel="rest", turn=1)).info
+    assert first.title == "Plans (from turn 1)"
+    assert (await forks.fork(first.session_id, channel="rest")).info.title == "Plans (from turn 1)"
+    empty = await bench.ozzie.sessions.open("empty", title="Empty", channel="rest")
+    assert (await forks.fork(empty.session_id, channel="rest")).info.title == "Empty (from the start)"
 
 
 async def test_a_fork_takes_no_notebook_from_another_session(bench: Bench) -> None:
