@@ -128,7 +128,8 @@ def _contents(connection: sqlite3.Connection) -> Iterator[tuple[Any, ...]]:
     if _variant(connection) is _FTS5:
         connection.execute("CREATE VIRTUAL TABLE temp.found_terms USING fts5vocab(main, search, instance)")
         statements = ["SELECT term, doc, col, offset FROM temp.found_terms", "SELECT id, sz FROM search_docsize"]
-        statements.append("SELECT block FROM search_data WHERE id = 1")  # the sums that ranks are computed from
+        # The sums that ranks are computed from; without documents, there may be none, or zeros.
+        statements.append("SELECT block FROM search_data WHERE id = 1 AND EXISTS (SELECT 1 FROM search_docsize)")
     else:
         connection.execute("CREATE VIRTUAL TABLE temp.found_terms USING fts4aux(main, search)")
         statements = ["SELECT term, col, documents, occurrences FROM temp.found_terms", "SELECT * FROM search_docsize"]

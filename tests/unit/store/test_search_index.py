@@ -32,6 +32,15 @@ def test_an_index_is_the_same_as_one_made_at_once(fts5: bool) -> None:
         assert search.is_same(grown, made)
 
 
+@pytest.mark.parametrize("count", [1, 10, len(ROWS)])
+def test_an_index_from_which_texts_were_removed_is_the_same_as_one_without_them(count: int) -> None:
+    with closing(index(True, ROWS)) as removed, closing(index(True, ROWS[count:])) as without:
+        delete = "INSERT INTO search (search, rowid, terms, scope) VALUES ('delete', ?, ?, ?)"
+        removed.executemany(delete, ROWS[:count])
+
+        assert search.is_same(removed, without)
+
+
 @pytest.mark.parametrize(
     "other",
     [
