@@ -1,7 +1,7 @@
 """A home of a year beside one of a day: the gateway's start, lists, and the first turn.
 
-In the large one, it also measures how soon sessions are listed, one of them is opened and a search is answered, and an
-erasure beside SQLite writing the file anew.
+In the large one, it also measures how soon sessions are listed, one of them is opened, and a search is answered. An
+erasure is measured beside a `VACUUM` of the same file.
 
 A start of the large home is measured once its readable files are written, as of a gateway that ran before.
 """

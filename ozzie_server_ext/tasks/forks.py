@@ -15,6 +15,7 @@ from typing import Literal
 import msgspec
 from msgspec.structs import replace
 
+from ozzie_server_ext.agent.conversation import CALL_TYPES
 from ozzie_server_ext.domain.calls import CallRecord, Calls, fold_calls
 from ozzie_server_ext.domain.errors import Conflict, NotFound
 from ozzie_server_ext.domain.events import (
@@ -26,7 +27,6 @@ from ozzie_server_ext.domain.events import (
     ToolCallCancelled,
     ToolCallCompleted,
     ToolCallFailed,
-    ToolCallRequested,
     ToolCallStarted,
     ToolCallUncertain,
 )
@@ -48,16 +48,6 @@ from ozzie_server_ext.tools.safe_open import open_below, parts_below
 MOST_FILES = 500
 """Of the files that a history has read or written, the latest ones that are looked at."""
 
-_CALLS = frozenset(
-    {
-        ToolCallRequested.type,
-        ToolCallStarted.type,
-        ToolCallCompleted.type,
-        ToolCallFailed.type,
-        ToolCallCancelled.type,
-        ToolCallUncertain.type,
-    }
-)
 _FILES = "fs."
 """The ids of the tools that name a file's version in their results begin with this."""
 _WHERE = r"(turn \d+|event \d+|the start)"
@@ -142,7 +132,7 @@ class Forks:
         else:
             point = await self._after_turn(turns, turn, head)
         history = [point.of(part) for part in lineage]
-        known = fold_calls([event.body for part in history for event in await read_part(self._log, part, _CALLS)])
+        known = fold_calls([event.body for part in history for event in await read_part(self._log, part, CALL_TYPES)])
         done = await self._done(history, known, turns)
         counts = Counter(call.tool for call in done)
         fork = SessionForked(
@@ -167,8 +157,8 @@ class Forks:
         )
 
     async def _title(self, session_id: SessionId, where: str) -> str:
-        """Return the title of a fork: that which the session was given, shortened so that both can be told apart. One
-        that it has from its first message stays there: that may have labels, and may be erased."""
+        """Return the title of a fork: the title that the session was given, and where it was forked. A title that was
+        made from a message is not copied: the message may have labels, and may be erased."""
         types = frozenset({SessionCreated.type, SessionRenamed.type})
         events = await read_part(self._log, Stretch(session_id=session_id), types)
         given = [each.body.title for each in events if isinstance(each.body, SessionCreated | SessionRenamed)]
@@ -229,7 +219,7 @@ class Forks:
         started: dict[CallId, TaskId | None] = {}
         calls: dict[CallId, CallRecord] = {}
         for part, told in zip(history, await self._told(history), strict=True):
-            events = await read_part(self._log, Stretch(session_id=part.session_id), _CALLS)
+            events = await read_part(self._log, Stretch(session_id=part.session_id), CALL_TYPES)
             folded = fold_calls([event.body for event in events])
             for event in events:
                 if isinstance(event.body, ToolCallStarted) and (event.position > told or part.of([event])):

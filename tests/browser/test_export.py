@@ -27,16 +27,21 @@ def verified(lab: Lab, name: str) -> list[str]:
     return [f"{cell['verdict']} {cell['note']}".strip() for cell in json.loads(told)["cells"]]
 
 
-async def test_lab_shows_and_saves_an_exported_session_as_it_was(
-    notebook: Callable[..., NotebookPage], lab: Lab
-) -> None:
-    it = notebook("What is 17.5 % of 2,480? Use the calculator.", wants("exported.md"))
+async def recorded(it: NotebookPage, lab: Lab) -> str:
+    """Run two cells, of which the second asks; return the id of their session."""
     await it.open()
     await it.run(0)
     await it.begin(1)
     await press(await asked(it, 1), "Approve once")
     await it.ended(1)
-    session = json.loads(ozzie(lab.home, "sessions", "list", "--json").stdout)[0]["id"]
+    return json.loads(ozzie(lab.home, "sessions", "list", "--json").stdout)[0]["id"]
+
+
+async def test_lab_shows_and_saves_an_exported_session_as_it_was(
+    notebook: Callable[..., NotebookPage], lab: Lab
+) -> None:
+    it = notebook("What is 17.5 % of 2,480? Use the calculator.", wants("exported.md"))
+    session = await recorded(it, lab)
     written = ozzie(lab.home, "sessions", "export", session, "--to", str(lab.path("exported.ipynb")))
     assert written.returncode == 0, written.stderr
     tasks = lab.tasks()
@@ -67,12 +72,7 @@ async def test_it_reads_whole_and_runs_nothing_in_a_lab_without_ozzie(
     browser: BrowserContext, notebook: Callable[..., NotebookPage], lab: Lab, tmp_path: Path
 ) -> None:
     it = notebook("What is 17.5 % of 2,480? Use the calculator.", wants("plainly.md"))
-    await it.open()
-    await it.run(0)
-    await it.begin(1)
-    await press(await asked(it, 1), "Approve once")
-    await it.ended(1)
-    session = json.loads(ozzie(lab.home, "sessions", "list", "--json").stdout)[0]["id"]
+    session = await recorded(it, lab)
     tasks = lab.tasks()
     page = await browser.new_page()
     with start_lab_without_ozzie(tmp_path / "plain") as (url, folder):

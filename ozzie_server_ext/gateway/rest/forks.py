@@ -132,7 +132,7 @@ async def fork_session(call: Call, request: SessionFork) -> Fork:
 
 class Branch(msgspec.Struct, frozen=True, kw_only=True):
     """A session of a tree. `parent` is the one that it was forked from, null for the first; `turn` is the number of the
-    turn after which, 0 if there is none."""
+    turn after which it was forked, 0 if it was forked elsewhere."""
 
     id: str
     title: str

@@ -1,8 +1,10 @@
 """What is said about a fork."""
 
+from collections.abc import Sequence
+
 import pytest
 
-from ozzie_server_ext.domain.json import JsonObject
+from ozzie_server_ext.domain.json import Json, JsonObject
 from ozzie_server_ext.render.forks import MOST_NAMED, MOST_TOLD, about_fork
 from ozzie_server_ext.render.page import page_markdown, page_text
 
@@ -11,8 +13,10 @@ RUN: JsonObject = {"turn": 0, "tool": "run", "path": "", "outcome": ""}
 HOSTILE = "\x1b[2Ja</p><script>alert(1)</script>\n# b"
 
 
-def said(*, names: bool = True, left_out: list[int] | None = None, done: object = (), files: object = ()) -> str:
-    fork: JsonObject = {"left_out": left_out or [], "done": [*done], "files": [*files]}  # type: ignore[misc]
+def said(
+    *, names: bool = True, left_out: Sequence[Json] = (), done: Sequence[Json] = (), files: Sequence[Json] = ()
+) -> str:
+    fork: JsonObject = {"left_out": [*left_out], "done": [*done], "files": [*files]}
     return page_text(about_fork(fork, names=names))
 
 
@@ -52,7 +56,7 @@ def test_it_says_what_a_history_does_not_tell(
 
 
 def test_many_files_are_counted() -> None:
-    files = [{"path": f"{number}.md", "how": "changed"} for number in range(MOST_NAMED + 2)]
+    files: list[Json] = [{"path": f"{number}.md", "how": "changed"} for number in range(MOST_NAMED + 2)]
 
     assert said(files=files).endswith("19.md and 2 others.")
 
