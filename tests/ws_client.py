@@ -61,7 +61,7 @@ class WsClient:
 
     async def receive(self) -> str | bytes | None:
         """The next message as it came; None, once, at the connection's end."""
-        message = await asyncio.wait_for(self._connection.read_message(), 20)
+        message = await asyncio.wait_for(self._connection.read_message(), 50)
         self.ended = message is None
         return message
 
