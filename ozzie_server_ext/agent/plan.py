@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Literal
 import msgspec
 
 from ozzie_server_ext.agent.conversation import Conversation
+from ozzie_server_ext.agent.structured_output import find_misfit
 from ozzie_server_ext.domain.budget import Budget
 from ozzie_server_ext.domain.clock import Clock, IdSource
 from ozzie_server_ext.domain.events import Brief, Limits, TaskSucceeded, Transient
@@ -100,7 +101,8 @@ class TurnPlan(msgspec.Struct, frozen=True, kw_only=True):
 
 class TurnParts(msgspec.Struct, frozen=True, kw_only=True):
     """The objects that all turns share. `known_secrets` returns texts to remove from whatever is recorded. `leaving`:
-    the gateway stops, so a turn that is cancelled now goes on at the next start. `failed_summaries`: when the earlier
+    the gateway stops, so a turn that is cancelled now goes on at the next start. `find_misfit`: see
+    `agent.structured_output`. `failed_summaries`: when the earlier
     turns of a session could last not be summarized, in monotonic seconds."""
 
     models: ModelDriver
@@ -116,6 +118,7 @@ class TurnParts(msgspec.Struct, frozen=True, kw_only=True):
     ids: IdSource
     known_secrets: Callable[[], Sequence[str]] = tuple
     leaving: Callable[[], bool] = lambda: False
+    find_misfit: Callable[[JsonObject, str], Awaitable[str]] = find_misfit
     failed_summaries: dict[SessionId, float] = msgspec.field(default_factory=dict[SessionId, float])
 
 

@@ -103,13 +103,22 @@ def compose(
     return Prompt(tuple(layer for layer in layers if layer.text))
 
 
+_NO_TOOLS, _WITH_TOOLS = "You have no tools in this turn.", "Your tools:\n"
+
+
+def soul_of(prompt: str, custom: str) -> str:
+    """Return the first layer of a prompt that was composed with these `custom` words."""
+    ends = (prompt.find(f"\n\n{layer}") for layer in (custom.strip(), _NO_TOOLS, _WITH_TOOLS) if layer)
+    return prompt[: min((end for end in ends if end >= 0), default=len(prompt))]
+
+
 def _tools(tools: Sequence[ToolSpec], finds_more: bool) -> str:
     if not tools:
-        return "You have no tools in this turn."
+        return _NO_TOOLS
     lines = [*map(_line, tools)]
     if finds_more:
         lines.append(_MORE)
-    return "Your tools:\n" + "\n".join(lines)
+    return _WITH_TOOLS + "\n".join(lines)
 
 
 def _line(tool: ToolSpec) -> str:

@@ -282,11 +282,16 @@ async def find_misfit(schema: JsonObject, text: str) -> str:
     try:
         result = await _in_process({"schema": schema, "text": text})
     except ErrandEnded:
-        raise UnfitAnswer(
-            "The answer can't be checked by the schema: that takes too much time or memory.",
-            hint="The answer is kept. Make the schema simpler.",
-        ) from None
+        raise not_checked() from None
     return str(result["problem"])
+
+
+NOT_CHECKED = "The answer can't be checked by the schema: that takes too much time or memory."
+
+
+def not_checked() -> UnfitAnswer:
+    """Return the error for an answer whose check takes too long."""
+    return UnfitAnswer(NOT_CHECKED, hint="The answer is kept. Make the schema simpler.")
 
 
 async def _in_process(request: JsonObject) -> JsonObject:

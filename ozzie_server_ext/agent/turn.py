@@ -20,7 +20,7 @@ from ozzie_server_ext.agent.requests import TurnToolbox
 from ozzie_server_ext.agent.result_summaries import ResultSummaries
 from ozzie_server_ext.agent.round_runner import RoundRunner, check_whole
 from ozzie_server_ext.agent.rounds import LimitGuard, OutOfTime, Round
-from ozzie_server_ext.agent.structured_output import MAX_REJECTED, UnfitAnswer, find_misfit, unfit_answer
+from ozzie_server_ext.agent.structured_output import MAX_REJECTED, UnfitAnswer, unfit_answer
 from ozzie_server_ext.agent.summarizing import Summarizer
 from ozzie_server_ext.domain.approvals import MOST_ASKS, AuthStrength, weakest_way
 from ozzie_server_ext.domain.content import CLEAN
@@ -163,7 +163,7 @@ class Turn:
         if not problem:
             assert answer.reply_id is not None, "an answer with a text has a reply"
             try:
-                problem = await find_misfit(schema, answer.text)
+                problem = await self._parts.find_misfit(schema, answer.text)
             except UnfitAnswer as error:
                 await self._recorder.append(MessageRejected(reply_id=answer.reply_id, problem=str(error)))
                 raise

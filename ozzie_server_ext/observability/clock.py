@@ -2,6 +2,7 @@
 
 import time
 from datetime import UTC, datetime, timedelta
+from typing import Protocol
 
 from ozzie_server_ext.domain.ids import RANDOM_BYTES, ulid_text
 
@@ -41,10 +42,18 @@ class FakeClock:
         self._monotonic += seconds
 
 
+class Milliseconds(Protocol):
+    """A clock that counts for ids."""
+
+    def milliseconds(self) -> int:
+        """Return the milliseconds since 1970."""
+        ...
+
+
 class UlidSource:
     """ULIDs that sort in order of creation, also within a millisecond and when the clock steps back."""
 
-    def __init__(self, clock: SystemClock | FakeClock | None = None) -> None:
+    def __init__(self, clock: Milliseconds | None = None) -> None:
         self._clock = clock or SystemClock()
         self._last = 0
 

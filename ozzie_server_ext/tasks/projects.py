@@ -260,7 +260,7 @@ class Project:
     @cached_property
     def turn_runner(self) -> "TurnRunner":
         """The runner of turns."""
-        from ozzie_server_ext.tasks.turn_runner import TurnDelegation, TurnModels, TurnRunner
+        from ozzie_server_ext.tasks.turn_runner import PresentModels, TurnDelegation, TurnRunner
 
         shared = self._shared
         parts = TurnParts(
@@ -284,7 +284,7 @@ class Project:
             self.configuration,
             sessions=shared.sessions,
             conversations=shared.conversations,
-            models=TurnModels(self.models, self._knowledge, shared.progress),
+            models=PresentModels(self.models, self._knowledge, shared.progress),
             budgets=budgets,
             tools=self._turn_tools,
             delegation=TurnDelegation(

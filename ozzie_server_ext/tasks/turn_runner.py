@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from functools import partial
+from typing import Protocol
 
 import msgspec
 
@@ -30,8 +31,35 @@ from ozzie_server_ext.tasks.workflows.skill_log import asks_first, brief_of, may
 from ozzie_server_ext.tools.base import Delegates, ToolContext
 
 
-class TurnModels:
-    """The models for turns by the current settings, with their capabilities and prices."""
+class TurnModels(Protocol):
+    """The models for turns."""
+
+    @property
+    def registry(self) -> ModelRegistry: ...
+
+    async def chain(self, session: SessionInfo, row: Row, recorder: Recorder) -> Chain:
+        """Return the models for a turn. Raises ModelError if none is available."""
+        ...
+
+    async def cheaper(self) -> Chain | None:
+        """Return the models to use if a budget has no room for a turn's own, or None."""
+        ...
+
+    async def checker(self, own: Chain) -> Chain | None:
+        """Return the models that check calls of a turn answered by `own`, or None."""
+        ...
+
+    async def summarizer(self, own: Chain | None) -> Chain | None:
+        """Return the models that summarize for a turn answered by `own`, or None. See `ModelService.summarizer`."""
+        ...
+
+    async def priced(self, choice: ModelChoice) -> ModelChoice:
+        """Return the choice with its prices. See `ModelKnowledge`."""
+        ...
+
+
+class PresentModels:
+    """The models for turns by the current settings (`TurnModels`), with their capabilities and prices."""
 
     def __init__(self, models: ModelService, knowledge: ModelKnowledge, progress: Progress) -> None:
         self._models = models
@@ -43,26 +71,21 @@ class TurnModels:
         return self._models.registry
 
     async def chain(self, session: SessionInfo, row: Row, recorder: Recorder) -> Chain:
-        """Return the models for a turn. Raises ModelError if none is available."""
         chain = await self._models.for_turn(session, str(row["model"]))
         if answers_in_worker(chain.first) and not self._knowledge.is_ready():
             self._progress.step(recorder, "starting the model worker")
         return await self._knowledge.informed(chain, wait_s=limits_of(row).deadline_s)
 
     async def cheaper(self) -> Chain | None:
-        """Return the models to use if a budget has no room for a turn's own, or None."""
         return await self._informed(self._models.cheaper())
 
     async def checker(self, own: Chain) -> Chain | None:
-        """Return the models that check calls of a turn answered by `own`, or None."""
         return await self._informed(self._models.checker(own))
 
     async def summarizer(self, own: Chain | None) -> Chain | None:
-        """Return the models that summarize for a turn answered by `own`, or None. See `ModelService.summarizer`."""
         return await self._informed(self._models.summarizer(own))
 
     async def priced(self, choice: ModelChoice) -> ModelChoice:
-        """See `ModelKnowledge`."""
         return await self._knowledge.priced(choice)
 
     async def _informed(self, chain: Chain | None) -> Chain | None:

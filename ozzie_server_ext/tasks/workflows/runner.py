@@ -465,8 +465,15 @@ class TaskRuns:
         self.graphs: GraphRunner | None = None
         self._delegates: Callable[[Row, Recorder, Room], SkillDelegates] | None = None
 
-    def connect(self, parts: StepParts, driver: TaskDriver, tasks: TaskService) -> None:
-        """Set the objects that steps need, before the driver runs anything."""
+    def connect(
+        self,
+        parts: StepParts,
+        driver: TaskDriver,
+        tasks: TaskService,
+        *,
+        chance: Callable[[], float] = random.random,
+    ) -> None:
+        """Set the objects that steps need, before the driver runs anything; for `chance` see `GraphRunner`."""
 
         async def stop(task_id: TaskId) -> None:
             with contextlib.suppress(Conflict, NotFound):  # it has ended, or had not begun
@@ -475,7 +482,7 @@ class TaskRuns:
         def delegates(row: Row, recorder: Recorder, room: Room) -> SkillDelegates:
             return SkillDelegates(parts, row, recorder, room, stop, leaving=lambda: driver.stopping)
 
-        self.graphs = GraphRunner(parts, stop, leaving=lambda: driver.stopping)
+        self.graphs = GraphRunner(parts, stop, leaving=lambda: driver.stopping, chance=chance)
         self._delegates = delegates
 
     def delegates(self, row: Row, recorder: Recorder, room: Room) -> SkillDelegates:

@@ -78,7 +78,7 @@ class SkillStarts(msgspec.Struct, frozen=True):
             version=file.version,
             file=text,
             input=given,
-            steps=tuple(_planned(file.skill)),
+            steps=tuple(planned(file.skill)),
             reason=self.mode_of(file.skill, by).reason,
         )
 
@@ -151,7 +151,8 @@ def _is_tighter(limit: float | None, other: float | None) -> bool:
     return limit is not None and (other is None or limit <= other)
 
 
-def _planned(skill: Skill) -> Iterator[PlannedStep]:
+def planned(skill: Skill) -> Iterator[PlannedStep]:
+    """Yield the steps of a skill as the start of its run names them."""
     works = [work for _, work in works_of(as_workflow(skill) if isinstance(skill, SimpleSkill) else skill)]
     for work in works:
         yield PlannedStep(
