@@ -28,7 +28,14 @@ from ozzie_server_ext.domain.json import Json, JsonObject
 from ozzie_server_ext.domain.redaction import StreamMask, without_known
 from ozzie_server_ext.domain.tasks import UnreadUpdate
 from ozzie_server_ext.models.chain import may_be_billed
-from ozzie_server_ext.models.driver import Finished, ModelChoice, ModelRequest, Reasoning
+from ozzie_server_ext.models.driver import (
+    MAX_DETAIL_CHARS,
+    Finished,
+    ModelChoice,
+    ModelError,
+    ModelRequest,
+    Reasoning,
+)
 from ozzie_server_ext.models.failures import model_error
 from ozzie_server_ext.models.ledger import Reserved
 from ozzie_server_ext.models.rates import RateSlot
@@ -128,6 +135,8 @@ class ModelCaller:
             tools=tools,
             project=allowance.project,
             day=allowance.day,
+            context=choice.context,
+            max_output=choice.max_output,
         )
 
     async def make(
@@ -240,7 +249,9 @@ class ModelCaller:
             is_billed = call.reply.has_begun or may_be_billed(error)
             is_asked_again = call.is_asked_again(error)
             finish = None if is_asked_again else "failed"
-            await shielded(self._record_failure(call, error.code, str(error), finish=finish, is_billed=is_billed))
+            await shielded(
+                self._record_failure(call, error.code, str(error), finish=finish, is_billed=is_billed, error=error)
+            )
             if is_asked_again and call.is_shown:
                 self._context.publish("reply.reset", {"reply_id": call.reply.reply_id})
             raise
@@ -249,10 +260,17 @@ class ModelCaller:
         return answer
 
     async def _record_failure(
-        self, call: "_CallInProgress", code: str, message: str, *, finish: Finish | None, is_billed: bool = True
+        self,
+        call: "_CallInProgress",
+        code: str,
+        message: str,
+        *,
+        finish: Finish | None,
+        is_billed: bool = True,
+        error: OzzieError | None = None,
     ) -> None:
         """Record a failure and its partial answer. Without a `finish`, no message is recorded, since the call will be
-        repeated. What was billed counts as all that was reserved."""
+        repeated. What was billed counts as all that was reserved. `error` is what the model raised, if anything."""
         reply, reserved = call.reply, call.reserved
         reply.close()
         partial = await self._kept(canonical_bytes({"text": reply.text}), reply.text) if reply.text else None
@@ -264,6 +282,9 @@ class ModelCaller:
             partial_blob=partial,
             settled_cost=reserved.cost if is_billed else 0,
             settled_tokens=reserved.tokens if is_billed else 0,
+            hint=error.hint if error else "",
+            detail=error.detail[:MAX_DETAIL_CHARS] if isinstance(error, ModelError) else "",
+            after_s=error.after_s if isinstance(error, ModelError) else None,
         )
         await self._recorder.append(failed, *(call.message(finish) if finish else ()))
         reserved.settle(failed.settled)

@@ -30,7 +30,7 @@ from ozzie_server_ext.domain.ids import (
 from ozzie_server_ext.domain.json import Json, JsonObject
 from ozzie_server_ext.domain.messages import Picture
 from ozzie_server_ext.domain.remains import Remains
-from ozzie_server_ext.domain.toolmeta import RiskLevel, SideEffect
+from ozzie_server_ext.domain.toolmeta import Category, RiskLevel, SideEffect
 
 Actor: TypeAlias = Literal["user", "kernel", "worker", "tool", "system"]
 """Who acted. `kernel` is the specification's word for the gateway."""
@@ -319,7 +319,8 @@ class ModelCallStarted(Fact, frozen=True, kw_only=True):
     It reserves `reserved_tokens` and `reserved_cost` (1e-9 USD; None for an unknown price) in the budgets of its task,
     session, `project` (a folder) and `day` (YYYY-MM-DD where the gateway runs). `updates` counts the task's updates in
     the request. `purpose`: to answer the user, to check a tool call, or to summarize earlier turns or a long result;
-    only the first has a reply with its `reply_id`."""
+    only the first has a reply with its `reply_id`. `context` and `max_output` are the model's limits in tokens, of a
+    conversation and of an answer, as far as they were known; older logs lack them."""
 
     type: ClassVar[str] = "model.call.started"
     call_id: CallId
@@ -340,6 +341,8 @@ class ModelCallStarted(Fact, frozen=True, kw_only=True):
     day: str = ""
     purpose: Purpose = "answer"
     updates: int = 0
+    context: int | None = None
+    max_output: int | None = None
 
 
 class ModelCallCompleted(Fact, frozen=True, kw_only=True):
@@ -370,7 +373,8 @@ class ModelCallFailed(Fact, frozen=True, kw_only=True):
     `latency_ms` is None if the gateway ended during the call; then it is unknown what had arrived.
 
     If the provider may still charge for it, budgets count all that was reserved: `settled_cost` (1e-9 USD; None for an
-    unknown price) and `settled_tokens`. Older logs have neither."""
+    unknown price) and `settled_tokens`. Older logs have neither. `hint` is the next step, `detail` the provider's own
+    message, shortened and without keys, `after_s` how long it asks to wait; older logs have none of them."""
 
     type: ClassVar[str] = "model.call.failed"
     call_id: CallId
@@ -380,6 +384,9 @@ class ModelCallFailed(Fact, frozen=True, kw_only=True):
     partial_blob: BlobRef | None = None
     settled_cost: int | None = None
     settled_tokens: int = 0
+    hint: str = ""
+    detail: str = ""
+    after_s: float | None = None
 
     @property
     def cost_is_unknown(self) -> bool:
@@ -411,7 +418,7 @@ class ToolCallRequested(Fact, frozen=True, kw_only=True):
 
 class ToolCallDecided(Fact, frozen=True, kw_only=True):
     """The rules' decision on a tool call: the rule that decided, its place in a file, the reason in words, and the
-    version of all rules."""
+    version of all rules. `categories` are those of this call beyond its tool's contract, as its plan showed."""
 
     type: ClassVar[str] = "tool.call.decided"
     call_id: CallId
@@ -420,6 +427,7 @@ class ToolCallDecided(Fact, frozen=True, kw_only=True):
     reason: str
     place: str = ""
     policy: str = ""
+    categories: tuple[Category, ...] = ()
 
 
 class ToolCallStarted(Fact, frozen=True, kw_only=True):
@@ -1063,8 +1071,8 @@ StepFact: TypeAlias = StepStarted | StepCompleted | StepFailed | StepSkipped
 
 class ConfigChanged(Fact, frozen=True, kw_only=True):
     """The settings, or the rules, in force in a project changed. `blob` holds them without the values of environment
-    variables, so without secrets. `project` is the absolute path of its folder; empty in logs from before a gateway
-    had several."""
+    variables, so without secrets; the settings with the text of SOUL.md, under that name, which older logs lack.
+    `project` is the absolute path of its folder; empty in logs from before a gateway had several."""
 
     type: ClassVar[str] = "config.changed"
     version: str

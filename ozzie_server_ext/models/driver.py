@@ -207,6 +207,10 @@ ModelErrorCode: TypeAlias = Literal[
 ]
 
 
+MAX_DETAIL_CHARS = 2000
+"""The longest `detail` of a failure that is recorded."""
+
+
 class ModelError(Unavailable):
     """The call gave no complete answer. Created by `failures.model_error`, which has the texts.
 

@@ -23,6 +23,8 @@ from ozzie_server_ext.vault.vault import Vault, VaultState
 log = logger(__name__)
 
 CONFIG_STREAM = "config"
+SOUL = "SOUL.md"
+"""The key of the prompt's first layer beside the settings that are recorded: no setting has such a name."""
 
 
 class Configuration:
@@ -75,7 +77,7 @@ class Configuration:
         except (OSError, UnicodeDecodeError) as error:
             self.error = f"{self._home.soul_file}: can't be read as text: {error}."
             return
-        raw = canonical_bytes(fresh.raw)
+        raw = canonical_bytes({**fresh.raw, SOUL: soul})
         version = hashlib.sha256(raw).hexdigest()[:16]
         if version != self.version:
             previous = self.version or await recorded_version(self._log, CONFIG_STREAM, self._project)

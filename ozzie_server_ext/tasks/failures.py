@@ -17,10 +17,9 @@ from ozzie_server_ext.domain.events import (
     TaskFailed,
 )
 from ozzie_server_ext.domain.ids import TaskId
-from ozzie_server_ext.models.driver import ModelError
+from ozzie_server_ext.models.driver import MAX_DETAIL_CHARS, ModelError
 from ozzie_server_ext.tools.base import ToolFailed, ToolUncertain
 
-MAX_DETAIL_CHARS = 2000
 NEXT_STEPS: dict[str, str] = {
     "model": "Try it again, or choose another model with %model.",
     "parse": "Try it again, choose another model with %model, or ask for a simpler answer.",

@@ -29,7 +29,7 @@ from ozzie_server_ext.domain.events import (
 )
 from ozzie_server_ext.domain.ids import ArtifactId, CallId, PromptId
 from ozzie_server_ext.domain.json import JsonObject
-from ozzie_server_ext.domain.toolmeta import TargetKind, ToolMeta, ToolResult
+from ozzie_server_ext.domain.toolmeta import Category, TargetKind, ToolMeta, ToolResult
 from ozzie_server_ext.observability.logs import logger
 from ozzie_server_ext.policy.decision import Action, Caller, Decision
 from ozzie_server_ext.policy.engine import ASKED_BY_SKILL, Ruling, Rulings
@@ -351,13 +351,14 @@ class _ToolCall:
         if plan.categories or plan.content:
             self._is_made_from_more(plan.content)
             self._before = requested
-            ruling = await self._decide(plan.of(tool.meta))
+            ruling = await self._decide(plan.of(tool.meta), plan.categories)
         if plan.question is not None and not self._context.caller.attended:
             raise unattended(tool.meta)
         return ruling, plan
 
-    async def _decide(self, meta: ToolMeta) -> Ruling:
-        """Raises PolicyError if the call is refused whatever anybody answers."""
+    async def _decide(self, meta: ToolMeta, planned: frozenset[Category] = frozenset()) -> Ruling:
+        """Return the ruling on a call, of which the plan showed these categories. Raises PolicyError if it is refused
+        whatever anybody answers."""
         ruling = await ruling_on(self._broker.rulings, meta, self._args, self._context)
         verdict = ruling.verdict
         decided = ToolCallDecided(
@@ -367,6 +368,7 @@ class _ToolCall:
             reason=verdict.reason,
             place=verdict.place,
             policy=ruling.version,
+            categories=tuple(sorted(planned)),
         )
         self._before = (*self._before, decided)
         refused = refusal(meta, verdict, self._context.caller)

@@ -78,7 +78,7 @@ async def test_a_change_is_recorded_once_with_what_was_before_it(desk: Desk) -> 
     first, second = await desk.changes()
     assert (first.previous, second.previous) == ("", first.version)
     assert second.files == (str(desk.home.config_file),)
-    assert json.loads(await desk.blobs.get(second.blob)) == {"agent": {"max_rounds": 4}}
+    assert json.loads(await desk.blobs.get(second.blob)) == {"agent": {"max_rounds": 4}, "SOUL.md": ""}
     assert desk.configuration.version == second.version
 
 
