@@ -18,6 +18,7 @@ BENCHMARKS = (
     "storage",
     "search",
     "export",
+    "replay",
     "broker",
     "steps",
     "many_tasks",

@@ -33,6 +33,7 @@ from ozzie_server_ext.observability.clock import SystemClock, UlidSource
 from ozzie_server_ext.observability.logs import log_to, logger, stop_logging
 from ozzie_server_ext.planes.pool import Pool, usual_limit
 from ozzie_server_ext.planes.supervisor import Supervisor
+from ozzie_server_ext.replay.service import Replays
 from ozzie_server_ext.store.anchor import AnchorFiles, Anchoring, read_key
 from ozzie_server_ext.store.blobs import FileBlobs
 from ozzie_server_ext.store.checks import DailyCheck
@@ -175,6 +176,7 @@ class Ozzie:
         self.sessions = Sessions(self.log, self.ids, self.project)
         self.notebooks = Notebooks(self.sessions)
         self.search = Search(self.log, self.project, self._texts)
+        self.replays = Replays(self.home)
         self.projects = Projects(self.project, self.log, self.sessions, lambda root: Project.open(self._shared, root))
         self._closing.push_async_callback(self.projects.close)
         self._activity = Activity(self.log)

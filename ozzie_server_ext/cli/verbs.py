@@ -145,6 +145,17 @@ SESSIONS = group(
         argument("--to", metavar="FILE", help="a new .ipynb file: the fork's notebook"),
         more="Effects stay done, and files are not restored. `ozzie sessions show` has the numbers of the turns.",
     ),
+    verb(
+        "replay",
+        "run a session again from its record, and say whether it comes out the same",
+        "replays:replay_session",
+        _SESSION,
+        argument("--until", metavar="TURN", type=int, help="the last turn to replay (default: all)"),
+        argument("--policy", metavar="FILE", help="try these rules"),
+        argument("--prompt", metavar="FILE", help="try this prompt, as in SOUL.md"),
+        argument("--skill", dest="skills", metavar="FILE", action="append", default=[], help="try this skill file"),
+        more="Names the first event that would differ, and why. Ends with 1 if one does.",
+    ),
     verb("key", "print the public key that your exports are signed with", "export:print_public_key"),
     verb(
         "erase",

@@ -18,6 +18,7 @@ from ozzie_server_ext.gateway.rest import (
     labels,
     models,
     notebooks,
+    replays,
     runs,
     search,
     secrets,
@@ -28,6 +29,7 @@ from ozzie_server_ext.gateway.rest import (
 from ozzie_server_ext.gateway.rest.handler import NothingHandler, RestHandler
 from ozzie_server_ext.gateway.rest.shapes import Accepted
 from ozzie_server_ext.gateway.ws import WsHandler
+from ozzie_server_ext.replay.service import MOST_S
 from ozzie_server_ext.tasks.models import WORKER_S
 
 PREFIX = "/ozzie/api"
@@ -96,6 +98,14 @@ OPERATIONS: tuple[Operation, ...] = (
     Operation(forks.list_turns, "GET /sessions/{session_id}/turns", ws="session.turns", kernels="own session"),
     Operation(
         forks.fork_session, "POST /sessions/{session_id}/fork", ws="session.fork", errors=(409,), waits_s=EXPORTING_S
+    ),
+    Operation(
+        replays.replay_session,
+        "POST /sessions/{session_id}/replay",
+        ws="session.replay",
+        kernels="own session",
+        errors=(409, 410),
+        waits_s=MOST_S,
     ),
     Operation(forks.get_session_tree, "GET /sessions/{session_id}/tree", ws="session.tree"),
     Operation(sessions.erase_session, "DELETE /sessions/{session_id}", errors=(409,), waits_s=ERASING_S),

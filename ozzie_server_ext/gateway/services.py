@@ -8,6 +8,7 @@ from ozzie_server_ext.config.home import Home
 from ozzie_server_ext.domain.clock import Clock
 from ozzie_server_ext.domain.toolmeta import Capability
 from ozzie_server_ext.planes.pool import Pool
+from ozzie_server_ext.replay.service import Replays
 from ozzie_server_ext.store.anchor import Anchoring
 from ozzie_server_ext.store.blobs import BlobStore
 from ozzie_server_ext.store.checks import DailyCheck
@@ -52,6 +53,8 @@ class Services(Protocol):
     def search(self) -> Search: ...
     @property
     def exports(self) -> "Exports": ...
+    @property
+    def replays(self) -> Replays: ...
     @property
     def pins(self) -> Pins: ...
     @property

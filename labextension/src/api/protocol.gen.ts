@@ -6,6 +6,11 @@
 export type AuthStrength = 'browser' | 'cli' | 'model' | 'relay' | 'step_up';
 export type RiskLevel = 'high' | 'low' | 'medium';
 export type SideEffect = 'irreversible' | 'none' | 'reversible';
+/**
+ * Effects that ask first whatever the tool's side effect, unless a rule names the tool; some even then (`policy.engine`).
+ */
+export type Category =
+  'code_cell' | 'config_change' | 'delete' | 'external_send' | 'host_command' | 'live_kernel' | 'payment';
 
 /**
  * One possible answer. `amount` is the amount offered, if it has a `unit`: 1e-9 USD, tokens, or milliseconds. `help` is a line about it; an option that `takes_text` comes with the person's text.
@@ -348,11 +353,14 @@ export interface ToolUse {
   name: string;
 }
 /**
- * The model call ended without a complete response. `partial_blob` holds what had arrived, if anything. `latency_ms` is None if the gateway ended during the call; then it is unknown what had arrived. If the provider may still charge for it, budgets count all that was reserved: `settled_cost` (1e-9 USD; None for an unknown price) and `settled_tokens`. Older logs have neither.
+ * The model call ended without a complete response. `partial_blob` holds what had arrived, if anything. `latency_ms` is None if the gateway ended during the call; then it is unknown what had arrived. If the provider may still charge for it, budgets count all that was reserved: `settled_cost` (1e-9 USD; None for an unknown price) and `settled_tokens`. Older logs have neither. `hint` is the next step, `detail` the provider's own message, shortened and without keys, `after_s` how long it asks to wait; older logs have none of them.
  */
 export interface ModelCallFailed {
+  after_s: number | null;
   call_id: string;
   code: string;
+  detail: string;
+  hint: string;
   latency_ms: number | null;
   message: string;
   partial_blob: string | null;
@@ -360,15 +368,17 @@ export interface ModelCallFailed {
   settled_tokens: number;
 }
 /**
- * One request to a model. `config`, `prompt` and `tools` are content hashes, so that a deterministic replay can tell what changed. A round may need several calls: `attempt` counts them, and `instead_of` names the provider that this one replaces. It reserves `reserved_tokens` and `reserved_cost` (1e-9 USD; None for an unknown price) in the budgets of its task, session, `project` (a folder) and `day` (YYYY-MM-DD where the gateway runs). `updates` counts the task's updates in the request. `purpose`: to answer the user, to check a tool call, or to summarize earlier turns or a long result; only the first has a reply with its `reply_id`.
+ * One request to a model. `config`, `prompt` and `tools` are content hashes, so that a deterministic replay can tell what changed. A round may need several calls: `attempt` counts them, and `instead_of` names the provider that this one replaces. It reserves `reserved_tokens` and `reserved_cost` (1e-9 USD; None for an unknown price) in the budgets of its task, session, `project` (a folder) and `day` (YYYY-MM-DD where the gateway runs). `updates` counts the task's updates in the request. `purpose`: to answer the user, to check a tool call, or to summarize earlier turns or a long result; only the first has a reply with its `reply_id`. `context` and `max_output` are the model's limits in tokens, of a conversation and of an answer, as far as they were known; older logs lack them.
  */
 export interface ModelCallStarted {
   alias: string;
   attempt: number;
   call_id: string;
   config: string;
+  context: number | null;
   day: string;
   instead_of: string;
+  max_output: number | null;
   model: string;
   project: string;
   prompt: string;
@@ -586,10 +596,11 @@ export interface ToolCallCompleted {
   wrote: string[];
 }
 /**
- * The rules' decision on a tool call: the rule that decided, its place in a file, the reason in words, and the version of all rules.
+ * The rules' decision on a tool call: the rule that decided, its place in a file, the reason in words, and the version of all rules. `categories` are those of this call beyond its tool's contract, as its plan showed.
  */
 export interface ToolCallDecided {
   call_id: string;
+  categories: Category[];
   decision: 'ALLOW' | 'ASK' | 'CHECK' | 'DENY';
   place: string;
   policy: string;
