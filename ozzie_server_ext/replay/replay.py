@@ -30,6 +30,7 @@ from ozzie_server_ext.tools.base import Tool
 from ozzie_server_ext.tools.builtin import builtin_tools
 
 _MOST_TRIES = 12
+"""How many replays may follow the first one."""
 _MOST_BACK = 3
 """How many times back, at which something came from outside, a divergence may have its cause."""
 
@@ -84,7 +85,7 @@ def _without_collector() -> Iterator[None]:
 
 
 def _best(record: Record, skills: Skills, changes: Changes, contracts: Sequence[Tool]) -> Replayed:
-    """Replay, and if something differs, once more for each of the last times at which something came from outside."""
+    """Replay, and if something differs, try whether what came from outside lately may have come a moment earlier."""
     early: frozenset[int] = frozenset()
     found, outside = _replay(record, skills, changes, contracts, early)
     tries = 0
