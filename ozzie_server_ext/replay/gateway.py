@@ -106,8 +106,9 @@ class ReplayedGateway:
         self._now = self._begin(GatewayLog(self._log, self._stage))
 
     def close(self) -> None:
-        """End. What runs records nothing more."""
+        """End. What runs records nothing more, and nothing else begins."""
         self._now.log.leave()
+        self.leave()
 
     def resume(self) -> None:
         self._ending.append(asyncio.ensure_future(self._resume()))

@@ -148,6 +148,7 @@ def running(loop: ReplayLoop) -> Iterator[None]:
         yield
     finally:
         loop.is_closing = True
+        loop.run_forever()
         for _ in range(_MOST_ROUNDS):
             if not (left := asyncio.all_tasks(loop)):
                 break

@@ -132,10 +132,10 @@ def _replay(
         comparing = Comparing(expand=_expand(blobs), comparable=changes.comparable)
         blobs.know(changes.texts.values())
         stage = Stage(log, loop, cursor, ids, parents_of(record.events), comparing, changes.revised, early)
+        for event in record.history:
+            stage.take_history(event)  # before there is a gateway, which would go on with it
         gateway = ReplayedGateway(record, stage, log, blobs, loop.clock, changes, skills, tools)
         stage.gateway = gateway
-        for event in record.history:
-            stage.take_history(event)
         opening = loop.create_task(gateway.open())
         loop.run_forever()
         gateway.close()

@@ -38,6 +38,7 @@ NOT_AS_RECORDED = {
         "test_one_whose_brief_names_a_tool_that_is_not_there_fails_before_anybody_is_asked",
     ),
     "can't be told from the record (docs/replay.md)": (
+        "test_a_step_that_takes_too_long_is_stopped_and_fails",
         "test_of_two_that_wait_for_the_same_each_hears_one",
         "test_the_log_still_verifies_and_its_tables_are_those_that_it_makes",
     ),
