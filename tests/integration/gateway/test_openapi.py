@@ -52,8 +52,9 @@ def fuzzer_settings(objects: Mapping[str, Sequence[str]]) -> str:
         bound = f'{{ dictionary = "{name}", probability = {REACHES} }}'
         lines += [f'"{place}.{name}" = {bound}' for place in ("path", "query", "body")]
     bound = f'{{ dictionary = "run_id", probability = {REACHES} }}'
-    lines += ["[[operations]]", 'include-name = "GET /tasks/{task_id}/steps/{step_id}"']
-    lines.append(f'parameters = {{ "path.task_id" = {bound} }}')
+    for path in ("graph", "steps/{step_id}"):  # other tasks have none
+        lines += ["[[operations]]", f'include-name = "GET /tasks/{{task_id}}/{path}"']
+        lines.append(f'parameters = {{ "path.task_id" = {bound} }}')
     return "\n".join(lines)
 
 
