@@ -2,7 +2,7 @@
 of a replay grows with the turns.
 
 The cells run in an Ozzie kernel with a gateway and a model worker of its own. Replays run in this process, after one
-that is not counted; what starting a process for them takes is in the note.
+that is not counted: starting a process for each, as the gateway does, is not part of these figures.
 """
 
 import argparse

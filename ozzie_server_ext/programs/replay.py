@@ -17,10 +17,11 @@ from ozzie_server_ext.config.home import Home
 from ozzie_server_ext.domain.errors import OzzieError
 from ozzie_server_ext.domain.ids import SessionId
 from ozzie_server_ext.planes.child import limit_child, tie_to
+from ozzie_server_ext.protocol.frames import ErrorInfo
 from ozzie_server_ext.replay.outcome import Verdict
 from ozzie_server_ext.replay.record import opened
 from ozzie_server_ext.replay.replay import replay
-from ozzie_server_ext.replay.service import Answer, Errand, Refusal
+from ozzie_server_ext.replay.service import Answer, Errand
 from ozzie_server_ext.replay.verdict import verdict_of
 
 NICE = 10
@@ -78,7 +79,7 @@ def _answer(errand: Errand) -> Answer:
     try:
         return Answer(verdict=_verdict(errand))
     except OzzieError as error:
-        return Answer(refusal=Refusal(code=error.code, message=str(error), hint=error.hint))
+        return Answer(refusal=ErrorInfo(code=error.code, message=str(error), hint=error.hint))
 
 
 def _verdict(errand: Errand) -> Verdict:

@@ -13,8 +13,7 @@ from ozzie_server_ext.protocol.jsontext import dumps
 from ozzie_server_ext.replay.ids import Comparison
 
 _MEASURED = frozenset({"latency_ms", "duration_ms", "took_ms", "ttft_ms", "day", "project"})
-"""Fields that no two runs have in common: how long something took, and the date and the
-folder where the gateway ran."""
+"""Fields that no two runs have in common: how long something took, the date, and the folder where the gateway ran."""
 _PROOFS = frozenset({"binds", "card"})
 """Hashes over what a tool had planned, which the log has only in parts; what is asked is compared in words."""
 _UNCOMPARED = _MEASURED | _PROOFS

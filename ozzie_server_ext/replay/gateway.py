@@ -35,6 +35,7 @@ from ozzie_server_ext.replay.tools import (
 from ozzie_server_ext.store.blobs import BlobStore
 from ozzie_server_ext.store.feed import Feed
 from ozzie_server_ext.store.recorder import Recorder
+from ozzie_server_ext.store.shielded import Ended, eager_task
 from ozzie_server_ext.store.tables import Row
 from ozzie_server_ext.tasks.approvals import Approvals
 from ozzie_server_ext.tasks.budgets import TaskBudgets, limits_under
@@ -80,7 +81,7 @@ class ReplayedGateway:
         """Of `tools`, the contracts count."""
         self._log = log
         self._stage = stage
-        self._ending: list[asyncio.Task[None]] = []
+        self._ending: list[Ended[None] | asyncio.Task[None]] = []
         self._begin = partial(_Parts, record, stage, blobs, clock, changes, skills, tools)
         self._now = self._begin(GatewayLog(log, stage))
 
@@ -98,7 +99,7 @@ class ReplayedGateway:
         self._now.driver.interrupt(task_id, by, reason)
 
     def leave(self) -> None:
-        self._ending.append(asyncio.ensure_future(self._now.driver.stop()))
+        self._ending.append(eager_task(self._now.driver.stop()))  # at once: what runs may be about to go on
 
     def restart(self) -> None:
         self._now.log.leave()
@@ -106,9 +107,9 @@ class ReplayedGateway:
         self._now = self._begin(GatewayLog(self._log, self._stage))
 
     def close(self) -> None:
-        """End. What runs records nothing more, and nothing else begins."""
+        """End, outside of the loop. What runs records nothing more, and nothing else begins."""
         self._now.log.leave()
-        self.leave()
+        self._ending.append(asyncio.ensure_future(self._now.driver.stop()))
 
     def resume(self) -> None:
         self._ending.append(asyncio.ensure_future(self._resume()))

@@ -9,7 +9,6 @@ from ozzie_server_ext.domain.events import FINAL_TYPES, Draft, Event
 from ozzie_server_ext.domain.ids import TaskId
 from ozzie_server_ext.domain.tasks import Claim
 from ozzie_server_ext.replay.difference import UNRECORDED
-from ozzie_server_ext.store.admission import admit, prepare
 from ozzie_server_ext.store.documents import Hits, Wanted
 from ozzie_server_ext.store.log import EventFilter, Head, Listener, Listeners, OwnerLost, Verification
 from ozzie_server_ext.store.memory import InMemoryEventLog
@@ -44,16 +43,7 @@ class StagedLog(InMemoryEventLog):
     ) -> Exception | None:
         """Return what `append` would raise; None if it would record these."""
         try:
-            append = prepare(
-                stream,
-                drafts,
-                expected_version=expected_version,
-                claim=claim,
-                clock=self._clock,
-                ids=self._ids,
-                salts=self._salts,
-            )
-            admit(append, self._index, self._rows)
+            self._admit(stream, drafts, expected_version, claim)
         except OzzieError as error:
             return error
         finally:
@@ -85,7 +75,7 @@ class _NoSearch:
         pass
 
     def find(self, wanted: Wanted, sessions: Sequence[Row]) -> Hits:
-        raise NotImplementedError("nobody searches a replay")
+        raise AssertionError("nobody searches a replay")
 
 
 class Appends(Protocol):

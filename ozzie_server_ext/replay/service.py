@@ -14,6 +14,7 @@ from ozzie_server_ext.domain.errors import Conflict, Gone, NotFound, Unavailable
 from ozzie_server_ext.domain.ids import SessionId
 from ozzie_server_ext.observability.logs import logger
 from ozzie_server_ext.planes.one_shot import ErrandEnded, ErrandFailed, run_errand
+from ozzie_server_ext.protocol.frames import ErrorInfo
 from ozzie_server_ext.replay.changes import Changes, changes_of
 from ozzie_server_ext.replay.outcome import Verdict
 
@@ -45,19 +46,11 @@ class Errand(msgspec.Struct, frozen=True, kw_only=True):
         return changes_of(policy=self.policy, prompt=self.prompt, skills=self.skills)
 
 
-class Refusal(msgspec.Struct, frozen=True, kw_only=True):
-    """Why there is no replay."""
-
-    code: str
-    message: str
-    hint: str
-
-
 class Answer(msgspec.Struct, frozen=True, kw_only=True):
-    """One of both."""
+    """What the process writes: a verdict or, if there is no replay, why."""
 
     verdict: Verdict | None = None
-    refusal: Refusal | None = None
+    refusal: ErrorInfo | None = None
 
 
 @asynccontextmanager
@@ -116,10 +109,10 @@ class Replays:
         answer = msgspec.json.decode(raw, type=Answer)
         if answer.refusal is not None:
             raise _refused(answer.refusal)
-        assert answer.verdict is not None, "it is one of both"
+        assert answer.verdict is not None, "the answer has either"
         return answer.verdict
 
 
-def _refused(refusal: Refusal) -> NotFound | Gone | Conflict:
+def _refused(refusal: ErrorInfo) -> NotFound | Gone | Conflict:
     kind = {NotFound.code: NotFound, Gone.code: Gone}.get(refusal.code, Conflict)
     return kind(refusal.message, hint=refusal.hint, code=refusal.code)

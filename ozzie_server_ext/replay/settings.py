@@ -65,7 +65,7 @@ class RecordedConfiguration(Configuration):
 
     @soul.setter
     def soul(self, value: str) -> None:
-        """What the files have now is of no interest."""
+        """Ignore what the files have now."""
 
     def _soul_in(self, request: JsonObject) -> str:
         messages = request["messages"]

@@ -219,7 +219,9 @@ class Stage:
         )
         self._wanted.append(wanted)
         event = self.cursor.next
-        if event is None or wanted not in self._of(event) or not self._agrees(wanted, event):
+        if event is not None and wanted in self._of(event):
+            self._agrees(wanted, event)
+        if not wanted.done.done():
             await asyncio.shield(wanted.done)
         return wanted.done.result()
 
@@ -370,19 +372,25 @@ class Stage:
             wanted.done.set_exception(error)
             return True
         self.cursor.pass_(passed)
-        wanted.done.set_result(recorded)
         self._is_between = False
         self._stop_if_stopped(recorded[-1], event.stream)
-        self._take_early()
+        if self._take_early():
+            self._loop.call_soon(wanted.done.set_result, recorded)  # what came stops the code while it waits for this
+        else:
+            wanted.done.set_result(recorded)
         return True
 
-    def _take_early(self) -> None:
-        """Let what is to come early come from outside before the code hears that its last append is done."""
+    def _take_early(self) -> bool:
+        """Let what is to come early come from outside before the code hears that its last append is done. Return
+        whether anything came."""
+        has_come = False
         while (event := self.cursor.next) is not None and event.position in self._early:
+            has_come = True
             if _is_made_here(event):
                 self._leave(event)
-                return
+                break
             self._take_in(event)
+        return has_come
 
     def _note_outside(self, event: Event) -> None:
         if not self._is_between:

@@ -10,7 +10,7 @@ from ozzie_server_ext.domain.clock import Clock, IdSource
 from ozzie_server_ext.domain.events import Draft, Event
 from ozzie_server_ext.domain.tasks import Claim
 from ozzie_server_ext.store import search
-from ozzie_server_ext.store.admission import Found, SaltSource, Tip, admit, prepare, random_salt
+from ozzie_server_ext.store.admission import Admitted, Found, SaltSource, Tip, admit, prepare, random_salt
 from ozzie_server_ext.store.chain import ChainWalk, Envelope, StoredBody
 from ozzie_server_ext.store.codec import decode, time_text
 from ozzie_server_ext.store.documents import Hits, Wanted
@@ -40,17 +40,8 @@ class InMemoryEventLog:
     ) -> tuple[Event, ...]:
         if self._closed:
             raise LogClosed()
-        append = prepare(
-            stream,
-            drafts,
-            expected_version=expected_version,
-            claim=claim,
-            clock=self._clock,
-            ids=self._ids,
-            salts=self._salts,
-        )
         try:
-            admitted = admit(append, self._index, self._rows)
+            admitted = self._admit(stream, drafts, expected_version, claim)
             self._index.add(admitted.new)
         except BaseException:
             self._rows.discard()
@@ -60,6 +51,21 @@ class InMemoryEventLog:
             self._search.add(admitted.events)
             self._listeners.tell(admitted.events)
         return admitted.events
+
+    def _admit(
+        self, stream: str, drafts: Sequence[Draft], expected_version: int | None, claim: Claim | None
+    ) -> Admitted:
+        """Return what an append would record. Its rows are kept or discarded by the caller. Raises as `append`."""
+        append = prepare(
+            stream,
+            drafts,
+            expected_version=expected_version,
+            claim=claim,
+            clock=self._clock,
+            ids=self._ids,
+            salts=self._salts,
+        )
+        return admit(append, self._index, self._rows)
 
     async def read(self, **which: Unpack[EventFilter]) -> tuple[Event, ...]:
         types, session_id, task_id = which.get("types"), which.get("session_id"), which.get("task_id")

@@ -183,7 +183,7 @@ CODE = {
     "how much of a change is shown": Seeded(
         3, REQUESTED, "type", "artifact.created", code=patched("tools.permissions.MOST_SHOWN", 5)
     ),
-    "what is said of no tool": Seeded(
+    "the error of an unknown tool": Seeded(
         5, FAILED, "code", code=wrapped("tools.broker.unknown_tool", lambda error: PolicyError("There is none."))
     ),
     "how long a failure may be": Seeded(5, FAILED, "message", code=patched("tools.outcome.MOST_SAID", 5)),

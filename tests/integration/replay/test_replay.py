@@ -14,14 +14,15 @@ import pytest
 from ozzie_server_ext.config.home import Home
 from ozzie_server_ext.domain.content import Content
 from ozzie_server_ext.domain.errors import Conflict, NotFound
-from ozzie_server_ext.domain.events import Draft, Event, EventBody, TaskStalled
-from ozzie_server_ext.domain.ids import MessageId, SessionId, session_stream
+from ozzie_server_ext.domain.events import Draft, Event, EventBody, Origin, TaskStalled
+from ozzie_server_ext.domain.ids import MessageId, SessionId, session_stream, task_stream
 from ozzie_server_ext.models.driver import ModelRequest
 from ozzie_server_ext.models.scripted import Say, Step
 from ozzie_server_ext.replay.service import Replays
 from ozzie_server_ext.store.recorder import Recorder
+from ozzie_server_ext.tasks.service import NewTurn
 from ozzie_server_ext.tools.builtin import builtin_tools
-from tests.integration.replay.recorded import ASKING, LIST, READ, Recording, recording
+from tests.integration.replay.recorded import ASKING, LIST, READ, WAIT_S, Recording, recording
 from tests.replaying import replayed
 
 pytestmark = pytest.mark.timeout(180)
@@ -299,7 +300,39 @@ async def moved(made: Recording) -> None:
     await made.turn(LIST)
 
 
-@pytest.mark.parametrize("scene", [summed_up, configured_anew, mistaken, moved])
+async def stopped_behind(made: Recording, kind: str) -> str:
+    """The gateway stops when an event is recorded, before the turn hears of that; the next one goes on with it.
+    Returns what was recorded of the call that was not begun."""
+    stopping: list[asyncio.Task[None]] = []
+
+    def stop(events: tuple[Event, ...]) -> None:
+        if not stopping:
+            stopping.append(asyncio.ensure_future(made.ozzie.driver.stop()))
+
+    made.ozzie.log.on_commit(stop, types={kind})
+    made.ozzie.plays(READ, [Say("Done.")])
+    sent = await made.ozzie.submit(NewTurn(made.session_id, "Read it.", Origin(channel="notebook", sender_id="ana")))
+    async with asyncio.timeout(WAIT_S), made.ozzie.feed.subscribe(0, types={kind}, task_id=sent.task_id) as events:
+        await anext(events)
+    await asyncio.gather(*stopping)
+    last = (await made.ozzie.log.read_stream(task_stream(sent.task_id)))[-1].body
+    made.ozzie = await made.ozzie.again()
+    made.ozzie.plays(READ, [Say("Done.")])
+    await made.rests(sent.task_id)
+    return str(getattr(last, "message", "") or getattr(last, "reason", ""))
+
+
+async def stopped_before_a_model(made: Recording) -> None:
+    assert await stopped_behind(made, "model.call.started") == "Ozzie's gateway was stopped before it was sent."
+
+
+async def stopped_before_a_tool(made: Recording) -> None:
+    assert await stopped_behind(made, "tool.call.started") == "The turn was stopped before it was begun."
+
+
+@pytest.mark.parametrize(
+    "scene", [summed_up, configured_anew, mistaken, moved, stopped_before_a_model, stopped_before_a_tool]
+)
 def test_what_counted_then_counts(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, scene: Callable[[Recording], Awaitable[None]]
 ) -> None:
