@@ -1,6 +1,5 @@
 """Turns of a gateway whose model is a script, with kernels around it."""
 
-import asyncio
 import json
 from typing import Any, TypeVar
 
@@ -15,7 +14,6 @@ from tests.results import result_of
 from tests.scripted_gateway import ScriptedOzzie
 
 ANA = Answerer(name="Ana", way=AuthStrength.BROWSER)
-RESTS = frozenset({"task.succeeded", "task.failed", "task.cancelled", "task.waiting_input", "task.waiting_approval"})
 T = TypeVar("T", bound=EventBody)
 
 
@@ -36,10 +34,7 @@ class Turns:
         return task_id
 
     async def rests(self, task_id: TaskId, count: int = 1) -> str:
-        async with asyncio.timeout(WAIT_S), self.ozzie.feed.subscribe(0, types=RESTS, task_id=task_id) as events:
-            for _ in range(count - 1):
-                await anext(events)
-            return (await anext(events)).type
+        return await self.ozzie.rests(task_id, count, wait_s=WAIT_S)
 
     async def pending(self) -> Approval:
         (found,) = await self.ozzie.approvals.list(statuses=["pending"])

@@ -1,6 +1,5 @@
 """Sessions of every kind, recorded by a real gateway with a script for a model."""
 
-import asyncio
 import os
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -12,7 +11,7 @@ from ozzie_server_ext.domain.ids import SessionId, TaskId
 from ozzie_server_ext.models.driver import ModelRequest
 from ozzie_server_ext.models.scripted import Fail, Say, Step, Use
 from ozzie_server_ext.tasks.service import NewTurn, SkillRequest
-from tests.integration.tasks.test_labels import ALLOW_NOTES, ANA, RESTS
+from tests.integration.tasks.test_labels import ALLOW_NOTES, ANA
 from tests.scripted_gateway import ScriptedOzzie
 
 WAIT_S = 60
@@ -49,10 +48,7 @@ class Recording:
         return sent.task_id
 
     async def rests(self, task_id: TaskId, count: int = 1) -> str:
-        async with asyncio.timeout(WAIT_S), self.ozzie.feed.subscribe(0, types=RESTS, task_id=task_id) as events:
-            for _ in range(count - 1):
-                await anext(events)
-            return (await anext(events)).type
+        return await self.ozzie.rests(task_id, count, wait_s=WAIT_S)
 
     async def approve(self, task_id: TaskId) -> None:
         (pending,) = await self.ozzie.approvals.list(task_id=task_id, statuses=["pending"])

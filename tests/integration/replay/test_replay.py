@@ -312,7 +312,10 @@ async def stopped_behind(made: Recording, kind: str) -> str:
     made.ozzie.log.on_commit(stop, types={kind})
     made.ozzie.plays(READ, [Say("Done.")])
     sent = await made.ozzie.submit(NewTurn(made.session_id, "Read it.", Origin(channel="notebook", sender_id="ana")))
-    async with asyncio.timeout(WAIT_S), made.ozzie.feed.subscribe(0, types={kind}, task_id=sent.task_id) as events:
+    async with (
+        asyncio.timeout(WAIT_S),
+        made.ozzie.feed.subscribe(0, types=frozenset({kind}), task_id=sent.task_id) as events,
+    ):
         await anext(events)
     await asyncio.gather(*stopping)
     last = (await made.ozzie.log.read_stream(task_stream(sent.task_id)))[-1].body

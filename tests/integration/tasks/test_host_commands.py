@@ -35,7 +35,6 @@ from tests.scripted_gateway import ScriptedOzzie
 
 WAIT_S = 40
 ANA = Answerer(name="Ana", way=AuthStrength.BROWSER)
-RESTS = frozenset({"task.succeeded", "task.failed", "task.cancelled", "task.waiting_input", "task.waiting_approval"})
 SH = str(Path(str(shutil.which("sh"))).resolve())
 SECRET = "ghp_" + "a1B2" * 9
 
@@ -72,10 +71,7 @@ class Bench:
 
     async def rests(self, task_id: TaskId, count: int = 1) -> str:
         """What the task came to rest with, the given time that it did."""
-        async with asyncio.timeout(WAIT_S), self.ozzie.feed.subscribe(0, types=RESTS, task_id=task_id) as events:
-            for _ in range(count - 1):
-                await anext(events)
-            return (await anext(events)).type
+        return await self.ozzie.rests(task_id, count, wait_s=WAIT_S)
 
     async def pending(self) -> Approval:
         (found,) = await self.ozzie.approvals.list(statuses=["pending"])

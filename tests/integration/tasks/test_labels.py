@@ -4,7 +4,6 @@ The gateway, its log, its tools, the sandbox, the web's process and its server a
 down here.
 """
 
-import asyncio
 import json
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
@@ -38,7 +37,6 @@ pytestmark = pytest.mark.timeout(120)
 
 WAIT_S = 60
 ANA = Answerer(name="Ana", way=AuthStrength.BROWSER)
-RESTS = frozenset({"task.succeeded", "task.failed", "task.cancelled", "task.waiting_input", "task.waiting_approval"})
 ALLOW_NOTES = """{"rules": [{"id": "notes", "decision": "allow", "reason": "Notes are Ozzie's.",
 "when": {"tools": ["write_file", "edit_file"], "paths": ["notes/**"]},
 "examples": {"match": [{"tool": "write_file", "args": {"path": "notes/a.md"}}]}}]}"""
@@ -84,10 +82,7 @@ class Bench:
         return sent.task_id
 
     async def rests(self, task_id: TaskId, count: int = 1) -> str:
-        async with asyncio.timeout(WAIT_S), self.ozzie.feed.subscribe(0, types=RESTS, task_id=task_id) as events:
-            for _ in range(count - 1):
-                await anext(events)
-            return (await anext(events)).type
+        return await self.ozzie.rests(task_id, count, wait_s=WAIT_S)
 
     async def reads_the_page(self, notebook: str = "n") -> None:
         task_id = await self.turn(self.page, notebook=notebook, said=self.said)

@@ -1,6 +1,5 @@
 """Edits of notebooks in real turns: what asks, whose yes counts, what a yes is for, and how it is taken back."""
 
-import asyncio
 import json
 from collections.abc import AsyncIterator
 from functools import partial
@@ -31,7 +30,6 @@ from tests.unit.tools.notebook.test_text import cell, file
 WAIT_S = 30
 ANA = Answerer(name="Ana", way=AuthStrength.BROWSER)
 KERNEL = Answerer(name="the kernel", way=AuthStrength.RELAY)
-RESTS = frozenset({"task.succeeded", "task.failed", "task.cancelled", "task.waiting_input", "task.waiting_approval"})
 PATH = "a.ipynb"
 ALLOW = """{"rules": [{"id": "cells", "decision": "allow", "reason": "Mine.",
 "when": {"tools": ["notebook.*", "insert_cell", "edit_cell", "edit_file", "write_file", "apply_changes"]},
@@ -58,10 +56,7 @@ class Bench:
         return sent.task_id
 
     async def rests(self, task_id: TaskId, count: int = 1) -> str:
-        async with asyncio.timeout(WAIT_S), self.ozzie.feed.subscribe(0, types=RESTS, task_id=task_id) as events:
-            for _ in range(count - 1):
-                await anext(events)
-            return (await anext(events)).type
+        return await self.ozzie.rests(task_id, count, wait_s=WAIT_S)
 
     async def of(self, task_id: TaskId, kind: type[Any]) -> list[Any]:
         bodies: list[EventBody] = [event.body for event in await self.ozzie.log.read_stream(task_stream(task_id))]
