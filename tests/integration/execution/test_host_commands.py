@@ -337,7 +337,7 @@ async def test_what_it_leaves_behind_in_its_group_ends_with_it(bench: Bench) -> 
     ran = await bench.ran(sys.executable, "-c", source)
 
     assert ran.status.state in (JobState.SUCCEEDED, JobState.FAILED)
-    assert all(map(is_gone, ran.pids))
+    assert all(ends(pid) for pid in ran.pids)
 
 
 async def test_one_that_sleeps_is_ended_too(bench: Bench) -> None:

@@ -3,9 +3,11 @@
 import json
 import re
 import sys
+import time
 from collections.abc import Iterator
 
 import pexpect
+import psutil
 import pytest
 
 from tests.fakes.openai_server import FakeOpenAI
@@ -71,6 +73,16 @@ class Console:
         self._child.sendeof()
 
     def stop_cell(self) -> str:
+        """Press Ctrl-C while the console waits.
+
+        Python's readline shows a question before it waits for the answer. An interrupt between the two is only
+        acted on at the next key, and this test is faster than a person.
+        """
+        waiting = psutil.Process(self._child.pid)
+        for _ in range(600):
+            if waiting.status() == psutil.STATUS_SLEEPING:
+                break
+            time.sleep(0.05)
         self._child.sendintr()
         return self.wait_for_prompt()
 
