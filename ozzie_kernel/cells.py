@@ -1,4 +1,4 @@
-"""Parse cells: a message, a skill run, magics, or Python. Pure."""
+"""Parse cells: a message, a skill run, a replay, magics, or Python. Pure."""
 
 import re
 import shlex
@@ -26,6 +26,13 @@ class Run:
 
 
 @dataclass(frozen=True, slots=True)
+class Replay:
+    """A recorded session to step through; `argument` is what follows the command."""
+
+    argument: str
+
+
+@dataclass(frozen=True, slots=True)
 class Magic:
     """One `%` line."""
 
@@ -47,9 +54,10 @@ class Mistake:
     sentence: str
 
 
-Cell: TypeAlias = Message | Run | Python | Mistake | tuple[Magic, ...]
+Cell: TypeAlias = Message | Run | Replay | Python | Mistake | tuple[Magic, ...]
 
 RUN = "run"
+REPLAY = "replay"
 
 
 def parse(text: str) -> Cell:
@@ -67,8 +75,11 @@ def parse(text: str) -> Cell:
     found_magics = tuple(Magic(match[1], (match[2] or "").strip()) for match in matches if match is not None)
     if len(found_magics) < len(lines):
         return Mistake("A cell holds either magics, one a line, or a message. Put the message into a separate cell.")
-    if any(magic.name == RUN for magic in found_magics):
-        return _run(lines[0], found_magics[0]) if len(lines) == 1 else Mistake("Put %run into a separate cell.")
+    alone = next((magic for magic in found_magics if magic.name in (RUN, REPLAY)), None)
+    if alone is not None and len(lines) > 1:
+        return Mistake(f"Put %{alone.name} into a separate cell.")
+    if alone is not None:
+        return _run(lines[0], alone) if alone.name == RUN else Replay(alone.argument)
     return found_magics
 
 

@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from tornado.websocket import WebSocketClientConnection
 
 REQUEST_TIMEOUT_S = 30.0
+WHOLE_SESSION_TIMEOUT_S = 630.0
+"""For requests that read a whole session. The gateway ends them itself, after ten minutes at the latest."""
 CONNECT_TIMEOUT_S = 10.0
 MAX_MESSAGE_BYTES = 64 << 20
 

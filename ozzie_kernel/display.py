@@ -1,7 +1,7 @@
 """Displays of a turn: a live widget in the cell, text on a console, or only the saved form at the end."""
 
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from functools import cache
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -50,6 +50,12 @@ def box_of(children: "list[Any]") -> "VBox":
     from ipywidgets import VBox
 
     return VBox(children)
+
+
+def widget_output(widget: "DOMWidget", others: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a widget as an output. `others` are its other forms, for where there is no such widget."""
+    view = {"version_major": 2, "version_minor": 0, "model_id": widget.model_id}
+    return {"data": {"application/vnd.jupyter.widget-view+json": view, **others}, "metadata": {}, "transient": {}}
 
 
 def graph_output(view: GraphView) -> dict[str, Any]:
@@ -140,17 +146,9 @@ class WidgetDisplay:
         fallback = (
             f"*This turn was still running when the notebook was saved. Open it with Ozzie to see the rest{where}.*"
         )
-        data = {
-            "application/vnd.jupyter.widget-view+json": {
-                "version_major": 2,
-                "version_minor": 0,
-                "model_id": widget.model_id,
-            },
-            "text/markdown": fallback,
-            "text/plain": fallback.strip("*"),
-        }
         transient = {"display_id": self._display_id}
-        self._publisher.publish(msg_type, {"data": data, "metadata": {}, "transient": transient})
+        others = {"text/markdown": fallback, "text/plain": fallback.strip("*")}
+        self._publisher.publish(msg_type, {**widget_output(widget, others), "transient": transient})
 
     def stop(self) -> None:
         pass

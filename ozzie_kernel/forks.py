@@ -4,6 +4,7 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
+from ozzie_kernel.client import WHOLE_SESSION_TIMEOUT_S
 from ozzie_kernel.magic import Host, moment
 from ozzie_server_ext.domain.disk import expect_new, write_new
 from ozzie_server_ext.domain.errors import InputError, OzzieError, Unavailable
@@ -57,7 +58,7 @@ async def fork(rest: str, host: Host) -> Sequence[Block]:
         path = Path.cwd() / name if name else _free(Path(here).stem if is_notebook else "fork", turn)
         expect_new(path)
         wanted["notebook"] = str(path)
-    made = await host.ask("session.fork", wanted, as_user=True)
+    made = await host.ask("session.fork", wanted, as_user=True, timeout_s=WHOLE_SESSION_TIMEOUT_S)
     session = made["session"]
     assert isinstance(session, dict), "the fork is a session"
     if path is not None:

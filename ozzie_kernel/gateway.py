@@ -7,7 +7,7 @@ from contextlib import nullcontext, suppress
 from dataclasses import dataclass
 from typing import Any
 
-from ozzie_kernel.client import GatewayLost, Refused
+from ozzie_kernel.client import REQUEST_TIMEOUT_S, GatewayLost, Refused
 from ozzie_kernel.connect import Link, SessionChoice, ask_running
 from ozzie_server_ext.domain.errors import OzzieError, Unavailable
 from ozzie_server_ext.domain.json import JsonObject
@@ -73,17 +73,24 @@ class GatewayConnection:
         await before.client.close()
         return link
 
-    async def ask(self, method: str, params: Mapping[str, Any] | None = None, *, as_user: bool = False) -> JsonObject:
+    async def ask(
+        self,
+        method: str,
+        params: Mapping[str, Any] | None = None,
+        *,
+        as_user: bool = False,
+        timeout_s: float = REQUEST_TIMEOUT_S,
+    ) -> JsonObject:
         """See `magic.Host`."""
         link = await self.link()
         try:
-            return await _ask_over(link, method, params or {}, as_user=as_user)
+            return await _ask_over(link, method, params or {}, as_user=as_user, timeout_s=timeout_s)
         except Unavailable as error:
             if error.code not in _LINK_IS_OVER:
                 raise
         # The first request after a gateway's death notices it.
         await link.client.close()
-        return await _ask_over(await self.link(), method, params or {}, as_user=as_user)
+        return await _ask_over(await self.link(), method, params or {}, as_user=as_user, timeout_s=timeout_s)
 
     async def ask_in_passing(self, method: str, params: Mapping[str, Any], *, as_user: bool = False) -> JsonObject:
         """Return the answer over an open or opening link, or {} if there is none: nothing is started.
@@ -158,6 +165,8 @@ class GatewayConnection:
         return link
 
 
-async def _ask_over(link: Link, method: str, params: Mapping[str, Any], *, as_user: bool) -> JsonObject:
+async def _ask_over(
+    link: Link, method: str, params: Mapping[str, Any], *, as_user: bool, timeout_s: float = REQUEST_TIMEOUT_S
+) -> JsonObject:
     async with link.as_user() if as_user else nullcontext(link.client) as client:
-        return await client.request(method, params)
+        return await client.request(method, params, timeout_s=timeout_s)

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Protocol
 
+from ozzie_kernel.client import REQUEST_TIMEOUT_S
 from ozzie_kernel.connect import Link, SessionChoice
 from ozzie_kernel.parameters import Parameters
 from ozzie_server_ext.domain.json import JsonObject
@@ -22,9 +23,16 @@ class Host(Protocol):
         """Return the connected gateway. Raises Unavailable."""
         ...
 
-    async def ask(self, method: str, params: Mapping[str, Any] | None = None, *, as_user: bool = False) -> JsonObject:
+    async def ask(
+        self,
+        method: str,
+        params: Mapping[str, Any] | None = None,
+        *,
+        as_user: bool = False,
+        timeout_s: float = REQUEST_TIMEOUT_S,
+    ) -> JsonObject:
         """Send a request that may be repeated: after a lost connection, it is sent once more over a new one. `as_user`:
-        with the user's rights, which the kernel's own token lacks.
+        with the user's rights, which the kernel's own token lacks. `timeout_s`: how long the gateway may take.
 
         Raises Unavailable, and Refused with the gateway's error.
         """

@@ -231,6 +231,26 @@ RUN = Magic(
 )
 
 
+async def _replay(argument: str, host: Host) -> Sequence[Block]:
+    raise InputError("Put %replay into a separate cell.", hint="`%help replay` explains it.")
+
+
+REPLAY = Magic(
+    name="replay",
+    usage=MagicUsage("%replay [TITLE]", "Steps through a recorded session, or checks it"),
+    run=_replay,
+    forms=(
+        MagicUsage("%replay", "Steps through this session, event by event"),
+        MagicUsage("%replay TITLE --turn 3", "Steps through another one, from a turn on"),
+        MagicUsage("%replay --check [TITLE]", "Runs it again from its record, and compares"),
+        MagicUsage("%replay --check --policy FILE", "The same with other rules"),
+        MagicUsage("%replay --check --prompt FILE", "The same with another SOUL.md"),
+        MagicUsage("%replay --check --skill FILE", "The same with a changed skill"),
+    ),
+    examples=("%replay", "%replay Prices in May --turn 2", "%replay --check --until 3"),
+)
+
+
 async def _parameter(argument: str, host: Host) -> Sequence[Block]:
     parameters = host.parameters
     if argument:
@@ -311,6 +331,7 @@ MAGICS: dict[str, Magic] = {
         PARAMETER,
         SKILLS,
         RUN,
+        REPLAY,
         list_magics.TOOLS,
         list_magics.TASKS,
         list_magics.APPROVALS,

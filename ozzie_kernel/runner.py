@@ -3,15 +3,16 @@
 import asyncio
 import os
 import uuid
-from collections.abc import Mapping, MutableMapping
+from collections.abc import Mapping, MutableMapping, Sequence
 from concurrent.futures import Future
 from datetime import UTC, datetime
 from logging import Logger
 from typing import Any, Protocol
 
-from ozzie_kernel import completion
+from ozzie_kernel import completion, replay
 from ozzie_kernel.cards import Answer
-from ozzie_kernel.cells import Magic, Message, Mistake, Run
+from ozzie_kernel.cells import Magic, Message, Mistake, Replay, Run
+from ozzie_kernel.client import REQUEST_TIMEOUT_S
 from ozzie_kernel.connect import Link, SessionChoice, connect
 from ozzie_kernel.display import CellDisplay, ConsoleDisplay, Publisher, StaticDisplay, WidgetDisplay
 from ozzie_kernel.gateway import GatewayConnection
@@ -19,11 +20,22 @@ from ozzie_kernel.interrupt import interruptible
 from ozzie_kernel.keyboard import Keyboard
 from ozzie_kernel.magics import run_magic
 from ozzie_kernel.parameters import Parameters
+from ozzie_kernel.player import Players
+from ozzie_kernel.stepping import Stepping
 from ozzie_kernel.turn import CellTurn
 from ozzie_server_ext.domain.errors import OzzieError
 from ozzie_server_ext.domain.json import JsonObject
 from ozzie_server_ext.render.markdown_source import inert_html
-from ozzie_server_ext.render.page import Command, Inline, Paragraph, Strong, page_bundle, paragraph, problem_bundle
+from ozzie_server_ext.render.page import (
+    Block,
+    Command,
+    Inline,
+    Paragraph,
+    Strong,
+    page_bundle,
+    paragraph,
+    problem_bundle,
+)
 from ozzie_server_ext.render.text import visible_label
 from ozzie_server_ext.render.turn import new_turn
 from ozzie_server_ext.render.turnview import TurnView
@@ -98,6 +110,7 @@ class CellRunner:
         self._announced = False
         self._typing: set[asyncio.Task[JsonObject]] = set()
         self._running: CellTurn | None = None
+        self._players = Players(front_end)
 
     async def prepare(self) -> None:
         """Start connecting, and load what only the first cell needs."""
@@ -107,7 +120,7 @@ class CellRunner:
     # --- cells --------------------------------------------------------------------------------------------
 
     async def run(
-        self, cell: Message | Run | Mistake | tuple[Magic, ...], cell_id: str, allow_stdin: bool
+        self, cell: Message | Run | Replay | Mistake | tuple[Magic, ...], cell_id: str, allow_stdin: bool
     ) -> dict[str, Any] | None:
         """Run a cell and show its output; return the failure as Jupyter's `error`, or None.
 
@@ -130,7 +143,7 @@ class CellRunner:
         return None if self._running is None else self._running.leave()
 
     async def _show(
-        self, cell: Message | Run | Mistake | tuple[Magic, ...], cell_id: str, allow_stdin: bool
+        self, cell: Message | Run | Replay | Mistake | tuple[Magic, ...], cell_id: str, allow_stdin: bool
     ) -> tuple[str, str] | None:
         """Show a cell's output; return a failure as (kind, sentence)."""
         display = self._display(cell_id, allow_stdin)
@@ -142,9 +155,12 @@ class CellRunner:
                 attended = not _is_unattended(cell_id, allow_stdin)
                 turn = self._turn(cell, cell_id, display, attended=attended)
                 return _failure(await interruptible(turn))
+            if isinstance(cell, Replay):
+                await interruptible(self._replay(cell.argument, cell_id, allow_stdin))
+                return None
             for magic in cell:
                 page = await interruptible(run_magic(magic.name, magic.argument, self))
-                self._publisher.publish("display_data", {"data": page_bundle(page), "metadata": {}, "transient": {}})
+                self._put(page)
         except OzzieError as error:
             display.problem(problem_bundle(str(error), error.hint))
             return type(error).__name__, str(error)
@@ -175,6 +191,26 @@ class CellRunner:
             return await self._running.run(fill(cell.text), cell_id, skill)
         finally:
             self._running = None
+
+    async def _replay(self, argument: str, cell_id: str, allow_stdin: bool) -> None:
+        """Step through a recorded session where somebody watches; else tell of it, or of a check."""
+        wanted = replay.parse(argument)
+        if wanted.is_check:
+            self._put(await replay.check(wanted, self))
+            return
+        recording = await replay.recording(wanted, self)
+        if _is_unattended(cell_id, allow_stdin):
+            self._put(replay.overview(recording))
+        elif cell_id:
+            await self._players.play(recording, wanted.turn or 1, cell_id)
+        else:
+            await Stepping(recording, self._keyboard, self._say).run(wanted.turn or 1)
+
+    def _put(self, page: Sequence[Block]) -> None:
+        self._publisher.publish("display_data", {"data": page_bundle(page), "metadata": {}, "transient": {}})
+
+    def _say(self, text: str) -> None:
+        self._publisher.publish("stream", {"name": "stdout", "text": text})
 
     async def _announce(self, link: Link, cell_id: str, display: CellDisplay) -> None:
         """Before this kernel's first message, say what the notebook's cells did earlier."""
@@ -212,9 +248,16 @@ class CellRunner:
     async def _connect(self, choice: SessionChoice) -> Link:
         return await connect(self._ident, os.environ.get("JPY_SESSION_NAME", ""), choice=choice)
 
-    async def ask(self, method: str, params: Mapping[str, Any] | None = None, *, as_user: bool = False) -> JsonObject:
+    async def ask(
+        self,
+        method: str,
+        params: Mapping[str, Any] | None = None,
+        *,
+        as_user: bool = False,
+        timeout_s: float = REQUEST_TIMEOUT_S,
+    ) -> JsonObject:
         """See `magic.Host`."""
-        return await self._gateway.ask(method, params, as_user=as_user)
+        return await self._gateway.ask(method, params, as_user=as_user, timeout_s=timeout_s)
 
     async def link(self) -> Link:
         """See `magic.Host`."""

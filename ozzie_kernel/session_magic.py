@@ -3,7 +3,7 @@
 from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 
-from ozzie_kernel.client import Refused
+from ozzie_kernel.client import WHOLE_SESSION_TIMEOUT_S, Refused
 from ozzie_kernel.connect import SessionChoice
 from ozzie_kernel.forks import fork, list_turns
 from ozzie_kernel.magic import Host, Magic, MagicUsage, did_you_mean, moment
@@ -245,7 +245,7 @@ def _number(row: JsonObject, name: str) -> int:
 
 async def _export(name: str, host: Host) -> list[Block]:
     form = form_of(name)
-    exported = await host.ask("session.export", {"form": form})
+    exported = await host.ask("session.export", {"form": form}, timeout_s=WHOLE_SESSION_TIMEOUT_S)
     path = Path.cwd() / name
     write_new(path, str(exported["text"]).encode())
     page: list[Block] = [paragraph("This session is written into ", Strong(str(path)), ".")]

@@ -5,6 +5,7 @@ import { clientPlugin } from './plugins/client';
 import { madeFromPlugin } from './plugins/madeFrom';
 import { notebooksPlugin } from './plugins/notebooks';
 import { openNotebooksPlugin } from './plugins/openNotebooks';
+import { replaysPlugin } from './plugins/replays';
 import { sidebarPlugin } from './plugins/sidebar';
 import { statusPlugin } from './plugins/status';
 import { widgetsPlugin } from './plugins/widgets';
@@ -17,5 +18,6 @@ export default [
   notebooksPlugin,
   openNotebooksPlugin,
   madeFromPlugin,
+  replaysPlugin,
   widgetsPlugin
 ];

@@ -158,7 +158,7 @@ OPERATIONS: tuple[Operation, ...] = (
     Operation(artifacts.get_artifact, "GET /artifacts/{artifact_id}"),
     Operation(artifacts.erase_artifact, "DELETE /artifacts/{artifact_id}", errors=(409, 410)),
     Operation(artifacts.get_artifact_content, "GET /artifacts/{artifact_id}/content", errors=(410,)),
-    Operation(events.list_events, "GET /events"),
+    Operation(events.list_events, "GET /events", ws="event.list"),
     Operation(models.list_models, "GET /models", ws="models.list", kernels="all", payload=models.listing_of),
     Operation(models.show_model, "GET /models/show", errors=(404,), waits_s=WORKER_S),
     Operation(models.resolve_model, "POST /models/resolve"),

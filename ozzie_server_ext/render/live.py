@@ -1,7 +1,7 @@
 """A running turn as one self-contained, inert piece of HTML, for a widget that shows HTML unchanged."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from datetime import datetime
 from html import escape
 from importlib.resources import files
@@ -41,9 +41,13 @@ MAX_ROWS = 200
 
 
 class LiveTurn:
-    """Draws one turn repeatedly as it grows. Keeps the HTML of closed blocks, so use one for each turn."""
+    """Draws one turn repeatedly as it grows. Keeps the HTML of closed blocks, so use one for each turn.
 
-    def __init__(self) -> None:
+    `is_record`: it draws a turn as it once was, and doesn't say how to answer what was asked then.
+    """
+
+    def __init__(self, *, is_record: bool = False) -> None:
+        self._is_record = is_record
         self._open: dict[str, StreamingMarkdown] = {}
         self._done: dict[str, tuple[str, str]] = {}
 
@@ -52,8 +56,10 @@ class LiveTurn:
         busy = "true" if view.status == "Working" else "false"
         first = 0 if view.is_final else _first_shown(view.parts)
         parts = _above(view.parts[:first]) + "".join(self._part(view, at, now) for at in range(first, len(view.parts)))
-        asked = "".join(_approval(each, now) for each in view.asked)
-        body = f"{_pictures(view)}{parts}{asked}{_question(view)}{_ending(view)}"
+        asked = "".join(
+            _approval(each, now, self._ways(_way(*way) for way in ways_to_answer(each))) for each in view.asked
+        )
+        body = f"{_pictures(view)}{parts}{asked}{self._question(view)}{_ending(view)}"
         return (
             f'<div class="oz" role="group" aria-label="Turn, {view.status}">{STYLE}'
             f'{_state_line(view, now)}<div class="oz-body" aria-busy="{busy}">{body}</div></div>'
@@ -76,6 +82,29 @@ class LiveTurn:
             known = self._done[part.reply_id] = (part.text, inert_html(part.text))
             self._open.pop(part.reply_id, None)
         return known[1]
+
+    def _question(self, view: TurnView) -> str:
+        """Return what the turn waits for, and how to answer."""
+        if view.question is None:
+            return ""
+        notes = "".join(f"<p>{escape(visible_label(note))}</p>" for note in view.question.notes)
+        ways = self._ways(
+            f"{_way(choice.label, way_to_answer(view.task_id, choice))} {escape(visible_label(choice.help))}"
+            for choice in view.question.choices
+        )
+        sentence = escape(visible_prose(view.question.sentence)).replace("\n", "<br>")
+        return (
+            f'<div class="oz-ask-card" role="group" aria-label="A question"><p><b>{sentence}</b></p>{notes}{ways}</div>'
+        )
+
+    def _ways(self, ways: Iterable[str]) -> str:
+        """Return how to answer in a terminal."""
+        items = "".join(f"<li>{way}</li>" for way in ways)
+        return "" if self._is_record else f"<p>In a terminal:</p><ul>{items}</ul>"
+
+
+def _way(name: str, command: str) -> str:
+    return f"{escape(visible_label(name))}: <code>{escape(command)}</code>"
 
 
 def _state_line(view: TurnView, now: datetime | None) -> str:
@@ -200,27 +229,8 @@ def _row(row: ToolRow, result: str, now: datetime | None) -> str:
     )
 
 
-def _question(view: TurnView) -> str:
-    """Return what the turn waits for, and how to answer."""
-    if view.question is None:
-        return ""
-    notes = "".join(f"<p>{escape(visible_label(note))}</p>" for note in view.question.notes)
-    ways = "".join(
-        f"<li>{escape(visible_label(choice.label))}: <code>{escape(way_to_answer(view.task_id, choice))}</code>"
-        f" {escape(visible_label(choice.help))}</li>"
-        for choice in view.question.choices
-    )
-    sentence = escape(visible_prose(view.question.sentence)).replace("\n", "<br>")
-    return (
-        f'<div class="oz-ask-card" role="group" aria-label="A question">'
-        f"<p><b>{sentence}</b></p>{notes}"
-        f"<p>In a terminal:</p><ul>{ways}</ul></div>"
-    )
-
-
-def _approval(asked: PendingApproval, now: datetime | None) -> str:
-    """Return a call that a person is to approve, and how to answer."""
-    ways = "".join(f"<li>{escape(name)}: <code>{escape(way)}</code></li>" for name, way in ways_to_answer(asked))
+def _approval(asked: PendingApproval, now: datetime | None, ways: str) -> str:
+    """Return a call that a person is to approve; `ways` say how to answer."""
     facts = " · ".join(f"{escape(name)}: {escape(said)}" for name, said in asked.facts)
     covered = f'<p class="oz-do">For this session: {_with_code(asked.cover)}</p>' if asked.cover else ""
     if asked.is_grave:
@@ -234,7 +244,7 @@ def _approval(asked: PendingApproval, now: datetime | None) -> str:
     return (
         f'<div class="oz-ask-card" role="group" aria-label="{escape(asked.sentence)}"><div class="oz-kick">{head}</div>'
         f'<p class="oz-say">{_with_code(asked.sentence)}</p><p>{escape(why_asked(asked))}</p>{notes}'
-        f'{_proof(asked)}{hidden}<p class="oz-do">{facts}</p>{covered}{by}<p>In a terminal:</p><ul>{ways}</ul></div>'
+        f'{_proof(asked)}{hidden}<p class="oz-do">{facts}</p>{covered}{by}{ways}</div>'
     )
 
 

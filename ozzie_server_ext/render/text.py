@@ -85,10 +85,11 @@ _PROSE = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff\ufff9-\ufffb\U000e0000-\U000e007f]"
 )
 # In a label, and in what is to be approved, also those that only hide or mark a direction: zero-width characters, the
-# byte-order mark.
+# byte-order mark, controls of hieroglyphs, shorthand and music. Signs before Arabic numbers have their category (Cf),
+# but are seen.
 _HIDING = (
     "\x7f-\x9f\u00ad\u061c\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f"
-    "\ud800-\udfff\ufeff\ufff9-\ufffb\U000e0000-\U000e007f]"
+    "\ud800-\udfff\ufeff\ufff9-\ufffb\U00013430-\U0001343f\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e007f]"
 )
 _LABEL = re.compile("[\x00-\x1f" + _HIDING)
 _PROOF = re.compile("[\x00-\x08\x0b-\x1f" + _HIDING)

@@ -11,6 +11,7 @@ test.each([
   ['line\r\nend', 'line\nend'],
   ['a\u200bb = a\u200eb', 'a\\u200bb = a\\u200eb'],
   ['\ufeffa\u061cb', '\\ufeffa\\u061cb'],
+  ['\u{13430}\u{1bca0}\u{1d17a}', '\\U00013430\\U0001bca0\\U0001d17a'],
   ['caf\u00e9 \u{1f468}', 'caf\u00e9 \u{1f468}']
 ])('in a proof, %j is shown as %j', (text, shown) => {
   expect(visibleProof(text)).toBe(shown);

@@ -2,7 +2,7 @@
 
 /** Characters that reorder, hide, overwrite or mark a direction. */
 const HIDING =
-  /[\p{Cc}\p{Cs}\u00ad\u061c\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb\u{e0000}-\u{e007f}]/gu;
+  /[\p{Cc}\p{Cs}\u00ad\u061c\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb\u{13430}-\u{1343f}\u{1bca0}-\u{1bca3}\u{1d173}-\u{1d17a}\u{e0000}-\u{e007f}]/gu;
 
 /** For a text of several lines that somebody approves: tabs stay, and every line end becomes a line feed. */
 export function visibleProof(text: string): string {

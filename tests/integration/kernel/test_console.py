@@ -223,3 +223,40 @@ def test_who_answers_what_was_answered_or_stopped_elsewhere_is_told_so(console: 
         console.answer("2")
 
         assert re.search(told, console.wait_for_prompt())
+
+
+def test_a_session_is_stepped_through_at_the_prompt(console: Console, home: GatewayHome) -> None:
+    console.enter("What is 2+2? Use the calculator.")
+    console.enter("Say a word of welcome.")
+    tasks = ozzie(home, "tasks", "list", "--json").stdout
+
+    def step(line: str) -> str:
+        console.answer(line)
+        return console.see("replay> ")
+
+    console.begin("%replay", until="Turn 1 of 2, 15 events")
+    begin = console.see("replay> ")
+    assert "  | What is 2+2? Use the calculator." in begin
+    assert "user.message" in begin
+    assert "    2  " in step("")
+    assert "task.queued" in step("")
+    assert "task.created" in step("b")
+    assert "calculator    2+2" in (played := step("p 1000"))
+    assert "`2+2` = **4**" in played
+    assert "[done] " in played
+    assert "Turn 2 of 2, 9 events" in step("")
+    assert "Enter  the next event" in step("x")
+    assert "Turn 1 of 2" in step("1")
+    assert "Say a word of welcome." in step("n")
+    assert "This is the end of the session." in step("n")
+    assert "model.call.started" in step("b") + step("2") + step("p 1000")
+    console.answer("")
+    console.wait_for_prompt()
+
+    console.begin("%replay --turn 2", until="replay> ")
+    console.answer("a")
+    assert "[done] " in console.wait_for_prompt()
+    assert "Same for all 25 events." in console.enter("%replay --check")
+    assert "Its turns have the numbers 1 to 2." in console.enter("%replay --turn 7")
+    assert "`%session list` shows them." in console.enter("%replay Nothing like it")
+    assert ozzie(home, "tasks", "list", "--json").stdout == tasks, "a replay ran something"

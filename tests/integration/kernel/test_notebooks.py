@@ -191,3 +191,12 @@ def test_what_needs_a_yes_is_not_done_where_nobody_is_there_and_nothing_waits(ga
     assert "Not done: nobody was there to ask (write" in shown(found["cells"][0])
     assert "**4**" in shown(found["cells"][1])
     assert not (gateway.home.project / "notes" / "a.md").exists()
+
+
+def test_a_session_is_told_turn_by_turn_where_nobody_can_step_through_it(gateway: Gateway) -> None:
+    found = notebook("What is 2+2? Use the calculator.", "%replay", "%replay --check")
+
+    NotebookClient(found, timeout=30).execute()
+
+    assert "| 1 | What is 2+2? Use the calculator. |" in shown(found["cells"][1])
+    assert "Same for all 16 events." in shown(found["cells"][2])

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from ozzie_kernel.client import REQUEST_TIMEOUT_S
 from ozzie_kernel.connect import Link, SessionChoice
 from ozzie_kernel.list_magics import (
     MOST_CHARS,
@@ -219,7 +220,14 @@ class Pinned:
     def __init__(self, *texts: str) -> None:
         self.texts = list(texts)
 
-    async def ask(self, method: str, params: Mapping[str, Any] | None = None, *, as_user: bool = False) -> JsonObject:
+    async def ask(
+        self,
+        method: str,
+        params: Mapping[str, Any] | None = None,
+        *,
+        as_user: bool = False,
+        timeout_s: float = REQUEST_TIMEOUT_S,
+    ) -> JsonObject:
         text = " ".join(str((params or {}).get("text", "")).split())
         if method == "session.pin" and text not in self.texts:
             self.texts.append(text)

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from ozzie_server_ext.render.graph.output import graph_svg
@@ -85,10 +85,14 @@ def intruders(root: ET.Element) -> list[str]:
     return found
 
 
+SEEN = {*map(chr, range(0x600, 0x606)), *"\u06dd\u070f\u0890\u0891\u08e2\U000110bd\U000110cd"}
+"""Signs before numbers and letters, which are seen though they format: Unicode's Prepended_Concatenation_Mark."""
+
+
 def acting(root: ET.Element) -> set[str]:
     """The characters of any text that nobody sees, but that may reorder or hide others."""
     said = "".join(root.itertext())
-    return {char for char in said if unicodedata.category(char) in ("Cc", "Cf", "Cs", "Zl", "Zp")}
+    return {char for char in said if unicodedata.category(char) in ("Cc", "Cf", "Cs", "Zl", "Zp")} - SEEN
 
 
 def node(root: ET.Element, title: str) -> ET.Element:
@@ -300,6 +304,7 @@ def test_hostile_text_stays_text(text: str) -> None:
 
 @settings(max_examples=60)
 @given(st.text(st.characters(exclude_categories=[])))
+@example("\U00013430\U0001bca0\U0001d173")
 def test_any_text_stays_text(text: str) -> None:
     for view in hostile_views(text)[-2:]:
         root = drawn(view)
