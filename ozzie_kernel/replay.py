@@ -81,8 +81,8 @@ async def check(wanted: Wanted, host: Host) -> Sequence[Block]:
     found = await host.ask("session.replay", params, as_user=True, timeout_s=WHOLE_SESSION_TIMEOUT_S)
     page: list[Block] = [Paragraph((str(found["sentence"]),))]
     if found["turn"] is not None:
-        line = f"%replay {shlex.quote(wanted.session)} --turn {found['turn']}".replace("  ", " ")
-        page.append(paragraph("To see what happened then: ", Command(line)))
+        named = f" {shlex.quote(wanted.session)}" if wanted.session else ""
+        page.append(paragraph("To see what happened then: ", Command(f"%replay{named} --turn {found['turn']}")))
     return page
 
 

@@ -19,6 +19,7 @@ ANSWERS = {
     "again": ("| `write_file` |", "Not done: nobody was there to ask", OFFLINE),
     "facts": ("The note is not written. Not done: nobody was there to ask (write_file).", OFFLINE),
     "cost": ("| This session |", "&#36;0.00"),
+    "replay": ("Same for all ",),
     "model": ("**offline** answers in this session.", "ollama/NAME"),
 }
 """What each code cell of the notebook must show, by the cell's id. The last one is the reader's own, and empty."""
