@@ -2,8 +2,11 @@
 
 import re
 import shlex
-from dataclasses import dataclass
-from typing import TypeAlias
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, TypeAlias
+
+if TYPE_CHECKING:
+    from ozzie_server_ext.domain.json import JsonObject
 
 _MAGIC = re.compile(r"%([A-Za-z_]\w*)(?:[ \t]+(.*))?")
 _CELL_MAGIC = re.compile(r"%%([A-Za-z_]\w*)(?:[ \t]+(.*))?")
@@ -11,18 +14,21 @@ _CELL_MAGIC = re.compile(r"%%([A-Za-z_]\w*)(?:[ \t]+(.*))?")
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """Text for the agent."""
+    """Text for the agent; `more` parameters of `message.send` go with it."""
 
     text: str
+    more: "JsonObject" = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """A skill to run instead of a message; `words` is its input as typed, `text` the whole line."""
+    """A skill to run instead of a message; `words` is its input as typed, `text` the whole line, `more` as in
+    `Message`."""
 
     name: str
     words: tuple[str, ...]
     text: str
+    more: "JsonObject" = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

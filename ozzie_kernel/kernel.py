@@ -12,11 +12,11 @@ from importlib.metadata import version
 from logging import Logger
 from typing import TYPE_CHECKING, Any, ClassVar
 
-import zmq
 from ipykernel.ipkernel import IPythonKernel
 from traitlets import Type
 
 from ozzie_kernel.cells import Python, parse
+from ozzie_kernel.front_end import KernelFrontEnd
 from ozzie_kernel.history import OzzieHistory, OzzieShell, history_text
 from ozzie_kernel.interrupt import interruptible
 
@@ -90,8 +90,6 @@ class ReadingKernel(IPythonKernel):
 
 PREPARE_AFTER_S = 1.0
 MAX_REASON = 300
-TYPED_S = 0.05
-"""How often to look for typed input."""
 LEAVE_S = 1.0
 """How long a stopping kernel waits for its cell's final output."""
 
@@ -220,27 +218,8 @@ class OzzieKernel(ReadingKernel):
     def _publish_error(self, name: str, sentence: str) -> dict[str, Any]:
         """Publish an error without any renderer; return it for the reply."""
         error = {"ename": name, "evalue": sentence, "traceback": [sentence]}
-        self.publish("error", error)
+        KernelFrontEnd(self).publish("error", error)
         return error
-
-    def publish(self, msg_type: str, content: dict[str, Any]) -> None:
-        """Send an output message of the running cell."""
-        self.send_response(self.iopub_socket, msg_type, content)
-
-    async def read_line(self, prompt: str) -> str:
-        """Read a line typed at the front end, without blocking the loop and the turn, as the base class would."""
-        session: Any = self.session
-        with contextlib.suppress(zmq.ZMQError):
-            while True:  # drop replies to earlier questions, which nobody awaits any more
-                self.stdin_socket.recv_multipart(zmq.NOBLOCK)
-        parent, ident = self.get_parent("shell"), self._get_shell_context_var(self._shell_parent_ident)
-        content = {"prompt": prompt, "password": False}
-        session.send(self.stdin_socket, "input_request", content, parent, ident=ident)
-        while True:
-            _, reply = session.recv(self.stdin_socket, zmq.NOBLOCK)
-            if reply is not None:
-                return str(reply["content"].get("value", ""))
-            await asyncio.sleep(TYPED_S)
 
     # --- help while typing --------------------------------------------------------------------------------
 
@@ -286,4 +265,4 @@ class OzzieKernel(ReadingKernel):
 def _new_runner(kernel: OzzieKernel, ident: str, variables: dict[str, Any], log: Logger) -> "CellRunner":
     from ozzie_kernel.runner import CellRunner
 
-    return CellRunner(kernel, ident, variables, log)
+    return CellRunner(KernelFrontEnd(kernel), ident, variables, log)

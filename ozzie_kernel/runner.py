@@ -5,9 +5,10 @@ import os
 import uuid
 from collections.abc import Mapping, MutableMapping, Sequence
 from concurrent.futures import Future
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from logging import Logger
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeAlias
 
 from ozzie_kernel import completion, replay
 from ozzie_kernel.cards import Answer
@@ -94,6 +95,31 @@ class FrontEnd(Publisher, Keyboard, Protocol):
     """The front end that shows a kernel's cells."""
 
 
+OwnCell: TypeAlias = Message | Run | Replay | Mistake | tuple[Magic, ...]
+"""A cell that is not Python."""
+STOPPED = "KeyboardInterrupt"
+"""The failure of a cell that a person stopped."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """How a cell ended: with a kind of `failure` and a sentence, visible in any terminal, or without; `view` is its
+    turn, if it had one."""
+
+    failure: str = ""
+    sentence: str = ""
+    view: TurnView | None = None
+
+    @classmethod
+    def of(cls, view: TurnView) -> "Ended":
+        """Return how a turn ended."""
+        if view.status == "Stopped":
+            return cls(STOPPED, "Stopped by you.", view)
+        if view.error is None:
+            return cls(view=view)
+        return cls(visible_label(view.error.code), visible_label(view.error.message), view)
+
+
 class CellRunner:
     """Runs a kernel's cells. `ident` names the kernel to the gateway; `variables` are those of its Python.
 
@@ -119,62 +145,65 @@ class CellRunner:
 
     # --- cells --------------------------------------------------------------------------------------------
 
-    async def run(
-        self, cell: Message | Run | Replay | Mistake | tuple[Magic, ...], cell_id: str, allow_stdin: bool
-    ) -> dict[str, Any] | None:
-        """Run a cell and show its output; return the failure as Jupyter's `error`, or None.
+    async def run(self, cell: OwnCell, cell_id: str, allow_stdin: bool) -> dict[str, Any] | None:
+        """Run a cell, with the values of its parameters, and show its output; return the failure as Jupyter's `error`,
+        or None.
 
         `cell_id` is empty if the front end sends none, as a console and nbclient do.
         """
-        failure = await self._show(cell, cell_id, allow_stdin)
-        if failure is None:
+        ended = await self.show(self._filled(cell), cell_id, allow_stdin)
+        if not ended.failure:
             return None
-        # Front ends and terminals print both as they are; they may quote a provider or a user.
-        name, sentence = map(visible_label, failure)
         # nbclient shows only the traceback: put the sentence there, and never a real traceback.
-        error = {"ename": name, "evalue": sentence, "traceback": [sentence]}
+        error = {"ename": ended.failure, "evalue": ended.sentence, "traceback": [ended.sentence]}
         if _is_unattended(cell_id, allow_stdin):
             # papermill and the like look for errors among a cell's outputs only.
             self._publisher.publish("error", error)
         return error
 
+    def _filled(self, cell: OwnCell) -> OwnCell:
+        fill = self.parameters.fill
+        if isinstance(cell, Message):
+            return replace(cell, text=fill(cell.text))
+        if isinstance(cell, Run):
+            return replace(cell, text=fill(cell.text), words=tuple(map(fill, cell.words)))
+        return cell
+
     def leave(self) -> "Future[None] | None":
         """Finish the running turn's cell, as the kernel stops; None if no turn runs."""
         return None if self._running is None else self._running.leave()
 
-    async def _show(
-        self, cell: Message | Run | Replay | Mistake | tuple[Magic, ...], cell_id: str, allow_stdin: bool
-    ) -> tuple[str, str] | None:
-        """Show a cell's output; return a failure as (kind, sentence)."""
+    async def show(self, cell: OwnCell, cell_id: str, allow_stdin: bool) -> Ended:
+        """Run a cell and show its output; return how it ended."""
         display = self._display(cell_id, allow_stdin)
         try:
             if isinstance(cell, Mistake):
                 display.problem(problem_bundle(cell.sentence, ""))
-                return "InputError", cell.sentence
+                return Ended("InputError", cell.sentence)
             if isinstance(cell, Message | Run):
                 attended = not _is_unattended(cell_id, allow_stdin)
                 turn = self._turn(cell, cell_id, display, attended=attended)
-                return _failure(await interruptible(turn))
+                return Ended.of(await interruptible(turn))
             if isinstance(cell, Replay):
                 await interruptible(self._replay(cell.argument, cell_id, allow_stdin))
-                return None
+                return Ended()
             for magic in cell:
                 page = await interruptible(run_magic(magic.name, magic.argument, self))
                 self._put(page)
         except OzzieError as error:
             display.problem(problem_bundle(str(error), error.hint))
-            return type(error).__name__, str(error)
+            return Ended(type(error).__name__, visible_label(str(error)))
         except asyncio.CancelledError:
             display.problem(problem_bundle("Stopped here by you.", ""))
-            return "KeyboardInterrupt", "Stopped by you."
+            return Ended(STOPPED, "Stopped by you.")
         except Exception as error:
             # Never show a traceback in a cell; the kernel's own log has it.
             self._log.exception("a cell broke")
             sentence = f"Ozzie made a mistake of its own ({type(error).__name__})."
             hint = "Run the cell again. The terminal of the server has the details."
             display.problem(problem_bundle(sentence, hint))
-            return "Bug", sentence
-        return None
+            return Ended("Bug", sentence)
+        return Ended()
 
     async def _turn(self, cell: Message | Run, cell_id: str, display: CellDisplay, *, attended: bool) -> TurnView:
         if not self._gateway.begin().done():
@@ -184,11 +213,8 @@ class CellRunner:
         await self._announce(link, cell_id, display)
         self._running = CellTurn(link, self._gateway, display, attended=attended)
         try:
-            fill = self.parameters.fill
-            skill: JsonObject | None = None
-            if isinstance(cell, Run):
-                skill = {"name": cell.name, "words": [fill(word) for word in cell.words]}
-            return await self._running.run(fill(cell.text), cell_id, skill)
+            skill: JsonObject = {"skill": {"name": cell.name, "words": [*cell.words]}} if isinstance(cell, Run) else {}
+            return await self._running.run(cell.text, cell_id, {**skill, **cell.more})
         finally:
             self._running = None
 
@@ -321,11 +347,3 @@ def _load_what_the_first_cell_needs() -> None:
     import ipywidgets  # noqa: F401
 
     inert_html("")
-
-
-def _failure(view: TurnView) -> tuple[str, str] | None:
-    if view.status == "Stopped":
-        return "KeyboardInterrupt", "Stopped by you."
-    if view.error is not None:
-        return view.error.code, view.error.message
-    return None

@@ -60,13 +60,14 @@ class CellTurn:
         self.view: TurnView = new_turn()
         self.graph: GraphView | None = None
 
-    async def run(self, text: str, cell_id: str, skill: JsonObject | None = None) -> TurnView:
-        """Run the turn, or the `skill`, to its end. Cancelling also stops it in the gateway, even one that the gateway
+    async def run(self, text: str, cell_id: str, more: JsonObject | None = None) -> TurnView:
+        """Run the turn to its end; `more` parameters of `message.send` make it a skill's, or ask for a value as its
+        answer. Cancelling also stops it in the gateway, even one that the gateway
         accepts only after this gave up.
 
         Raises OzzieError if the gateway did not accept the message, or can't be reached any more.
         """
-        sending = asyncio.ensure_future(self._send(text, cell_id, skill))
+        sending = asyncio.ensure_future(self._send(text, cell_id, more or {}))
         turn = asyncio.ensure_future(self._to_its_end(sending))
         stopped = False
         try:
@@ -103,14 +104,14 @@ class CellTurn:
                 self._display.graph(self.graph, datetime.now(UTC), is_final=True)
         self._is_finished = True
 
-    async def _send(self, text: str, cell_id: str, skill: JsonObject | None) -> JsonObject:
+    async def _send(self, text: str, cell_id: str, more: JsonObject) -> JsonObject:
         """Send the message and return the gateway's answer. Sent twice, it is still one message: it has an id."""
         params = {
             "content": text,
             "cell_id": cell_id,
             "message_id": self._message_id,
             "attended": self._attended,
-            **({"skill": skill} if skill else {}),
+            **more,
             **({"made_from": [*sources]} if (sources := content_in(os.environ).sources) else {}),
         }
         for _ in range(MAX_LOST):

@@ -304,8 +304,8 @@ class Ozzie:
     async def _run_task(self, row: Row, recorder: Recorder) -> int:
         return await (await self.projects.of(recorder.session_id)).runs.run(row, recorder)
 
-    async def _pictures(self, session_id: SessionId, text: str) -> MentionedPictures:
-        return await (await self.projects.of(session_id)).pictures.of(text)
+    async def _pictures(self, turn: NewTurn) -> MentionedPictures:
+        return await (await self.projects.of(turn.session_id)).pictures.of(turn.text, turn.pictures)
 
     async def _starts_of(self, session_id: SessionId) -> SkillStarts:
         return (await self.projects.of(session_id)).starts

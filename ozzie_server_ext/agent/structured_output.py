@@ -5,15 +5,14 @@ from graphlib import CycleError, TopologicalSorter
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, cast
 
 from ozzie_server_ext.domain.errors import InputError, OzzieError, Unavailable
-from ozzie_server_ext.domain.json import Json, JsonObject
+from ozzie_server_ext.domain.json import JsonObject
 from ozzie_server_ext.observability.logs import logger
 from ozzie_server_ext.planes.one_shot import ErrandEnded, ErrandFailed, run_errand
+from ozzie_server_ext.protocol.answers import value_of
 from ozzie_server_ext.protocol.jsontext import InvalidJson, canonical_bytes, loads, loads_object
 
 if TYPE_CHECKING:
     from jsonschema_rs import Draft202012Validator
-
-    from ozzie_server_ext.render.turnview import TurnView
 
 _log = logger(__name__)
 
@@ -28,7 +27,6 @@ _MAX_PATTERN_BYTES = 1 << 17
 _MAX_UNFOLDED = 1000
 """The number of subschemas, without references, of a schema for providers."""
 _WIDTH = 300
-_FENCE = "```"
 _HIDDEN = "the value"
 """Replaces the invalid value in a message: it may be long, and the model knows it."""
 
@@ -81,27 +79,6 @@ def check_schema(schema: JsonObject) -> None:
         if not ref.startswith("#"):
             raise refused(f"The schema refers to {_cut(ref)}; it may refer only to itself.")
     _validator(schema, mask=None)
-
-
-def value_of(text: str) -> Json:
-    """Return the JSON value of an answer, which may be in one code block. Raises InvalidJson."""
-    stripped = text.strip()
-    if stripped.startswith(_FENCE) and stripped.endswith(_FENCE) and "\n" in stripped:
-        stripped = stripped.partition("\n")[2].removesuffix(_FENCE)
-    return loads(stripped)
-
-
-def value_in(view: "TurnView") -> Json:
-    """Return the value of a turn whose answer fits its schema; None if the answer was erased since."""
-    from ozzie_server_ext.render.turnview import TextPart  # not for the process that checks answers
-
-    last = view.parts[-1] if view.parts else None
-    if not isinstance(last, TextPart):
-        return None
-    try:
-        return value_of(last.text)
-    except InvalidJson:
-        return None
 
 
 def misfit(schema: JsonObject, text: str) -> str:

@@ -15,11 +15,12 @@ from pathlib import Path
 from ozzie_kernel.client import GatewayClient, GatewayLost
 from ozzie_kernel.connect import reach
 from ozzie_kernel.turn import MAX_LOST, fold_frame, moment_of, new_message_id
-from ozzie_server_ext.agent.structured_output import expect_schema, value_in
+from ozzie_server_ext.agent.structured_output import expect_schema
 from ozzie_server_ext.cli.setup_verbs import OWN_SESSION
 from ozzie_server_ext.cli.terminal import failure_lines, for_terminal, named_folder, standard_input
 from ozzie_server_ext.domain.errors import InputError, OzzieError
 from ozzie_server_ext.domain.json import Json, JsonObject
+from ozzie_server_ext.protocol.answers import value_in
 from ozzie_server_ext.protocol.frames import EventFrame
 from ozzie_server_ext.protocol.jsontext import InvalidJson, loads_object
 from ozzie_server_ext.protocol.made_from import content_in
@@ -28,7 +29,7 @@ from ozzie_server_ext.render.graph.output import GraphWriter
 from ozzie_server_ext.render.graph.view import GraphView, fold_graph
 from ozzie_server_ext.render.text import visible_label
 from ozzie_server_ext.render.turn import turn_of
-from ozzie_server_ext.render.turnview import TextPart, TurnView
+from ozzie_server_ext.render.turnview import TurnView
 
 
 def ask(options: argparse.Namespace) -> int:
@@ -118,7 +119,7 @@ def _schema(path: Path) -> JsonObject:
 def _print_value(view: TurnView) -> None:
     """Print the value alone, for the next program; on failure, the reason to standard error."""
     if view.status == "Done":
-        print(json.dumps(value_in(view), indent=2))  # ASCII, because terminals obey some other characters
+        print(json.dumps(value_in(view.last_text), indent=2))  # ASCII, because terminals obey some other characters
     elif view.error is not None:
         print("\n".join(failure_lines({"message": view.error.message, "hint": view.error.hint})), file=sys.stderr)
     else:
@@ -207,8 +208,8 @@ def _summary(view: TurnView, *, is_value: bool) -> JsonObject:
     return {
         "task_id": view.task_id,
         "status": view.status,
-        "text": "\n\n".join(part.text for part in view.parts if isinstance(part, TextPart)),
-        **({"answer": value_in(view) if view.status == "Done" else None} if is_value else {}),
+        "text": view.text,
+        **({"answer": value_in(view.last_text) if view.status == "Done" else None} if is_value else {}),
         "model": next(iter(models), ""),
         "models": list[Json](models),
         "input_tokens": view.input_tokens,

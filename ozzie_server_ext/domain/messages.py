@@ -109,7 +109,8 @@ _SIGNATURES = ((b"\x89PNG\r\n\x1a\n", "image/png"), (b"\xff\xd8\xff", "image/jpe
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Picture:
-    """`path` is relative to the project, `ref` the file's content at that time, `size` in bytes."""
+    """`path` is relative to the project, or the name of one that came with its message; `ref` is its content at that
+    time, `size` in bytes."""
 
     path: str
     ref: BlobRef
@@ -118,8 +119,17 @@ class Picture:
 
 
 @dataclass(frozen=True, slots=True)
+class GivenPicture:
+    """A picture that comes with a message: a figure of a notebook, say, which is no file."""
+
+    name: str
+    content: bytes
+
+
+@dataclass(frozen=True, slots=True)
 class MentionedPictures:
-    """The pictures that a message mentions, the paths without a file, and the provenance of the pictures' files."""
+    """The pictures that come with a message or that it mentions, the paths without a file, and the provenance of the
+    pictures' files."""
 
     pictures: tuple[Picture, ...] = ()
     absent: tuple[str, ...] = ()

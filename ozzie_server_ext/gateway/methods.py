@@ -1,5 +1,6 @@
 """The operations as the WebSocket alone has them. Of some, such as `message.send`, REST has another form (`rest/`)."""
 
+from base64 import b64decode
 from typing import Annotated, Literal
 
 import msgspec
@@ -10,7 +11,7 @@ from ozzie_server_ext.domain.approvals import ApprovalScope
 from ozzie_server_ext.domain.errors import InputError, OzzieError
 from ozzie_server_ext.domain.events import ModelCallStarted, Origin
 from ozzie_server_ext.domain.json import JsonObject
-from ozzie_server_ext.domain.messages import Channel
+from ozzie_server_ext.domain.messages import Channel, GivenPicture
 from ozzie_server_ext.gateway.access import Principal, answerer_of
 from ozzie_server_ext.gateway.operation import Call
 from ozzie_server_ext.gateway.rest import sessions
@@ -25,6 +26,7 @@ from ozzie_server_ext.gateway.rest.shapes import (
     Words,
 )
 from ozzie_server_ext.protocol.codec import encode
+from ozzie_server_ext.protocol.frames import MAX_FRAME_BYTES
 from ozzie_server_ext.protocol.jsontext import loads_object
 from ozzie_server_ext.protocol.made_from import content_of
 from ozzie_server_ext.skills.library import describe
@@ -111,12 +113,32 @@ class RequestedSkill(msgspec.Struct, frozen=True, kw_only=True):
     words: tuple[str, ...] = ()
 
 
+PictureName = Annotated[
+    str, Meta(pattern=r"^[A-Za-z0-9_][A-Za-z0-9_.-]*$(?!\n)", max_length=120, title="a name without blanks and slashes")
+]
+
+
+class SentPicture(msgspec.Struct, frozen=True, kw_only=True):
+    """A picture that comes with a message; `data` in base64."""
+
+    name: PictureName
+    data: Annotated[str, Meta(max_length=MAX_FRAME_BYTES)]
+
+
+def _given(picture: SentPicture) -> GivenPicture:
+    try:
+        return GivenPicture(picture.name, b64decode(picture.data, validate=True))
+    except ValueError:
+        raise InputError(f"The data of {picture.name} is not base64.", code="message.picture") from None
+
+
 class MessageSend(msgspec.Struct, frozen=True, kw_only=True):
     """`message_id`: a ULID of the sender's; a message sent again with the same one counts once. Unless `attended`,
     nobody can answer questions. `answer_schema`: a JSON Schema that the answer must fit. `skill`: run this skill in
-    place of a turn; `content` is then the command as typed. `made_from`: the sources of a message that no person wrote,
-    such as "web:example.org". `awaits_answer`: the sender shows the answer by itself, as `ozzie ask` does; then a
-    running task does not take the message as an update. A kernel's message never is one."""
+    place of a turn; `content` is then the command as typed. `pictures`: the model sees them with the message.
+    `made_from`: the sources of a message that no person wrote, such as "web:example.org". `awaits_answer`: the sender
+    shows the answer by itself, as `ozzie ask` does; then a running task does not take the message as an update. A
+    kernel's message never is one."""
 
     content: str
     session_id: SessionId
@@ -126,6 +148,7 @@ class MessageSend(msgspec.Struct, frozen=True, kw_only=True):
     attended: bool = True
     answer_schema: JsonObject | None = None
     skill: RequestedSkill | None = None
+    pictures: tuple[SentPicture, ...] = ()
     made_from: tuple[str, ...] = ()
     awaits_answer: bool = False
 
@@ -160,6 +183,7 @@ async def send_message(call: Call, request: MessageSend) -> Submitted:
         attended=request.attended,
         answer_schema=request.answer_schema,
         content=content_of(request.made_from),
+        pictures=tuple(map(_given, request.pictures)),
         skill=None if request.skill is None else SkillRequest(name=request.skill.name, words=request.skill.words),
         source="ws",
         may_update=not request.awaits_answer and call.principal.kind != "kernel",

@@ -183,6 +183,17 @@ class TurnView:
         return tuple(row for part in self.parts if isinstance(part, WorkPart) for row in part.rows)
 
     @property
+    def text(self) -> str:
+        """What was said in it, without the tool calls between."""
+        return "\n\n".join(part.text for part in self.parts if isinstance(part, TextPart) and part.text)
+
+    @property
+    def last_text(self) -> str:
+        """What it ends with; "" if it doesn't end with a text."""
+        last = self.parts[-1] if self.parts else None
+        return last.text if isinstance(last, TextPart) else ""
+
+    @property
     def usage_known(self) -> bool:
         """Whether any call has reported its usage. A failed call used nothing, which means little while another one
         runs."""

@@ -1,8 +1,8 @@
-"""The pictures that messages mention, read from the project and stored."""
+"""The pictures of messages, stored: those that they bring, and those that they mention, read from the project."""
 
 import asyncio
 import os
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 
 from ozzie_server_ext.domain.content import CLEAN, Content
@@ -11,6 +11,7 @@ from ozzie_server_ext.domain.messages import (
     MAX_PICTURE_BYTES,
     MAX_PICTURES,
     MAX_SHOWN_BYTES,
+    GivenPicture,
     MentionedPictures,
     Picture,
     media_type_of,
@@ -42,44 +43,49 @@ class PictureIntake:
         self._one_at_a_time = asyncio.Lock()
         self._reading: asyncio.Future[bytes | None] | None = None
 
-    async def of(self, text: str) -> MentionedPictures:
-        """Return the pictures that `text` mentions, stored as blobs. A missing one is no error: a message may name a
-        file that is still to be made.
+    async def of(self, text: str, given: Sequence[GivenPicture] = ()) -> MentionedPictures:
+        """Return the `given` pictures and those that `text` mentions, stored as blobs. A missing one is no error: a
+        message may name a file that is still to be made.
 
         Raises InputError for a picture that exists but can't be shown: a message is not answered without it.
         """
         named = list(mentioned_pictures(text))
-        if not named:
+        if not named and not given:
             return MentionedPictures()
         try:
             async with asyncio.timeout(WAIT_S), self._one_at_a_time:
-                return await self._read_all(named)
+                return await self._read_all(named, given)
         except TimeoutError:
             raise _refused("The pictures can't be read: the disk does not answer.", "Try again in a moment") from None
 
-    async def _read_all(self, named: list[str]) -> MentionedPictures:
+    async def _read_all(self, named: list[str], given: Sequence[GivenPicture]) -> MentionedPictures:
         found: list[Picture] = []
         provenance = CLEAN
         absent: list[str] = []
+        for picture in given:
+            found.append(await self._stored(picture.name, picture.content, found))
         for path in named:
             content = await self._content(path)
             if content is None:
                 absent.append(path)
                 continue
-            if len(found) == MAX_PICTURES:
-                raise _refused(f"The message names more than {MAX_PICTURES} pictures.", "Write several messages")
-            media_type = media_type_of(content)
-            if media_type is None:
-                raise _refused(f"{path} is not a PNG, JPEG or WebP picture.", "Convert it")
-            if sum(picture.size for picture in found) + len(content) > MAX_SHOWN_BYTES:
-                raise _refused(
-                    f"The pictures of the message have more than {MAX_SHOWN_BYTES / 1e6:g} MB together.",
-                    "Make them smaller",
-                )
-            ref = await self._blobs.put(content)
+            found.append(await self._stored(path, content, found))
             provenance = provenance | await self._marks("/".join(path_parts(path) or ()))
-            found.append(Picture(path=path, ref=ref, media_type=media_type, size=len(content)))
         return MentionedPictures(tuple(found), tuple(absent[:MAX_PICTURES]), provenance)
+
+    async def _stored(self, path: str, content: bytes, before: Sequence[Picture]) -> Picture:
+        """Store one more picture. Raises InputError."""
+        if len(before) == MAX_PICTURES:
+            raise _refused(f"The message has more than {MAX_PICTURES} pictures.", "Write several messages")
+        media_type = media_type_of(content)
+        if media_type is None:
+            raise _refused(f"{path} is not a PNG, JPEG or WebP picture.", "Convert it")
+        if sum(picture.size for picture in before) + len(content) > MAX_SHOWN_BYTES:
+            raise _refused(
+                f"The pictures of the message have more than {MAX_SHOWN_BYTES / 1e6:g} MB together.",
+                "Make them smaller",
+            )
+        return Picture(path=path, ref=await self._blobs.put(content), media_type=media_type, size=len(content))
 
     async def _content(self, path: str) -> bytes | None:
         if self._reading is not None and not self._reading.done():

@@ -29,7 +29,7 @@ from ozzie_server_ext.domain.events import (
 )
 from ozzie_server_ext.domain.ids import MessageId, SessionId, TaskId, is_ulid, task_stream
 from ozzie_server_ext.domain.json import Json, JsonObject
-from ozzie_server_ext.domain.messages import MentionedPictures, mentioned_pictures
+from ozzie_server_ext.domain.messages import GivenPicture, MentionedPictures, mentioned_pictures
 from ozzie_server_ext.domain.tasks import FINAL, TaskStatus
 from ozzie_server_ext.store.log import EventLog
 from ozzie_server_ext.store.tables import Row
@@ -62,6 +62,7 @@ class NewTurn(msgspec.Struct, frozen=True):
     - `answer_schema`: a JSON Schema that the answer must fit; ignored for a skill.
     - `content`: the provenance of a message that is not a person's own (from a channel, a schedule or a task).
     - `skill`: run this skill instead of a turn.
+    - `pictures`: those that come with the message; ignored for a skill.
     - `source`: the part of the gateway that took it.
     - `may_update`: it may be an update of a running task. Not if the sender shows its answer by itself, as a cell does.
     """
@@ -75,6 +76,7 @@ class NewTurn(msgspec.Struct, frozen=True):
     answer_schema: JsonObject | None = None
     content: Content = CLEAN
     skill: SkillRequest | None = None
+    pictures: tuple[GivenPicture, ...] = ()
     source: str = HUB
     may_update: bool = False
 
@@ -82,7 +84,8 @@ class NewTurn(msgspec.Struct, frozen=True):
     def is_plain(self) -> bool:
         """Whether it is the words of a person who is there and no more, so that it can be meant for a task of the
         session."""
-        has_more = self.skill or self.model or self.answer_schema is not None or any(mentioned_pictures(self.text))
+        has_more = self.skill or self.model or self.answer_schema is not None
+        has_more = has_more or self.pictures or any(mentioned_pictures(self.text))
         return self.attended and not self.content and not has_more
 
     @property
@@ -131,9 +134,9 @@ class TaskService:
         log: EventLog,
         ids: IdSource,
         queue: TaskQueue,
-        pictures: Callable[[SessionId, str], Awaitable[MentionedPictures]] | None = None,
+        pictures: Callable[[NewTurn], Awaitable[MentionedPictures]] | None = None,
     ) -> None:
-        """`pictures` stores those that a message of a session mentions; it raises InputError if one can't be shown."""
+        """`pictures` stores those of a message; it raises InputError if one can't be shown."""
         self._log = log
         self._ids = ids
         self._queue = queue
@@ -165,12 +168,12 @@ class TaskService:
             return await self._known(task_id, turn) or await self._create(task_id, turn, limits, run, why, pictures)
 
     async def _prepare(self, turn: NewTurn, run: SkillStarted | None) -> MentionedPictures:
-        """Check the schema and store the mentioned pictures. Raises InputError."""
+        """Check the schema and store the pictures. Raises InputError."""
         if run is not None:
             return MentionedPictures()
         if turn.answer_schema is not None:
             await expect_schema(turn.answer_schema)
-        return MentionedPictures() if self._pictures is None else await self._pictures(turn.session_id, turn.text)
+        return MentionedPictures() if self._pictures is None else await self._pictures(turn)
 
     async def _known(self, task_id: TaskId, turn: NewTurn) -> Submitted | None:
         """Return the task of a message that was submitted before, or None. Raises Conflict."""

@@ -89,6 +89,7 @@ def test_a_kernel_that_is_ready_has_loaded_nothing_that_only_a_cell_needs() -> N
         "ozzie_kernel",
         "ozzie_kernel.ahead",
         "ozzie_kernel.cells",
+        "ozzie_kernel.front_end",
         "ozzie_kernel.history",
         "ozzie_kernel.interrupt",
         "ozzie_kernel.kernel",

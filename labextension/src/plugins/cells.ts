@@ -8,6 +8,7 @@ import { INotebookTracker, NotebookActions, type NotebookPanel } from '@jupyterl
 import { ITranslator, nullTranslator } from '@jupyterlab/translation';
 
 import { CATEGORY, CommandIDs } from '../commands';
+import { isOpen } from '../model/fold';
 import { Leadership } from '../model/leadership';
 import { type INotebook, NotebookTurns } from '../model/notebookTurns';
 import type { ITranslate } from '../model/wording';
@@ -54,21 +55,43 @@ export const cellsPlugin: JupyterFrontEndPlugin<void> = {
       }
     };
     const drawAll = (): void => {
+      lookForMagics();
       for (const [panel, turns] of open) {
         const task = turns.openTask;
         drawPrompts(panel.content, task && hasPrompts(task, ozzie.board) ? task : undefined, parts);
-        drawRuns(panel.content, turns.openRuns, parts, run => turns.isOver(run));
+        // Without outputs that could have its picture, a run is over when it has ended.
+        drawRuns(panel.content, turns.openRuns, parts, run => kernelOf(panel) !== KERNEL || turns.isOver(run));
+      }
+    };
+
+    /** Notebooks of other kernels, which are followed once `%ozzie` has asked in one of their cells. */
+    const others = new Set<NotebookPanel>();
+    const lookForMagics = (): void => {
+      const asking = new Set(ozzie.board.rows.filter(row => isOpen(row) && row.cellId).map(row => row.cellId));
+      for (const panel of asking.size > 0 ? others : []) {
+        if (panel.content.widgets.some(cell => asking.has(cell.model.id))) {
+          others.delete(panel);
+          void follow(panel, new PythonNotebook(panel, app, trans));
+        }
       }
     };
 
     const watch = async (panel: NotebookPanel): Promise<void> => {
       await panel.context.ready;
-      // Ignore notebooks of other kernels.
-      if (panel.isDisposed || kernelOf(panel) !== KERNEL) {
+      if (panel.isDisposed) {
         return;
       }
+      if (kernelOf(panel) === KERNEL) {
+        await follow(panel, new OpenNotebook(panel, app, trans));
+      } else {
+        others.add(panel);
+        panel.disposed.connect(() => others.delete(panel));
+        drawAll();
+      }
+    };
+    const follow = async (panel: NotebookPanel, notebook: INotebook): Promise<void> => {
       const leadership = new Leadership(`ozzie:${app.serviceManager.serverSettings.baseUrl}:${panel.context.path}`);
-      const turns = new NotebookTurns(new OpenNotebook(panel, app, trans), ozzie.api, ozzie.board, leadership);
+      const turns = new NotebookTurns(notebook, ozzie.api, ozzie.board, leadership);
       open.set(panel, turns);
       panel.sessionContext.statusChanged.connect((_, status) => {
         if (GONE.has(status)) {
@@ -201,4 +224,15 @@ class OpenNotebook implements INotebook {
     const found = [...(this.panel.content.model?.cells ?? [])].find(cell => cell.id === cellId);
     return found?.type === 'code' ? (found as ICodeCellModel) : undefined;
   }
+}
+
+/** A notebook in which `%ozzie` asks. Its cells may have several turns among other outputs: those are Python's. */
+class PythonNotebook extends OpenNotebook {
+  override outputs(): null {
+    return null;
+  }
+
+  override setOutputs(): void {}
+
+  override draw(): void {}
 }

@@ -7,7 +7,6 @@ from typing import Annotated, Any, cast
 import msgspec
 from msgspec import Meta
 
-from ozzie_server_ext.agent.structured_output import value_in
 from ozzie_server_ext.domain import ids
 from ozzie_server_ext.domain.events import Event, MessageReceived, PromptRequested, TaskCreated, TaskUpdated
 from ozzie_server_ext.domain.json import Json, JsonObject
@@ -46,9 +45,9 @@ from ozzie_server_ext.gateway.rest.task_shapes import (
     TaskWithSteps,
     WaitingStep,
 )
+from ozzie_server_ext.protocol.answers import value_in
 from ozzie_server_ext.protocol.codec import encode
 from ozzie_server_ext.render.turn import fold, new_turn
-from ozzie_server_ext.render.turnview import TextPart
 from ozzie_server_ext.store.log import EventLog
 from ozzie_server_ext.store.tables import Row
 from ozzie_server_ext.tasks import failures
@@ -154,12 +153,11 @@ async def task_with_steps(call: Call, task_id: ids.TaskId) -> TaskWithSteps:
             content = event.body.text
         elif isinstance(event.body, TaskCreated):
             is_value = event.body.answer_schema is not None
-    text = "\n\n".join(part.text for part in view.parts if isinstance(part, TextPart) and part.text)
     return TaskWithSteps(
         **(await _Told.of(call.ozzie.log, [row])).fields(row),
         content=content,
-        text=text,
-        answer=value_in(view) if is_value and view.status == "Done" else None,
+        text=view.text,
+        answer=value_in(view.last_text) if is_value and view.status == "Done" else None,
         steps=steps.all(),
         question=None if request is None else _question(request.prompt),
         updates=[event.body.text for event in events if isinstance(event.body, TaskUpdated)],

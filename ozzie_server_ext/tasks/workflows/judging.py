@@ -4,10 +4,10 @@ from collections.abc import Iterable
 
 from msgspec.structs import replace
 
-from ozzie_server_ext.agent.structured_output import value_of
 from ozzie_server_ext.domain.events import Event, MessageCompleted
 from ozzie_server_ext.domain.json import Json
 from ozzie_server_ext.domain.tasks import TaskStatus
+from ozzie_server_ext.protocol.answers import value_of
 from ozzie_server_ext.store.tables import Row
 from ozzie_server_ext.tasks.workflows.executor import FailedAttempt, Outcome, Succeeded
 

@@ -6,7 +6,6 @@ from typing import Literal
 
 import msgspec
 
-from ozzie_server_ext.agent.structured_output import value_of
 from ozzie_server_ext.domain.content import CLEAN, Content
 from ozzie_server_ext.domain.errors import OzzieError
 from ozzie_server_ext.domain.events import (
@@ -21,6 +20,7 @@ from ozzie_server_ext.domain.ids import TaskId, task_stream
 from ozzie_server_ext.domain.json import Json
 from ozzie_server_ext.domain.steps import StepStatus
 from ozzie_server_ext.domain.tasks import FINAL, TaskStatus
+from ozzie_server_ext.protocol.answers import value_of
 from ozzie_server_ext.protocol.jsontext import loads
 from ozzie_server_ext.skills.checks import APPROVED, FAILED, REJECTED
 from ozzie_server_ext.skills.run import FsmRun, WorkflowRun

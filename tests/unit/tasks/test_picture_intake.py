@@ -89,7 +89,7 @@ async def test_pictures_are_bounded_one_by_one_together_and_in_number(project: P
 
     for text, sentence in (
         ("@large.png", r"large\.png is larger than the 3\.75 MB that every provider takes of a picture\."),
-        (naming(*map(str, range(MAX_PICTURES + 1))), "The message names more than 20 pictures"),
+        (naming(*map(str, range(MAX_PICTURES + 1))), "The message has more than 20 pictures"),
         (naming(*(f"big{number}" for number in range(most))), "The pictures of the message have more than 8 MB"),
     ):
         with pytest.raises(InputError, match=sentence):
@@ -109,7 +109,7 @@ async def test_a_disk_that_hangs_holds_up_one_thread_and_no_other_message(
     monkeypatch.setattr(reading, "_read", hang)
     monkeypatch.setattr(reading, "WAIT_S", 0.05)
     rig, pictures = TaskRig(), PictureIntake(project, InMemoryBlobs())
-    service = TaskService(rig.log, rig.ids, rig.driver, lambda session_id, text: pictures.of(text))
+    service = TaskService(rig.log, rig.ids, rig.driver, lambda turn: pictures.of(turn.text, turn.pictures))
 
     slow = asyncio.ensure_future(submit(service, "@plots/a.png", MessageId(rig.ids.new())))
     other = await submit(service, "hello", MessageId(rig.ids.new()))
@@ -129,7 +129,7 @@ async def test_a_disk_that_hangs_holds_up_one_thread_and_no_other_message(
 async def test_a_message_is_recorded_with_its_pictures_and_once_whatever_becomes_of_them(project: Path) -> None:
     rig = TaskRig()
     pictures = PictureIntake(project, InMemoryBlobs())
-    service = TaskService(rig.log, rig.ids, rig.driver, lambda session_id, text: pictures.of(text))
+    service = TaskService(rig.log, rig.ids, rig.driver, lambda turn: pictures.of(turn.text, turn.pictures))
     named = MessageId(CountingIds().new())
     first = await submit(service, "What is @plots/a.png?", named)
     (project / "plots" / "a.png").unlink()
