@@ -13,8 +13,8 @@ LINE_CHARS = 2000
 
 _NAME = re.compile(r"[ \t]*(%{1,2}\w*)\Z")
 _WORD = re.compile(r"[ \t]*%(\w+)[ \t]+(%?\w*)\Z")
-_OTHER_SESSIONS = re.compile(r"[ \t]*%session[ \t]+(?:resume|archive|close)[ \t]")
-_GATEWAY_KNOWS = re.compile(r"[ \t]*%(?:session|model)[ \t]|@")
+_OTHER_SESSIONS = re.compile(r"[ \t]*(?:%session[ \t]+(?:resume|archive|close)|%replay)[ \t]")
+_GATEWAY_KNOWS = re.compile(r"[ \t]*%(?:session|model|replay)[ \t]|@")
 
 
 def line_at(code: str, cursor: int) -> tuple[int, str, int]:

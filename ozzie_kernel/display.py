@@ -52,6 +52,18 @@ def box_of(children: "list[Any]") -> "VBox":
     return VBox(children)
 
 
+def close_all(widget: "DOMWidget") -> None:
+    """Close a widget with all that belong to it. Closing it alone leaves the others in the kernel, for good."""
+    own = [widget.layout, getattr(widget, "style", None)]
+    shared = list(_shared_style().values())
+    for part in getattr(widget, "children", ()):
+        close_all(part)
+    widget.close()
+    for part in own:
+        if part is not None and not any(part is each for each in shared):
+            part.close()
+
+
 def widget_output(widget: "DOMWidget", others: Mapping[str, Any]) -> dict[str, Any]:
     """Return a widget as an output. `others` are its other forms, for where there is no such widget."""
     view = {"version_major": 2, "version_minor": 0, "model_id": widget.model_id}

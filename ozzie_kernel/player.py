@@ -4,16 +4,26 @@ It works as long as the kernel does, also after its cell. Nothing runs during a 
 """
 
 import asyncio
+import time
 from collections.abc import Callable, Coroutine
 from html import escape
+from logging import Logger
 from typing import TYPE_CHECKING, Any
 
-from ozzie_kernel.display import Publisher, box_of, html_widget, live_picture, widget_output
-from ozzie_kernel.recording import Moment, Place, Recording, pause_between
+from ozzie_kernel.display import (
+    CHARACTERS_PER_S,
+    Publisher,
+    box_of,
+    close_all,
+    html_widget,
+    live_picture,
+    widget_output,
+)
+from ozzie_kernel.recording import MORE, Moment, Place, Recording, pause_between
 from ozzie_server_ext.domain.errors import OzzieError
 from ozzie_server_ext.render.live import LiveTurn
 from ozzie_server_ext.render.page import Strong, page_bundle, paragraph
-from ozzie_server_ext.render.text import counted, visible_prose
+from ozzie_server_ext.render.text import counted, visible_label, visible_prose
 
 if TYPE_CHECKING:
     from ipywidgets import DOMWidget
@@ -45,17 +55,21 @@ Act = Callable[[], Coroutine[Any, Any, None]]
 class Player:
     """Plays a recording. Made and used in the kernel's loop; its widgets may report from other threads."""
 
-    def __init__(self, recording: Recording) -> None:
+    def __init__(self, recording: Recording, log: Logger) -> None:
         from ipywidgets import Button, Dropdown, HBox, IntSlider, Layout
 
         self._recording = recording
+        self._log = log
         self._loop = asyncio.get_running_loop()
         self._place = Place(1, 1)
         self._moment: Moment | None = None
         self._live = LiveTurn(is_record=True)
+        self._drawn_turn = 0
         self._playing: asyncio.Task[None] | None = None
         self._one = asyncio.Lock()
         self._working: set[asyncio.Task[None]] = set()
+        self._picked: Place | None = None
+        self._not_before = 0.0
 
         def button(words: str, says: str, act: Act) -> Button:
             made = Button(description=words, tooltip=says, layout=Layout(width="auto"))
@@ -71,8 +85,8 @@ class Player:
             button("Turn →", "Next turn", self._next_turn),
         ]
         self._speed: Any = Dropdown(options=SPEEDS, value=4, layout=Layout(width="90px"))
-        names = [(f"Turn {number}: {title}", number) for number, title in enumerate(recording.titles, 1)]
-        self._turn = Dropdown(options=names, layout=Layout(width="260px"))
+        names = [(visible_label(f"Turn {number}: {title}"), number) for number, title in enumerate(recording.titles, 1)]
+        self._turn = Dropdown(options=names, layout=Layout(width="260px", max_width="100%"))
         self._event = IntSlider(min=1, max=1, readout=False, layout=Layout(width="auto", flex="1 1 auto"))
         self._turn.observe(self._pick_turn, "value")
         self._event.observe(self._pick_event, "value")
@@ -88,7 +102,7 @@ class Player:
     def close(self) -> None:
         """Play no more, and take the widgets away."""
         self._pause()
-        self.widget.close()
+        close_all(self.widget)
 
     # --- what a person does -------------------------------------------------------------------------------
 
@@ -113,16 +127,27 @@ class Player:
             await act()
         except OzzieError as error:
             self._where.value = f"{escape(str(error))} {escape(error.hint)}"
+        except Exception as error:
+            self._log.exception("a replay broke")
+            self._where.value = f"Ozzie made a mistake of its own ({type(error).__name__}). Run the cell again."
 
     def _pick_turn(self, change: Any) -> None:
-        turn = int(change["new"])
-        if turn != self._place.turn:  # else it only says what is shown
-            self._do(lambda: self.begin(turn))
+        if int(change["new"]) != self._place.turn:  # else it only says what is shown
+            self._pick(Place(int(change["new"]), 0))
 
     def _pick_event(self, change: Any) -> None:
-        place = Place(self._place.turn, int(change["new"]))
-        if place != self._place:
-            self._do(lambda: self._show(place))
+        if int(change["new"]) != max(self._place.event, 1):
+            self._pick(Place(self._place.turn, int(change["new"])))
+
+    def _pick(self, place: Place) -> None:
+        """Go to a place, event 0 for the beginning of its turn. Who drags passes many: only the last one is shown."""
+        self._picked = place
+        self._do(self._go_to_picked)
+
+    async def _go_to_picked(self) -> None:
+        place, self._picked = self._picked, None
+        if place is not None:
+            await self._show(place if place.event else await self._recording.begin_of(place.turn))
 
     async def _forward(self) -> None:
         await self._to(await self._recording.after(self._place))
@@ -164,6 +189,8 @@ class Player:
         if self._playing is playing:
             self._playing = None
             self._play.description = "Play"
+            if self._moment is not None:
+                self._draw(self._moment)  # the last ones may have come too fast to be drawn
 
     async def _go_on(self) -> None:
         """Show one event after the other, as fast as is chosen, to the end of the session."""
@@ -171,7 +198,10 @@ class Player:
             speed = int(self._speed.value)
             after = await self._recording.moment(following)
             await asyncio.sleep(TURN_S if speed == BY_TURN else pause_between(moment, after) / speed)
-            self._draw(after)
+            if time.monotonic() >= self._not_before:
+                self._draw(after)
+            else:
+                self._moment, self._place = after, after.place
 
     async def _following(self, place: Place) -> Place | None:
         """Return what to show next: the next event or, a turn at a time, the end of this turn or of the next one."""
@@ -186,15 +216,18 @@ class Player:
         self._draw(await self._recording.moment(place))
 
     def _draw(self, moment: Moment) -> None:
-        if moment.place.turn != self._place.turn:
-            self._live = LiveTurn(is_record=True)
+        if moment.place.turn != self._drawn_turn:
+            self._live, self._drawn_turn = LiveTurn(is_record=True), moment.place.turn
         self._moment, self._place = moment, moment.place
         self._turn.value = moment.place.turn
-        with self._event.hold_trait_notifications():  # a value beyond the old end is none of the new one's
+        # At once, also for the page: it would put a value beyond the new end back to the end, as if a person had.
+        with self._event.hold_sync(), self._event.hold_trait_notifications():
             self._event.max = max(moment.events, 1)
             self._event.value = max(moment.place.event, 1)
         self._where.value = f'<div class="oz">{escape(where(moment))}</div>'
-        self._page.value = self._drawn(moment)
+        html = self._drawn(moment)
+        self._not_before = time.monotonic() + len(html) / CHARACTERS_PER_S
+        self._page.value = html
 
     def _drawn(self, moment: Moment) -> str:
         if moment.view is None:
@@ -203,7 +236,8 @@ class Player:
         picture = "" if moment.graph is None else live_picture(moment.graph)
         left = moment.events - moment.place.event
         later = f"{counted(left, 'later event')} of this turn {'is' if left == 1 else 'are'} not shown yet. "
-        below = f"{later if left else ''}Nothing runs during a replay."
+        later = later if left else f"{MORE} " if moment.is_cut else ""
+        below = f"{later}Nothing runs during a replay."
         turn = self._live.html(moment.view, moment.at)
         return f'{_STYLE}<div class="oz-still">{said}{turn}{picture}<p class="oz-later">{below}</p></div>'
 
@@ -220,13 +254,14 @@ def where(moment: Moment) -> str:
 class Players:
     """The players of a kernel's cells, one for each cell; the oldest give way."""
 
-    def __init__(self, publisher: Publisher) -> None:
+    def __init__(self, publisher: Publisher, log: Logger) -> None:
         self._publisher = publisher
+        self._log = log
         self._open: dict[str, Player] = {}
 
     async def play(self, recording: Recording, turn: int, cell_id: str) -> None:
         """Show a recording in the running cell, from a turn on. Raises as the recording."""
-        player = Player(recording)
+        player = Player(recording, self._log)
         await player.begin(turn)
         self._close(cell_id)
         self._open[cell_id] = player

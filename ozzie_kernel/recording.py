@@ -1,10 +1,12 @@
-"""The record of a session, as it is stepped through: what was on the page after each event of each turn."""
+"""The record of a session, as it is stepped through: what its kernel showed after each event of each turn."""
 
+import asyncio
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import reduce
+from typing import Any
 
 from ozzie_server_ext.domain.json import Json, JsonObject, objects
 from ozzie_server_ext.render.graph.view import GraphView, fold_graph
@@ -13,8 +15,9 @@ from ozzie_server_ext.render.turnview import TurnView
 
 PAGE = 500
 """Events that are asked for at once."""
-MOST_EVENTS = 20_000
-"""Events of a turn that can be stepped through: the first ones, and the rest of their page."""
+MOST_EVENTS = 5_000
+"""Events of a turn that can be stepped through: the first ones, as drawing each takes time with all before it."""
+MORE = f"This turn has more than {MOST_EVENTS:,} events; the others can't be stepped through."
 MARK_EACH = 64
 """Events between two states of a turn that are kept."""
 LAST_POSITION = (1 << 63) - 1
@@ -58,8 +61,10 @@ class RecordedTurn:
         self.message = str(turn["title"])
         self.began_at = _time(turn["at"])
         self.events: list[JsonObject] = []
-        self._last = Shown(new_turn(task_id=str(turn["task_id"]), session_id=str(turn["session_id"])))
-        self._marks = [self._last]
+        self.is_cut = False
+        begin = Shown(new_turn(task_id=str(turn["task_id"]), session_id=str(turn["session_id"])))
+        self._marks = [begin]
+        self._last = (0, begin)
 
     def add(self, event: JsonObject) -> None:
         """Take the next event."""
@@ -67,25 +72,31 @@ class RecordedTurn:
         if event["type"] == "message.received" and not self.events and isinstance(payload, Mapping):
             self.message = str(payload["text"])
         self.events.append(event)
-        self._last = self._last.after(event)
         if len(self.events) % MARK_EACH == 0:
-            self._marks.append(self._last)
+            self._marks.append(self.shown_at(len(self.events)))
 
     def shown_at(self, event: int) -> Shown:
-        """Return what was on the page after so many events. It is folded again from the last of the marks, because to
-        keep it for each event would take memory with the square of a turn."""
-        mark = event // MARK_EACH
-        return reduce(Shown.after, self.events[mark * MARK_EACH : event], self._marks[mark])
+        """Return what was on the page after so many events. It is folded on from the last one that was asked for, or
+        from a mark: to keep it for each event would take memory with the square of a turn."""
+        mark = min(event // MARK_EACH, len(self._marks) - 1)
+        begin, shown = mark * MARK_EACH, self._marks[mark]
+        if begin <= self._last[0] <= event:
+            begin, shown = self._last
+        shown = reduce(Shown.after, self.events[begin:event], shown)
+        self._last = (event, shown)
+        return shown
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Moment:
     """What was on the page when the event at `place`, of so many `turns` and `events` of this turn, was recorded. In a
-    turn that was erased, there is neither a name nor a view."""
+    turn that was erased, there is neither a name nor a view. `is_cut`: the turn has more than can be stepped through.
+    """
 
     place: Place
     turns: int
     events: int
+    is_cut: bool
     at: datetime
     name: str
     message: str
@@ -118,7 +129,7 @@ class Recording:
         """Return what was on the page at a place. One behind the end of its turn is its end."""
         turn = await self._turn(place.turn)
         event = min(place.event, len(turn.events))
-        common = {"turns": self.turns, "events": len(turn.events)}
+        common: dict[str, Any] = {"turns": self.turns, "events": len(turn.events), "is_cut": turn.is_cut}
         if not event:
             nothing = Place(place.turn, 0)
             return Moment(place=nothing, at=turn.began_at, name="", message="", view=None, graph=None, **common)
@@ -172,16 +183,19 @@ class Recording:
             return recorded
         last = LAST_POSITION if turn["until"] is None else int(str(turn["until"]))
         wanted: dict[str, Json] = {"task_id": turn["task_id"], "limit": PAGE}
-        while len(recorded.events) < MOST_EVENTS:
+        while True:
             page = await self._ask("event.list", wanted)
             for event in objects(page["items"]):
                 if int(str(event["position"])) > last:
                     return recorded  # what came then is not part of a fork
+                if len(recorded.events) == MOST_EVENTS:
+                    recorded.is_cut = True
+                    return recorded
                 recorded.add(event)
             if page["next"] is None:
-                break
+                return recorded
             wanted["cursor"] = page["next"]
-        return recorded
+            await asyncio.sleep(0)  # folding takes time
 
 
 def pause_between(before: Moment, after: Moment) -> float:

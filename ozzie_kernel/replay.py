@@ -12,7 +12,7 @@ from ozzie_server_ext.domain.errors import InputError, NotFound
 from ozzie_server_ext.domain.json import Json, JsonObject, objects
 from ozzie_server_ext.render.page import Block, Command, Paragraph, Table, paragraph
 
-_USAGE = "Write %replay, %replay TITLE --turn 3, or %replay --check."
+_USAGE = "Write %replay, %replay TITLE --turn 3, or %replay --check --until 3."
 _FILES = ("policy", "prompt", "skill")
 
 
@@ -32,24 +32,30 @@ def parse(argument: str) -> Wanted:
     try:
         words = shlex.split(argument)
     except ValueError:
-        raise _wrong("A quotation mark is never closed.") from None
+        words = argument.split()  # a title may have an apostrophe
+    is_check = "--check" in words
+    number = "until" if is_check else "turn"
     named: list[str] = []
     turn: int | None = None
-    is_check = False
     files: list[tuple[str, str]] = []
     while words:
         word = words.pop(0)
-        if not word.startswith("--"):
+        option = word.removeprefix("--")
+        if word == "--check":
+            continue
+        if not word.startswith("-"):
             named.append(word)
             continue
-        option = word.removeprefix("--")
-        if option == "check":
-            is_check = True
-            continue
-        if option not in ("turn", "until", *_FILES):
+        if option not in ("turn", "until", *_FILES) or word == option:
             raise _wrong(f"%replay has no {word[:40]}.")
+        if option in _FILES and not is_check:
+            raise _wrong(f"{word} is something that a check tries.")
+        if option in ("turn", "until") and option != number:
+            raise _wrong(f"{word} is of {'no' if is_check else 'a'} check.")
         if not words:
             raise _wrong(f"{word} needs a value.")
+        if option != "skill" and (turn is not None if option == number else option in dict(files)):
+            raise _wrong(f"{word} stands there twice.")
         value = words.pop(0)
         if option in _FILES:
             files.append((option, value))
@@ -57,8 +63,6 @@ def parse(argument: str) -> Wanted:
             turn = int(value)
         else:
             raise _wrong(f"{value[:40]} is no number of a turn.")
-    if files and not is_check:
-        raise _wrong(f"--{files[0][0]} is something that a check tries.")
     return Wanted(session=" ".join(named), turn=turn, is_check=is_check, files=tuple(files))
 
 

@@ -136,7 +136,7 @@ class CellRunner:
         self._announced = False
         self._typing: set[asyncio.Task[JsonObject]] = set()
         self._running: CellTurn | None = None
-        self._players = Players(front_end)
+        self._players = Players(front_end, log)
 
     async def prepare(self) -> None:
         """Start connecting, and load what only the first cell needs."""

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Callable
 
 from ozzie_kernel.keyboard import Keyboard
-from ozzie_kernel.recording import Moment, Place, Recording, pause_between
+from ozzie_kernel.recording import MORE, Moment, Place, Recording, pause_between
 from ozzie_server_ext.render.console import ConsoleWriter, approval_lines, question_lines, quoted_lines
 from ozzie_server_ext.render.graph.output import GraphWriter
 from ozzie_server_ext.render.text import visible_prose
@@ -70,6 +70,7 @@ class Stepping:
         """Print all from a place on."""
         while following is not None:
             self._say(self._paper.text(await self._recording.moment(following)))
+            await asyncio.sleep(0)  # or nobody could stop it
             following = await self._recording.after(following)
 
     async def _play(self, moment: Moment, speed: int) -> tuple[Moment, str]:
@@ -83,7 +84,7 @@ class Stepping:
             if (pause := pause_between(moment, after) / speed) > SHORT_PAUSE_S:
                 self._say(new)
                 new = ""
-                await asyncio.sleep(pause)
+            await asyncio.sleep(pause)
             new += self._paper.text(after)
             moment = after
             following = await self._recording.after(moment.place)
@@ -127,6 +128,8 @@ class _Paper:
                 out += self._once(view.question.prompt_id, question_lines(view.question))
             if moment.graph is not None:
                 out.append(self._graph.update(moment.graph, moment.at))
+        if moment.is_cut and place.event == moment.events:
+            out.append(f"{MORE}\n")
         self._last = place
         written = "".join(out)
         return written if written.endswith("\n") else f"{written}\n"  # a text that was not complete then

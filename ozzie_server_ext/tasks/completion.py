@@ -195,7 +195,8 @@ DETAIL_CHARS = 60
 """The length of the details of a model, which have one line beside its name."""
 
 _MODEL_AT_END = re.compile(r"[ \t]*%model[ \t]+(\S*)\Z")
-_SESSION_AT_END = re.compile(r"[ \t]*%session[ \t]+(?:resume|archive|close)[ \t]+(.*)\Z")
+_NAMING_SESSION = r"[ \t]*(?:%session[ \t]+(?:resume|archive|close)|%replay(?:[ \t]+--check)?)[ \t]+"
+_SESSION_AT_END = re.compile(rf"{_NAMING_SESSION}(.*)\Z")
 
 
 class Match(msgspec.Struct, frozen=True, kw_only=True):
@@ -315,7 +316,7 @@ def _is_plain(text: str) -> bool:
 
 _WORD = re.compile(r"[A-Za-z_][\w.]*")
 _MODEL = re.compile(r"[ \t]*%model[ \t]+(\S+)")
-_SESSION = re.compile(r"[ \t]*%session[ \t]+(?:resume|archive|close)[ \t]+(\S.*)")
+_SESSION = re.compile(rf"{_NAMING_SESSION}(\S.*)")
 _PICTURES = {"image/png": "PNG", "image/jpeg": "JPEG", "image/webp": "WebP"}
 _WHO = {"configuration": "the configuration", "Ollama": "Ollama", "litellm": "litellm"}
 

@@ -58,6 +58,15 @@ test('a player is shown once it is there, and until then what was saved', async 
   expect(ranks[0]).toBeLessThan(-10);
 });
 
+test('what was saved is shown again once the kernel was restarted', async () => {
+  const { drawn, shown } = await replay();
+  drawn.get(PLAYER)!.node.innerHTML = '<div class="jupyter-widgets"><i class="jupyter-widgets">the player</i></div>';
+  await told();
+  drawn.get(PLAYER)!.node.querySelector('i')!.classList.add('jupyter-widgets-disconnected');
+  await told();
+  expect(shown()).toBe('Replay of Prices.');
+});
+
 test('what was saved is shown for a player that is gone', async () => {
   const { drawn, shown } = await replay();
   drawn.get(PLAYER)!.node.textContent = 'Error displaying widget: model not found';

@@ -6,6 +6,7 @@ import { PanelLayout, Widget } from '@lumino/widgets';
 const REPLAY_MIME = 'application/vnd.ozzie.replay+json';
 const PLAYER_MIME = 'application/vnd.jupyter.widget-view+json';
 const SAVED_MIME = 'text/markdown';
+const OVER = 'jupyter-widgets-disconnected';
 /** Lower than that of widgets (-10), so that we draw the output. */
 const RANK = -20;
 
@@ -62,14 +63,18 @@ class ReplayOutput extends Widget implements Renderer {
     }
     this.player = this.rendermime.createRenderer(PLAYER_MIME);
     this.all.addWidget(this.player);
-    this.news.observe(this.player.node, { childList: true });
+    this.news.observe(this.player.node, { childList: true, subtree: true, attributeFilter: ['class'] });
     this.choose();
     await this.player.renderModel(model);
   }
 
-  /** The widget manager says in plain text that a player is loading or gone; a player is an element. */
+  /**
+   * The widget manager says in plain text that a player is loading or gone; a player is an element, and marked if its
+   * kernel was restarted.
+   */
   private choose(): void {
-    const isThere = (this.player?.node.childElementCount ?? 0) > 0;
+    const node = this.player?.node;
+    const isThere = node !== undefined && node.childElementCount > 0 && !node.querySelector(`.${OVER}`);
     this.player?.setHidden(!isThere);
     this.saved?.setHidden(isThere);
   }

@@ -1,16 +1,21 @@
 """A recorded session of a real gateway, place by place, and its player's widgets without a page."""
 
 import asyncio
+import gc
+import logging
+import weakref
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
 
 import pytest
 from ipywidgets import Button, Dropdown, IntSlider
+from ipywidgets.widgets.widget import _instances  # the public name of it is deprecated
 
 from ozzie_kernel import recording as recordings
 from ozzie_kernel.player import BY_TURN, Player
 from ozzie_kernel.recording import Moment, Place, Recording, pause_between
+from ozzie_kernel.stepping import Stepping
 from ozzie_server_ext.domain.errors import Unavailable
 from ozzie_server_ext.domain.json import JsonObject
 from ozzie_server_ext.gateway.routes import PREFIX
@@ -20,6 +25,8 @@ from tests.integration.gateway.walk import ask
 from tests.rig import Gateway
 from tests.ws_client import WsClient, connected
 
+LOG = logging.getLogger("replay")
+
 
 class Asked:
     """Asks a gateway as the kernel does for its user."""
@@ -27,10 +34,12 @@ class Asked:
     def __init__(self, client: WsClient) -> None:
         self._client = client
         self.methods: list[str] = []
-        self.lost = False
+        self.lost = self.broken = False
 
     async def __call__(self, method: str, params: JsonObject) -> JsonObject:
         self.methods.append(method)
+        if self.broken:
+            raise ValueError("of no error of ours")
         if self.lost:
             raise Unavailable("Ozzie's gateway can't be reached.", hint="Run the cell again.", code="gateway.lost")
         answer = await self._client.request(method, **params)
@@ -128,17 +137,20 @@ async def test_of_the_turn_that_a_fork_cuts_only_the_shared_events_are_shown(gat
     assert [moment.name for moment in moments] == [event["name"] for event in events[: cut + 1]]
 
 
-async def test_an_erased_turn_says_so_and_is_stepped_over(gateway: Gateway, session: str) -> None:
-    first = get(gateway, f"sessions/{session}/turns")["items"][0]
-    events = get(gateway, f"events?task_id={first['task_id']}&type=message.received")["items"]
-    status, told = ask(
-        gateway, "DELETE", f"{PREFIX}/messages/{events[0]['payload']['message_id']}", token=gateway.token
-    )
+def erase_turn(gateway: Gateway, session: str, number: int) -> None:
+    turn = get(gateway, f"sessions/{session}/turns")["items"][number - 1]
+    (event,) = get(gateway, f"events?task_id={turn['task_id']}&type=message.received")["items"]
+    path = f"{PREFIX}/messages/{event['payload']['message_id']}"
+    status, told = ask(gateway, "DELETE", path, token=gateway.token)
     assert status == 200, told
+
+
+async def test_an_erased_turn_says_so_and_is_stepped_over(gateway: Gateway, session: str) -> None:
+    erase_turn(gateway, session, 1)
 
     async with recorded(gateway, session) as (recording, _):
         moments = await walk(recording)
-        player = Player(recording)
+        player = Player(recording, LOG)
         await player.begin(1)
         shown = Page(player)
         assert "Turn 1 of 2" in shown.text
@@ -153,7 +165,9 @@ async def test_an_erased_turn_says_so_and_is_stepped_over(gateway: Gateway, sess
 def test_a_wait_is_as_long_as_it_was_and_a_long_one_is_cut() -> None:
     def at(seconds: float) -> Moment:
         when = datetime(2026, 5, 1, tzinfo=UTC) + timedelta(seconds=seconds)
-        return Moment(place=Place(1, 1), turns=1, events=1, at=when, name="x", message="", view=None, graph=None)
+        return Moment(
+            place=Place(1, 1), turns=1, events=1, is_cut=False, at=when, name="x", message="", view=None, graph=None
+        )
 
     assert [pause_between(at(0), at(seconds)) for seconds in (0.0, 0.25, 3600, -5)] == [0.0, 0.25, 1.0, 0.0]
 
@@ -168,6 +182,8 @@ class Page:
         bar, self._where, self._shown = player.widget.children  # type: ignore[attr-defined]
         self._controls = list(bar.children)
         self._news = asyncio.Event()
+        self.drawn: list[str] = []
+        self._shown.observe(lambda change: self.drawn.append(change["new"]), "value")
         for widget in (self._where, self._shown, *self._controls):
             widget.observe(lambda _: self._news.set())
 
@@ -205,7 +221,7 @@ class Page:
 @pytest.fixture
 async def page(gateway: Gateway, session: str) -> AsyncIterator[tuple[Page, Player, Asked]]:
     async with recorded(gateway, session) as (recording, asking):
-        player = Player(recording)
+        player = Player(recording, LOG)
         await player.begin(1)
         yield Page(player), player, asking
         player.close()
@@ -224,8 +240,8 @@ async def test_buttons_go_by_event_and_by_turn(page: Opened) -> None:
     await shown.press("← Event", "Event 15 of 15 in turn 1 of 2")
     assert "later event" not in shown.text
     await shown.press("← Turn", "Event 1 of 15 in turn 1 of 2")
-    await shown.press("← Turn")
-    await shown.press("← Event")
+    shown.buttons["← Turn"].click()  # the beginning of the session is as far back as one can go
+    shown.buttons["← Event"].click()
     await shown.press("Event →", "Event 2 of 15")
     assert "13 later events of this turn are not shown yet. Nothing runs during a replay." in shown.text
 
@@ -270,16 +286,107 @@ async def test_who_takes_a_step_while_it_plays_stops_it(page: Opened) -> None:
 
 
 async def test_what_was_asked_is_shown_without_a_way_to_answer(page: Opened) -> None:
-    shown, player, _ = page
-    await player.begin(2)
-    while "Approval needed" not in shown.text:
-        place = shown.text.split(" of ", 1)[0]
-        shown.buttons["Event →"].click()
-        while shown.text.startswith(place):
-            await shown.until(" of ")
-            await asyncio.sleep(0)
+    shown, _, _ = page
+    shown.choose(Dropdown, 2, at=1)
+    await shown.until("Event 1 of ")
+    for number in range(2, 12):
+        await shown.press("Event →", f"Event {number} of ")
+
+    assert "Approval needed" in shown.text
     assert "notes/a.md" in shown.text
     assert "ozzie approvals" not in shown.text
+
+
+async def test_who_drags_sees_the_last_place_and_not_all_between(page: Opened) -> None:
+    shown, _, _ = page
+    before = len(shown.drawn)
+
+    for _ in range(40):
+        for event in range(2, 15):
+            shown.choose(IntSlider, event)
+    await shown.until("Event 14 of 15")
+
+    assert len(shown.drawn) - before < 10
+
+
+async def test_play_goes_over_an_erased_turn(gateway: Gateway, session: str) -> None:
+    post(gateway, "message", content="Say hello.", session_id=session, wait=True)
+    erase_turn(gateway, session, 2)
+    async with recorded(gateway, session) as (recording, _):
+        player = Player(recording, LOG)
+        await player.begin(1)
+        shown = Page(player)
+        shown.speed(16)
+
+        await shown.press("Play", "in turn 3 of 3")
+
+        await shown.until("task.succeeded")
+        player.close()
+
+
+async def test_a_closed_player_leaves_nothing_behind(page: Opened) -> None:
+    _, before, _ = page
+    gc.collect()
+    widgets = len(_instances)
+
+    player = Player(before._recording, LOG)
+    await player.begin(1)
+    gone = weakref.ref(player)
+    player.close()
+    del player
+    await asyncio.sleep(0)
+    gc.collect()
+
+    assert len(_instances) == widgets
+    assert gone() is None
+
+
+async def test_what_breaks_is_told_in_a_sentence_and_the_log_has_the_rest(
+    page: Opened, caplog: pytest.LogCaptureFixture
+) -> None:
+    shown, _, asking = page
+    asking.broken = True
+
+    await shown.press("Turn →", "Ozzie made a mistake of its own (ValueError). Run the cell again.")
+
+    assert "a replay broke" in caplog.text
+
+
+async def test_of_an_endless_turn_the_beginning_is_shown_and_it_says_so(
+    gateway: Gateway, session: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(recordings, "MOST_EVENTS", 7)
+    async with recorded(gateway, session) as (recording, _):
+        player = Player(recording, LOG)
+        await player.begin(1)
+        shown = Page(player)
+        shown.choose(IntSlider, 7)
+        await shown.until("Event 7 of 7 in turn 1 of 2")
+        player.close()
+
+    assert "This turn has more than 5,000 events; the others can't be stepped through." in shown.text
+
+
+async def test_a_step_in_a_console_gives_way_to_who_stops_it(gateway: Gateway, session: str) -> None:
+    class Keys:
+        async def read_line(self, prompt: str) -> str:
+            return "a"
+
+    async with recorded(gateway, session) as (recording, _):
+        said: list[str] = []
+        speaks = asyncio.Event()
+
+        def say(text: str) -> None:
+            said.append(text)
+            speaks.set()
+
+        stepping = asyncio.create_task(Stepping(recording, Keys(), say).run(1))
+        await speaks.wait()
+        stepping.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await stepping
+
+    assert "Turn 2 of 2" not in "".join(said)
 
 
 async def test_a_gateway_that_is_lost_is_told_and_the_next_step_tries_again(page: Opened) -> None:

@@ -14,6 +14,7 @@ from ozzie_server_ext.domain.errors import InputError
         ("", Wanted()),
         ("Prices in May", Wanted(session="Prices in May")),
         ('"Prices in May" --turn 3', Wanted(session="Prices in May", turn=3)),
+        ("What's new", Wanted(session="What's new")),
         ("--check", Wanted(is_check=True)),
         ("--check Prices --until 2", Wanted(session="Prices", turn=2, is_check=True)),
         ("--check --policy a.jsonc", Wanted(is_check=True, files=(("policy", "a.jsonc"),))),
@@ -30,13 +31,17 @@ def test_a_line_names_a_session_a_turn_and_what_to_try(line: str, wanted: Wanted
 @pytest.mark.parametrize(
     ("line", "sentence"),
     [
-        ('"Prices', "A quotation mark is never closed."),
         ("--turn", "--turn needs a value."),
         ("--turn 0", "0 is no number of a turn."),
         ("--turn three", "three is no number of a turn."),
         ("--turn ٣", "٣ is no number of a turn."),
         ("--speed 4", "%replay has no --speed."),
         ("--policy a.jsonc", "--policy is something that a check tries."),
+        ("--until 3", "--until is of a check."),
+        ("--check --turn 3", "--turn is of no check."),
+        ("--turn 3 --turn 4", "--turn stands there twice."),
+        ("--check --policy a --policy b", "--policy stands there twice."),
+        ("-x", "%replay has no -x."),
     ],
 )
 def test_a_line_that_asks_for_nothing_is_refused_in_words(line: str, sentence: str) -> None:
