@@ -320,7 +320,7 @@ export interface Origin {
   sender_name: string;
 }
 /**
- * `path` is relative to the project, or the name of one that came with its message; `ref` the file's content at that time, `size` in bytes.
+ * `path` is relative to the project, or the name of one that came with its message; `ref` is its content at that time, `size` in bytes.
  */
 export interface Picture {
   media_type: string;
