@@ -63,28 +63,26 @@ class PictureIntake:
         provenance = CLEAN
         absent: list[str] = []
         for picture in given:
-            found.append(await self._stored(picture.name, picture.content, found))
+            found.append(await self._stored(picture.name, picture.content, found, "or leave it out."))
         for path in named:
             content = await self._content(path)
             if content is None:
                 absent.append(path)
                 continue
-            found.append(await self._stored(path, content, found))
+            found.append(await self._stored(path, content, found, _NOT_MEANT))
             provenance = provenance | await self._marks("/".join(path_parts(path) or ()))
         return MentionedPictures(tuple(found), tuple(absent[:MAX_PICTURES]), provenance)
 
-    async def _stored(self, path: str, content: bytes, before: Sequence[Picture]) -> Picture:
-        """Store one more picture. Raises InputError."""
+    async def _stored(self, path: str, content: bytes, before: Sequence[Picture], otherwise: str) -> Picture:
+        """Store one more picture; `otherwise` says what to do instead if it can't be shown. Raises InputError."""
         if len(before) == MAX_PICTURES:
-            raise _refused(f"The message has more than {MAX_PICTURES} pictures.", "Write several messages")
+            raise _refused(f"The message has more than {MAX_PICTURES} pictures.", "Write several messages", otherwise)
         media_type = media_type_of(content)
         if media_type is None:
-            raise _refused(f"{path} is not a PNG, JPEG or WebP picture.", "Convert it")
+            raise _refused(f"{path} is not a PNG, JPEG or WebP picture.", "Convert it", otherwise)
         if sum(picture.size for picture in before) + len(content) > MAX_SHOWN_BYTES:
-            raise _refused(
-                f"The pictures of the message have more than {MAX_SHOWN_BYTES / 1e6:g} MB together.",
-                "Make them smaller",
-            )
+            together = f"{MAX_SHOWN_BYTES / 1e6:g} MB together"
+            raise _refused(f"The pictures of the message have more than {together}.", "Make them smaller", otherwise)
         return Picture(path=path, ref=await self._blobs.put(content), media_type=media_type, size=len(content))
 
     async def _content(self, path: str) -> bytes | None:
@@ -115,5 +113,5 @@ def _read(project: Path, path: str) -> bytes | None:
         return file.read(MAX_PICTURE_BYTES + 1)
 
 
-def _refused(sentence: str, advice: str) -> InputError:
-    return InputError(sentence, hint=f"{advice}, {_NOT_MEANT}", code="message.picture")
+def _refused(sentence: str, advice: str, otherwise: str = _NOT_MEANT) -> InputError:
+    return InputError(sentence, hint=f"{advice}, {otherwise}", code="message.picture")

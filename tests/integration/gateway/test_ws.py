@@ -355,3 +355,24 @@ async def test_a_feed_that_breaks_is_told_and_ends_the_connection(home: GatewayH
 
     assert told["id"] == ""
     assert "session.dreamt" in told["error"]["message"]
+
+
+@pytest.mark.parametrize(
+    ("picture", "code"),
+    [
+        ({"name": "plot.png", "data": "no base64"}, "message.picture"),
+        ({"name": "plot.png", "data": "bm8gcGljdHVyZQ=="}, "message.picture"),
+        ({"name": "../plot.png", "data": ""}, "input.shape"),
+        ({"name": "plot.png"}, "input.shape"),
+    ],
+)
+async def test_a_message_with_something_else_than_a_picture_is_refused_and_begins_no_turn(
+    shared_gateway: Gateway, picture: dict[str, str], code: str
+) -> None:
+    async with connected(shared_gateway) as client:
+        session_id = await client.open_session("pictures")
+        refused = await client.request("message.send", session_id=session_id, content="Look.", pictures=[picture])
+        turns = await client.request("session.turns", session_id=session_id)
+
+    assert (refused["ok"], refused["error"]["code"]) == (False, code)
+    assert turns["payload"]["items"] == []

@@ -11,12 +11,11 @@ from ozzie_server_ext.agent.structured_output import (
     enforcement,
     expect_bounded,
     misfit,
-    value_in,
-    value_of,
     without_metadata,
 )
 from ozzie_server_ext.domain.errors import InputError
 from ozzie_server_ext.domain.json import JsonObject
+from ozzie_server_ext.protocol.answers import value_in, value_of
 from ozzie_server_ext.protocol.jsontext import InvalidJson, canonical_bytes, loads
 from ozzie_server_ext.protocol.ndjson import decode_line, encode_line
 from ozzie_server_ext.render.turnview import Part, TextPart, TurnView, WorkPart
@@ -263,4 +262,4 @@ def test_what_a_schema_says_of_itself_does_not_count() -> None:
     ],
 )
 def test_the_value_of_a_turn_is_its_last_answer_if_that_was_not_erased(parts: tuple[Part, ...], value: Any) -> None:
-    assert value_in(TurnView(parts=parts)) == value
+    assert value_in(TurnView(parts=parts).last_text) == value

@@ -10,7 +10,7 @@ import pytest
 from ozzie_server_ext.domain.errors import InputError
 from ozzie_server_ext.domain.events import Limits, MessageReceived
 from ozzie_server_ext.domain.ids import MessageId, SessionId
-from ozzie_server_ext.domain.messages import MAX_PICTURE_BYTES, MAX_PICTURES, MAX_SHOWN_BYTES, Picture
+from ozzie_server_ext.domain.messages import MAX_PICTURE_BYTES, MAX_PICTURES, MAX_SHOWN_BYTES, GivenPicture, Picture
 from ozzie_server_ext.observability.clock import CountingIds
 from ozzie_server_ext.store.blobs import InMemoryBlobs
 from ozzie_server_ext.tasks import pictures as reading
@@ -52,6 +52,24 @@ async def test_what_is_named_is_kept_as_it_is_now_under_its_own_address(project:
     ]
     assert named.absent == ("new.png",), "it may still be made"
     assert [await blobs.get(each.ref) for each in named.pictures] == [png(), png(3)]
+
+
+async def test_pictures_that_come_with_a_message_stand_before_those_that_it_names(project: Path) -> None:
+    blobs = InMemoryBlobs()
+
+    found = await PictureIntake(project, blobs).of("Compare @plots/a.png.", [GivenPicture("plot.png", png(5))])
+
+    assert [(each.path, each.size) for each in found.pictures] == [
+        ("plot.png", len(png(5))),
+        ("plots/a.png", len(png())),
+    ]
+    assert await blobs.get(found.pictures[0].ref) == png(5)
+    with pytest.raises(InputError) as refused:
+        await PictureIntake(project, blobs).of("Look.", [GivenPicture("plot.png", b"no picture")])
+    assert str(refused.value) == "plot.png is not a PNG, JPEG or WebP picture."
+    assert refused.value.hint == "Convert it, or leave it out."
+    with pytest.raises(InputError, match="more than 20 pictures"):
+        await PictureIntake(project, blobs).of("Look.", [GivenPicture("plot.png", png())] * (MAX_PICTURES + 1))
 
 
 @pytest.mark.parametrize(
