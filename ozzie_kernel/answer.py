@@ -8,7 +8,7 @@ from ozzie_server_ext.render.static import static_bundle
 from ozzie_server_ext.render.turnview import TurnView
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Answer:
     """What came of a message.
 
@@ -46,9 +46,13 @@ class TurnFailed(Exception):
     `answer` what there is of the answer, if the turn had begun."""
 
     def __init__(self, kind: str, sentence: str, answer: Answer | None) -> None:
-        super().__init__(sentence)
+        super().__init__(kind, sentence, answer)  # all of them, so that it can be copied
         self.kind = kind
+        self.sentence = sentence
         self.answer = answer
+
+    def __str__(self) -> str:
+        return self.sentence
 
     def _render_traceback_(self) -> list[str]:
         """For IPython: the cell shows the failure already, and where in Ozzie it was noticed helps nobody."""
@@ -59,8 +63,11 @@ class TurnStopped(KeyboardInterrupt):
     """A person stopped the turn, and with it the code that asked. `answer` is what there is of the answer."""
 
     def __init__(self, answer: Answer | None) -> None:
-        super().__init__("Stopped by you.")
+        super().__init__(answer)
         self.answer = answer
+
+    def __str__(self) -> str:
+        return "Stopped by you."
 
     def _render_traceback_(self) -> list[str]:
         return [str(self)]

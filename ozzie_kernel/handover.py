@@ -10,11 +10,14 @@ import json
 import re
 import sys
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from types import ModuleType, NoneType
 from typing import Any
 
 from ozzie_server_ext.domain.errors import InputError
 from ozzie_server_ext.domain.json import Json, JsonObject
+from ozzie_server_ext.domain.messages import mentioned_pictures
+from ozzie_server_ext.render.text import counted, visible_label
 
 MOST_CHARACTERS = 6_000
 """Of the description of one variable; what is longer is cut, and says so."""
@@ -22,24 +25,33 @@ MOST_INLINE = 200
 """Characters of a value in the middle of a sentence."""
 MOST_COLUMNS = 30
 FIRST_ROWS = 5
+MOST_ROWS = 100_000
+"""Rows from which statistics are made: more of them would take seconds."""
 MOST_CELL = 60
 """Characters of one cell of a table."""
 MOST_ITEMS = 20
-"""Of an array or a list of other things."""
+"""Values of an array."""
 PICTURE_DPIS = (100, 50)
 """Dots per inch at which a figure is saved: the second if the first is too large."""
 MOST_PICTURE_BYTES = 600_000
-"""Its base64, beside the text, fits into a frame of 1 MiB (SPEC)."""
+"""Of all pictures of a message. Their base64, beside the text, fits into a frame of 1 MiB (SPEC)."""
 
-_PLACE = re.compile(r"\{\{|\}\}|\{(?P<name>[A-Za-z_]\w*)(?P<rest>[.\[(][^{}\n]*)?\}")
+_PLACE = re.compile(r"\{\{|\}\}|\{(?P<name>[^\W\d]\w*)(?P<rest>[.\[(!:][^{}\n]*)?\}")
 
 
 @dataclass(frozen=True, slots=True)
 class Filled:
-    """A message with the values of its variables, and the pictures among them, as `message.send` takes them."""
+    """A message with the values of its variables, and the pictures among them, as `message.send` takes them. `named`
+    are the pictures of the project that the message names as it was typed: a value can name none."""
 
     text: str
-    pictures: list[JsonObject] = field(default_factory=list[JsonObject])
+    pictures: list[JsonObject]
+    named: list[Json]
+
+    @property
+    def params(self) -> JsonObject:
+        """The parameters of `message.send` for its pictures."""
+        return {"pictures": [*self.pictures], "named": self.named}
 
 
 def fill(text: str, variables: Mapping[str, Any]) -> Filled:
@@ -62,8 +74,10 @@ def fill(text: str, variables: Mapping[str, Any]) -> Filled:
             raise InputError(f"There is no variable {name}.", hint=hint, code="handover.name")
         return _told(name, variables[name], below, pictures)
 
-    filled = _PLACE.sub(value, text)
-    return Filled("\n\n".join([filled, *below.values()]), pictures)
+    filled = "\n\n".join([_PLACE.sub(value, text), *below.values()])
+    # A lone surrogate, as in the name of a file, is no text.
+    whole = filled.encode("utf-8", "replace").decode()
+    return Filled(whole, pictures, [*mentioned_pictures(text)])
 
 
 def _told(name: str, value: Any, below: dict[str, str], pictures: list[JsonObject]) -> str:
@@ -73,79 +87,94 @@ def _told(name: str, value: Any, below: dict[str, str], pictures: list[JsonObjec
         if inline is not None:
             return inline
         if name not in below:
-            picture = _picture(value)
-            if picture is None:
-                below[name] = _cut(f"`{name}`: {_described(value)}")
-            else:
-                pictures.append({"name": f"{name}.png", "data": base64.b64encode(picture).decode()})
-                below[name] = f"`{name}`: the picture {name}.png"
+            below[name] = _below(name, value, pictures)
     except InputError:
         raise
     except Exception as error:  # code of a library or the user's own runs here: repr, savefig, describe
-        reason = " ".join(f"{type(error).__name__}: {error}".split())[:MOST_INLINE]
-        raise InputError(f"{name} can't be handed over: {reason}", code="handover.value") from None
+        raise InputError(f"{name} can't be handed over: {_reason(error)}", code="handover.value") from None
     return f"`{name}`"
+
+
+def _below(name: str, value: Any, pictures: list[JsonObject]) -> str:
+    described = _described(value)
+    picture = _picture(value) if described is None else None
+    if picture is None:
+        return _cut(f"`{name}`: {_plain(value) if described is None else described}")
+    data, ending = picture
+    size = sum(len(str(other["data"])) * 3 // 4 for other in pictures) + len(data)
+    if size > MOST_PICTURE_BYTES:
+        most = f"{MOST_PICTURE_BYTES / 1e6:.1f} MB of pictures"
+        sentence = f"With {name}, the message has {size / 1e6:.1f} MB; it can bring {most}."
+        raise InputError(
+            sentence, hint="Make the pictures smaller, or write several messages.", code="handover.picture"
+        )
+    file = f"picture-{len(pictures) + 1}.{ending}"
+    pictures.append({"name": file, "data": base64.b64encode(data).decode()})
+    return f"`{name}`: the picture {file}"
 
 
 def _inline(value: Any) -> str | None:
     """Return a short value as part of a sentence; None if it is none."""
-    if isinstance(value, str) and len(value) <= MOST_INLINE and "\n" not in value:
-        return value
-    if value is None or isinstance(value, bool | int | float):
-        return str(value)
-    # A number of numpy has no dimensions.
-    return str(value) if getattr(value, "shape", None) == () else None
+    if type(value) is str and "\n" in value:
+        return None
+    is_short = type(value) in (str, bool, int, float, NoneType) or (
+        type(value).__module__ == "numpy" and getattr(value, "shape", None) == ()
+    )
+    if not is_short or (type(value) is int and value.bit_length() > MOST_INLINE):
+        return None
+    said = str(value)
+    return said if len(said) <= MOST_INLINE else None
 
 
-def _described(value: Any) -> str:
-    """Return a description that begins with the kind of the value."""
+def _described(value: Any) -> str | None:
+    """Return a description of a frame, an array or a long text; None for all else."""
     for module, kind, describe in _KINDS:
         found = sys.modules.get(module)  # what is not loaded has made no value
         if found is not None and isinstance(value, getattr(found, kind)):
             return describe(value)
-    if isinstance(value, str):
-        return f"a text of {len(value):,} characters:\n\n{value}"
-    return _plain(value)
+    return f"a text of {counted(len(value), 'character')}:\n\n{value}" if isinstance(value, str) else None
 
 
 def _plain(value: Any) -> str:
-    kind = type(value).__qualname__
-    size = f" of {len(value):,}" if hasattr(value, "__len__") else ""
+    try:
+        size = f" of {len(value):,}"
+    except Exception:  # a class has a `__len__` and no length
+        size = ""
     try:
         shown = json.dumps(value, ensure_ascii=False)
     except (TypeError, ValueError, RecursionError):
         shown = repr(value)
-    return f"a {kind}{size}:\n\n```\n{shown}\n```"
+    return f"{type(value).__qualname__}{size}:\n\n{shown}"
 
 
 # --- pandas and numpy --------------------------------------------------------------------------------------
 
 
 def _pandas_frame(frame: Any) -> str:
+    pandas = sys.modules["pandas"]
     rows, columns = frame.shape
-    about = [
-        [
-            str(name),
-            str(column.dtype),
-            f"{int(column.isna().sum()):,}",
-            _statistics(column),
-        ]
-        for name, column in list(frame.items())[:MOST_COLUMNS]
-    ]
-    first = frame.iloc[:FIRST_ROWS, :MOST_COLUMNS]
-    return _frame(
-        f"a pandas DataFrame of {rows:,} rows and {columns:,} columns",
-        columns,
-        _table(["column", "type", "missing", "statistics"], about),
-        _table([str(name) for name in first.columns], [list(map(str, row)) for row in first.itertuples(index=False)]),
-        rows,
+    has_index = not isinstance(frame.index, pandas.RangeIndex)
+    looked_at = frame.iloc[:MOST_ROWS]
+    named = [*(looked_at.index.to_frame(index=False).items() if has_index else ()), *looked_at.items()][:MOST_COLUMNS]
+    about = [[str(name), str(each.dtype), f"{int(each.isna().sum()):,}", _statistics(each)] for name, each in named]
+    first = frame.iloc[:FIRST_ROWS]
+    first = (first.reset_index(allow_duplicates=True) if has_index else first).iloc[:, :MOST_COLUMNS]
+    kind = f"a pandas DataFrame of {counted(rows, 'row')} and {counted(columns, 'column')}"
+    kind += ", after its index" if has_index else ""
+    kind += f"; the first {MOST_COLUMNS} of them" if columns > MOST_COLUMNS else ""
+    kind += f"; statistics of the first {MOST_ROWS:,} rows" if rows > MOST_ROWS else ""
+    told = _table(["column", "type", "missing", "statistics"], about)
+    if not rows:
+        return f"{kind}\n\n{told}"
+    begin = _table(
+        [str(name) for name in first.columns], [list(map(str, row)) for row in first.itertuples(index=False)]
     )
+    return f"{kind}\n\n{told}\n\nIts beginning:\n\n{begin}"
 
 
 def _pandas_series(series: Any) -> str:
-    return _pandas_frame(series.to_frame(series.name if series.name is not None else "value")).replace(
-        "a pandas DataFrame", "a pandas Series, as a DataFrame", 1
-    )
+    name = "value" if series.name is None else series.name
+    return f"a pandas Series, as {_pandas_frame(series.to_frame(name))}"
 
 
 def _statistics(column: Any) -> str:
@@ -163,24 +192,19 @@ def _statistics(column: Any) -> str:
     return f"{len(counts):,} different: {top}"
 
 
-def _frame(kind: str, columns: int, about: str, first: str, rows: int) -> str:
-    left_out = f"; the first {MOST_COLUMNS} columns" if columns > MOST_COLUMNS else ""
-    shown = min(rows, FIRST_ROWS)
-    return f"{kind}{left_out}\n\n{about}\n\n" + (f"The first {shown} rows:\n\n{first}" if shown else "It has no rows.")
-
-
 def _array(array: Any) -> str:
-    shape = " × ".join(f"{size:,}" for size in array.shape) or "one"
+    numpy: Any = sys.modules["numpy"]
+    shape = " × ".join(f"{size:,}" for size in array.shape) or "no dimension"
     kind = f"a numpy array, {shape}, of {array.dtype}"
-    numbers = array[~_not_numbers(array)] if array.dtype.kind in "iuf" else array[:0]
-    told = f"min {numbers.min():g}, mean {numbers.mean():g}, max {numbers.max():g}. " if numbers.size else ""
-    first = ", ".join(_cell(item) for item in array.ravel()[:MOST_ITEMS].tolist())
-    more = ", …" if array.size > MOST_ITEMS else ""
-    return f"{kind}. {told}The first values: {first}{more}" if array.size else f"{kind}, empty"
-
-
-def _not_numbers(array: Any) -> Any:
-    return sys.modules["numpy"].isnan(array)
+    if not array.size:
+        return f"{kind}, empty"
+    looked_at = numpy.asarray(array).ravel()[:MOST_ROWS]
+    numbers = looked_at[~numpy.isnan(looked_at)] if array.dtype.kind in "iuf" else looked_at[:0]
+    of = f" of the first {MOST_ROWS:,} values" if array.size > MOST_ROWS else ""
+    told = f"min {numbers.min():g}, mean {numbers.mean():g}, max {numbers.max():g}{of}. " if numbers.size else ""
+    first = looked_at[:MOST_ITEMS]
+    items = ", ".join(_cell(item) for item in (first.astype(str) if array.dtype.kind in "mM" else first).tolist())
+    return f"{kind}. {told}The first values: {items}{', …' if array.size > MOST_ITEMS else ''}"
 
 
 _KINDS: tuple[tuple[str, str, Callable[[Any], str]], ...] = (
@@ -193,12 +217,11 @@ _KINDS: tuple[tuple[str, str, Callable[[Any], str]], ...] = (
 # --- pictures ---------------------------------------------------------------------------------------------------
 
 
-def _picture(value: Any) -> bytes | None:
-    """Return a figure as PNG: one that can be saved, as matplotlib's, or that shows itself as such; None for all else.
-    Raises InputError if it is too large for a message."""
-    # matplotlib's axes have a figure
-    figure: Any = value if hasattr(value, "savefig") else getattr(value, "figure", None)
-    if hasattr(figure, "savefig"):
+def _picture(value: Any) -> tuple[bytes, str] | None:
+    """Return a figure with the ending of its form: one that can be saved, as matplotlib's and its axes', or that shows
+    itself as a picture; None for all else."""
+    figure: Any = value if _has(value, "savefig") else getattr(value, "figure", None)
+    if not isinstance(value, type | ModuleType) and _has(figure, "savefig"):
         picture = b""
         for dpi in PICTURE_DPIS:
             out = io.BytesIO()
@@ -206,18 +229,20 @@ def _picture(value: Any) -> bytes | None:
             picture = out.getvalue()
             if len(picture) <= MOST_PICTURE_BYTES:
                 break
-    else:
-        shows = getattr(type(value), "_repr_png_", None)
-        found = shows(value) if shows is not None else None
+        return picture, "png"
+    for shows, ending in (("_repr_png_", "png"), ("_repr_jpeg_", "jpg")):
+        found = getattr(value, shows)() if _has(value, shows) and not isinstance(value, type) else None
         picture = found[0] if isinstance(found, tuple) else found  # the second is its metadata
         if isinstance(picture, str):  # IPython's own pictures are in base64 already
             picture = base64.b64decode(picture)
-    if not isinstance(picture, bytes) or not picture:
-        return None
-    if len(picture) > MOST_PICTURE_BYTES:
-        size = f"{len(picture) / 1e6:.1f} MB; a message can bring {MOST_PICTURE_BYTES / 1e6:.1f} MB"
-        raise InputError(f"The picture has {size}.", hint="Make it smaller.", code="handover.picture")
-    return picture
+        if isinstance(picture, bytes) and picture:
+            return picture, ending
+    return None
+
+
+def _has(value: Any, method: str) -> bool:
+    """Whether a method belongs to the class of a value; a frame makes an attribute of each column."""
+    return callable(getattr(type(value), method, None))
 
 
 # --- tables -----------------------------------------------------------------------------------------------------
@@ -239,19 +264,27 @@ def _cut(text: str) -> str:
     return f"{text[:MOST_CHARACTERS]}…\n(cut: it has {len(text):,} characters)"
 
 
+def _reason(error: Exception) -> str:
+    return visible_label(f"{type(error).__name__}: {error}")[:MOST_INLINE]
+
+
+# --- schemas ----------------------------------------------------------------------------------------------------
+
+
 def schema_of(value: Any) -> JsonObject:
     """Return the JSON Schema that a variable stands for: a dict, or a class with `model_json_schema`, as pydantic's.
 
     Raises InputError for anything else.
     """
-    maker = getattr(value, "model_json_schema", None)
-    found: Any = maker() if isinstance(value, type) and callable(maker) else value
-    if not isinstance(found, dict):
-        raise InputError(
-            f"A {type(value).__qualname__} is no schema.",
-            hint="Name a dict with a JSON Schema, or a class of pydantic.",
-            code="handover.schema",
-        )
+    hint = "Name a dict with a JSON Schema, or a class of pydantic."
+    makes = getattr(value, "model_json_schema", None) if isinstance(value, type) else None
+    if not callable(makes) and not isinstance(value, dict):
+        raise InputError(f"A {type(value).__qualname__} is no schema.", hint=hint, code="handover.schema")
+    try:
+        found: Any = makes() if callable(makes) else value
+        json.dumps(found)
+    except Exception as error:
+        raise InputError(f"This is no JSON Schema: {_reason(error)}", hint=hint, code="handover.schema") from None
     return found
 
 
@@ -260,8 +293,7 @@ def made_by(maker: Any, value: Json) -> Any:
     asks for more than the schema says."""
     try:
         return maker.model_validate(value)
-    except ValueError as error:
-        reason = " ".join(str(error).split())[:MOST_INLINE]
+    except Exception as error:  # its validators are the user's own code
         raise InputError(
-            f"The answer fits the schema, and {maker.__name__} refuses it: {reason}", code="handover.schema"
+            f"The answer fits the schema, and {maker.__name__} refuses it: {_reason(error)}", code="handover.schema"
         ) from None

@@ -5,6 +5,8 @@ a loop in a thread of its own.
 """
 
 import asyncio
+import keyword
+import os
 import re
 import threading
 import tokenize
@@ -31,13 +33,18 @@ from ozzie_kernel.front_end import KernelFrontEnd
 from ozzie_kernel.handover import fill, made_by, schema_of
 from ozzie_kernel.runner import STOPPED, CellRunner, Ended, OwnCell
 from ozzie_server_ext.domain.errors import InputError
-from ozzie_server_ext.domain.json import Json, JsonObject
+from ozzie_server_ext.domain.json import JsonObject
 from ozzie_server_ext.protocol.answers import value_in
+from ozzie_server_ext.render.text import visible_label
 from ozzie_server_ext.render.turnview import TurnView
 
 T = TypeVar("T")
 
-_OPTION = re.compile(r"--(\w+)(?:[ \t]+|=)([A-Za-z_]\w*)(?:[ \t]+|(?=\n)|$)")
+_OPTION = re.compile(r"--(\w+)(?:[ \t]+|=)([^\W\d]\w*)(?:[ \t]+|(?=\n)|$)")
+_END = re.compile(r"--(?:[ \t]+|(?=\n)|$)")
+"""Ends the options, before a message that itself begins with two dashes."""
+_KEPT = frozenset({"get_ipython", "exit", "quit", "In", "Out"})
+"""Names of IPython's own, which no answer may take."""
 
 USAGE = """Send a message to Ozzie, or run one of its commands; %ozzie %help lists those.
 
@@ -69,11 +76,17 @@ def options_of(text: str) -> tuple[Options, str]:
     """Return the options at the beginning of a text, and the rest. Raises UsageError."""
     given: dict[str, str] = {}
     while text.startswith("--"):
+        if ended := _END.match(text):
+            return Options(**given), text[ended.end() :]
         found = _OPTION.match(text)
         if found is None or found[1] not in ("schema", "out"):
-            raise UsageError("Before the message may stand --schema NAME and --out NAME, the names of variables.")
+            raise UsageError(
+                "Before the message may stand --schema NAME, --out NAME (of variables), and -- to end them."
+            )
         given[found[1]] = found[2]
         text = text[found.end() :]
+    if keyword.iskeyword(given.get("out", "")) or given.get("out") in _KEPT:
+        raise UsageError(f"{given['out']} is no name for a variable.")
     return Options(**given), text
 
 
@@ -92,11 +105,10 @@ class Question(TokenTransformBase):
         """Return the first such line, by its tokens."""
         for line in tokens_by_line:
             tokens = [token for token in line if token.type not in (tokenize.INDENT, tokenize.DEDENT)]
-            assigned = MagicAssign.find([line])
-            if assigned is not None:
-                magic = (assigned.start_line + 1, assigned.start_col)
-            elif tokens and tokens[0].string == "%":
+            if tokens and tokens[0].string == "%":
                 magic = tokens[0].start
+            elif (assigned := MagicAssign.find([line])) is not None:
+                magic = (assigned.start_line + 1, assigned.start_col)
             else:
                 continue
             if any(token.start == magic and cls._MAGIC.match(token.line, magic[1]) for token in tokens):
@@ -117,28 +129,42 @@ class Loop:
 
     def __init__(self) -> None:
         self._loop = asyncio.new_event_loop()
+        self._pid = os.getpid()
         threading.Thread(target=self._loop.run_forever, name="ozzie", daemon=True).start()
 
-    def run(self, work: Coroutine[Any, Any, T]) -> T:
-        """Run something there and wait for it. An interrupt cancels it, and its end is awaited all the same."""
+    def run(self, work: Coroutine[Any, Any, T]) -> tuple[T, bool]:
+        """Run something there; return its result, and whether a person interrupted it meanwhile. An interrupt cancels
+        it, and its end is awaited all the same. Raises InputError in a forked process, which has no such thread."""
+        if os.getpid() != self._pid:
+            work.close()
+            raise InputError("A forked process has no Ozzie.", hint="Ask in the notebook itself.", code="magic.fork")
         running: Future[T] = Future()
+        tasks: list[asyncio.Task[T]] = []
 
-        async def run() -> None:
-            try:
-                running.set_result(await work)
-            except BaseException as error:
+        def begin() -> None:
+            if not tasks:
+                tasks.append(self._loop.create_task(work))
+                tasks[0].add_done_callback(finish)
+
+        def finish(task: "asyncio.Task[T]") -> None:
+            if task.cancelled():
+                running.set_exception(asyncio.CancelledError())
+            elif (error := task.exception()) is not None:
                 running.set_exception(error)
+            else:
+                running.set_result(task.result())
 
-        begun: list[asyncio.Task[None]] = []
-        # With the context of the caller, which says what cell the output belongs to.
-        self._loop.call_soon_threadsafe(lambda: begun.append(self._loop.create_task(run())))
+        interrupts, sent = 0, 0
         while True:
             try:
-                return running.result()
+                # Twice is no harm. With the context of the caller, which says what cell the output belongs to.
+                self._loop.call_soon_threadsafe(begin)
+                if interrupts > sent:
+                    self._loop.call_soon_threadsafe(lambda: tasks[0].cancel())
+                    sent = interrupts
+                return running.result(), interrupts > 0
             except KeyboardInterrupt:
-                if running.done():
-                    raise
-                self._loop.call_soon_threadsafe(lambda: begun[0].cancel())
+                interrupts += 1
 
 
 class Magics:
@@ -149,7 +175,7 @@ class Magics:
         self._kernel: Any = kernel
         self._front_end = KernelFrontEnd(kernel)
         self._loop = Loop()
-        self._runner = self._loop.run(self._new_runner())
+        self._runner, _ = self._loop.run(self._new_runner())
         self._one = threading.Lock()
 
     async def _new_runner(self) -> CellRunner:
@@ -171,17 +197,29 @@ class Magics:
             raise UsageError("What is the message? Write %ozzie TEXT; %ozzie? explains more.")
         try:
             maker = self._variable(options.schema, variables) if options.schema else None
-            ended = self._run(self._cell(parse(text), variables, maker))
-            answer = None if ended.view is None else self._answer(ended.view, maker)
+            ended, interrupted = self._run(self._cell(parse(text), variables, maker))
         except InputError as error:
-            raise TurnFailed(error.code, f"{error} {error.hint}".rstrip(), None) from None
-        if answer is not None and options.out:
-            self._shell.user_ns[options.out] = answer
-        if ended.failure == STOPPED:
-            raise TurnStopped(answer)
+            raise _failed(error, None) from None
+        answer = None if ended.view is None else self._answer(ended.view, has_value=maker is not None)
+        made, refused = self._made(answer, maker)
+        if made is not None and options.out:
+            self._shell.user_ns[options.out] = made
+        if refused is not None:
+            raise _failed(refused, made)
+        if ended.failure == STOPPED or interrupted:
+            raise TurnStopped(made)
         if ended.failure:
-            raise TurnFailed(ended.failure, ended.sentence, answer)
-        return answer
+            raise TurnFailed(ended.failure, ended.sentence, made)
+        return made
+
+    def _made(self, answer: Answer | None, maker: Any) -> tuple[Answer | None, InputError | None]:
+        """Return the answer with the object that a class makes of its value; as it is, if the class refuses it."""
+        if answer is None or answer.data is None or not isinstance(maker, type):
+            return answer, None
+        try:
+            return replace(answer, data=made_by(maker, answer.data)), None
+        except InputError as error:
+            return answer, error
 
     def _cell(self, cell: OwnCell | Python, variables: Mapping[str, Any], maker: Any) -> OwnCell:
         """Return the cell with its variables. Raises InputError."""
@@ -189,8 +227,8 @@ class Magics:
             return Mistake("This is a Python notebook: write the code into a cell without %%ozzie.")
         if isinstance(cell, Message):
             filled = fill(cell.text, variables)
-            more: dict[str, Json] = {"pictures": [*filled.pictures]} if filled.pictures else {}
-            return Message(filled.text, {**more, **({} if maker is None else {"answer_schema": schema_of(maker)})})
+            schema: JsonObject = {} if maker is None else {"answer_schema": schema_of(maker)}
+            return Message(filled.text, {**filled.params, **schema})
         if isinstance(cell, Run):
             if maker is not None:
                 raise InputError(
@@ -207,24 +245,30 @@ class Magics:
             raise InputError(f"There is no variable {name}.", hint="Define the schema first.", code="handover.name")
         return variables[name]
 
-    def _run(self, cell: OwnCell) -> Ended:
+    def _run(self, cell: OwnCell) -> tuple[Ended, bool]:
+        """Run a cell; return how it ended, and whether a person interrupted it. Raises InputError."""
         with self._one:
             parent: JsonObject = self._kernel.get_parent("shell")
             metadata = parent.get("metadata")
             cell_id = str(metadata.get("cellId", "")) if isinstance(metadata, dict) else ""
-            return self._loop.run(self._runner.show(cell, cell_id, bool(self._kernel._allow_stdin)))
+            try:
+                return self._loop.run(self._runner.show(cell, cell_id, bool(self._kernel._allow_stdin)))
+            except asyncio.CancelledError:
+                return Ended(STOPPED, "Stopped by you."), True
 
-    def _answer(self, view: TurnView, maker: Any) -> Answer:
-        """Return the answer. Raises InputError if the class that gave the schema refuses the value."""
-        value = value_in(view.last_text) if maker is not None and view.status == "Done" else None
+    def _answer(self, view: TurnView, *, has_value: bool) -> Answer:
         return Answer(
             text=view.text,
-            data=made_by(maker, value) if value is not None and isinstance(maker, type) else value,
+            data=value_in(view.last_text) if has_value and view.status == "Done" else None,
             task=view.task_id,
             cost=Decimal(view.cost) / 10**9 if view.cost_known else None,
             view=view,
             shown_in=self._shell.execution_count,
         )
+
+
+def _failed(error: InputError, answer: Answer | None) -> TurnFailed:
+    return TurnFailed(error.code, visible_label(f"{error} {error.hint}".rstrip()), answer)
 
 
 Magics.line.__doc__ = Magics.cell.__doc__ = USAGE

@@ -305,7 +305,7 @@ class Ozzie:
         return await (await self.projects.of(recorder.session_id)).runs.run(row, recorder)
 
     async def _pictures(self, turn: NewTurn) -> MentionedPictures:
-        return await (await self.projects.of(turn.session_id)).pictures.of(turn.text, turn.pictures)
+        return await (await self.projects.of(turn.session_id)).pictures.of(turn.text, turn.pictures, turn.named)
 
     async def _starts_of(self, session_id: SessionId) -> SkillStarts:
         return (await self.projects.of(session_id)).starts

@@ -136,6 +136,8 @@ class MessageSend(msgspec.Struct, frozen=True, kw_only=True):
     """`message_id`: a ULID of the sender's; a message sent again with the same one counts once. Unless `attended`,
     nobody can answer questions. `answer_schema`: a JSON Schema that the answer must fit. `skill`: run this skill in
     place of a turn; `content` is then the command as typed. `pictures`: the model sees them with the message.
+    `named`: of the pictures of the project that `content` names with an @, only these, because the sender has put in
+    texts of others; without it, all.
     `made_from`: the sources of a message that no person wrote, such as "web:example.org". `awaits_answer`: the sender
     shows the answer by itself, as `ozzie ask` does; then a running task does not take the message as an update. A
     kernel's message never is one."""
@@ -149,6 +151,7 @@ class MessageSend(msgspec.Struct, frozen=True, kw_only=True):
     answer_schema: JsonObject | None = None
     skill: RequestedSkill | None = None
     pictures: tuple[SentPicture, ...] = ()
+    named: tuple[Words, ...] | None = None
     made_from: tuple[str, ...] = ()
     awaits_answer: bool = False
 
@@ -184,6 +187,7 @@ async def send_message(call: Call, request: MessageSend) -> Submitted:
         answer_schema=request.answer_schema,
         content=content_of(request.made_from),
         pictures=tuple(map(_given, request.pictures)),
+        named=request.named,
         skill=None if request.skill is None else SkillRequest(name=request.skill.name, words=request.skill.words),
         source="ws",
         may_update=not request.awaits_answer and call.principal.kind != "kernel",

@@ -43,13 +43,15 @@ class PictureIntake:
         self._one_at_a_time = asyncio.Lock()
         self._reading: asyncio.Future[bytes | None] | None = None
 
-    async def of(self, text: str, given: Sequence[GivenPicture] = ()) -> MentionedPictures:
-        """Return the `given` pictures and those that `text` mentions, stored as blobs. A missing one is no error: a
-        message may name a file that is still to be made.
+    async def of(
+        self, text: str, given: Sequence[GivenPicture] = (), only: Sequence[str] | None = None
+    ) -> MentionedPictures:
+        """Return the `given` pictures and those that `text` mentions, stored as blobs; of these `only` some, if it is
+        not None. A missing one is no error: a message may name a file that is still to be made.
 
         Raises InputError for a picture that exists but can't be shown: a message is not answered without it.
         """
-        named = list(mentioned_pictures(text))
+        named = [path for path in mentioned_pictures(text) if only is None or path in only]
         if not named and not given:
             return MentionedPictures()
         try:

@@ -63,6 +63,7 @@ class NewTurn(msgspec.Struct, frozen=True):
     - `content`: the provenance of a message that is not a person's own (from a channel, a schedule or a task).
     - `skill`: run this skill instead of a turn.
     - `pictures`: those that come with the message; ignored for a skill.
+    - `named`: which pictures of the project may come with it, of those that the text names; None for all.
     - `source`: the part of the gateway that took it.
     - `may_update`: it may be an update of a running task. Not if the sender shows its answer by itself, as a cell does.
     """
@@ -77,6 +78,7 @@ class NewTurn(msgspec.Struct, frozen=True):
     content: Content = CLEAN
     skill: SkillRequest | None = None
     pictures: tuple[GivenPicture, ...] = ()
+    named: tuple[str, ...] | None = None
     source: str = HUB
     may_update: bool = False
 

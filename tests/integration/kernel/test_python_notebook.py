@@ -1,7 +1,11 @@
 """`%load_ext ozzie_kernel` in a real Python kernel: what is shown, what Python gets, how a turn is stopped."""
 
+import asyncio
+import os
+import signal
 import subprocess
 import sys
+import threading
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -10,6 +14,7 @@ from nbclient.client import NotebookClient
 from nbclient.exceptions import CellExecutionError
 from nbformat.v4 import new_code_cell, new_notebook
 
+from ozzie_kernel.ipython import Loop
 from tests.fakes.openai_server import FakeOpenAI
 from tests.rig import CELL_S, GatewayHome, Kernel, Output, new_home, start_kernel
 
@@ -110,7 +115,7 @@ def test_a_frame_reaches_the_model_as_a_description_and_a_figure_as_a_picture(
     assert "What stands out in `prices`, and what in `plot`?" in text
     assert "| price | float64 | 0 | min 3.85, mean 4.1, max 4.35 |" in text
     assert [part["image_url"]["url"][:22] for part in sent if "image_url" in part] == ["data:image/png;base64,"]
-    assert "With plot.png." in output.markdown
+    assert "With picture-1.png." in output.markdown
 
 
 @pytest.mark.parametrize(("schema", "data"), [("City", "City(city='Rome', people=7)"), ("CITY", "{'city': 'Rome'")])
@@ -124,9 +129,11 @@ def test_with_a_schema_the_answer_is_a_value(kernel: Kernel, schema: str, data: 
 
 
 @pytest.mark.parametrize(
-    ("line", "asked"),
+    ("line", "asked"),  # the second has what IPython takes for an assignment from a magic
     [
         ("%ozzie What's in the tea?", "What's in the tea?"),
+        ("%ozzie Is x = %d the form?", "Is x = %d the form?"),
+        ("%ozzie -- --new or --old?", "--new or --old?"),
         ("x = %ozzie  Is {{it}} a = %b , tea??", "Is {it} a = %b , tea??"),
     ],
 )
@@ -168,6 +175,32 @@ def test_an_interrupt_stops_the_turn_and_the_loop_and_the_next_cell_works(kernel
     assert "**4**" in kernel.run("%ozzie What is 2+2? Use the calculator.").markdown
 
 
+def test_an_interrupt_ends_the_loop_even_if_its_turn_has_ended_by_itself() -> None:
+    async def stubborn() -> str:
+        begun.set()
+        try:
+            await asyncio.sleep(9)
+        except asyncio.CancelledError:
+            return "done all the same"
+        return "never stopped"
+
+    begun = threading.Event()
+    threading.Thread(target=lambda: begun.wait() and os.kill(os.getpid(), signal.SIGINT)).start()
+
+    assert Loop().run(stubborn()) == ("done all the same", True)
+
+
+def test_an_interrupt_before_it_has_begun_does_not_hang() -> None:
+    loop = Loop()
+    held = threading.Event()
+
+    loop._loop.call_soon_threadsafe(held.wait)
+    threading.Timer(0.2, lambda: os.kill(os.getpid(), signal.SIGINT)).start()
+    threading.Timer(0.6, held.set).start()
+    with pytest.raises(asyncio.CancelledError):
+        loop.run(asyncio.sleep(9))
+
+
 def answered(kernel: Kernel, code: str, *lines: str) -> Output:
     """A cell of a console whose questions a person answers with these lines."""
     request = kernel.send(code, cell_id="", allow_stdin=True)
@@ -200,8 +233,10 @@ def test_commands_and_skills_are_run_as_in_a_notebook_of_ozzie(kernel: Kernel) -
     ("code", "name", "words"),
     [
         ("%ozzie", "UsageError", "What is the message?"),
-        ("%%ozzie --shema City\nWhich city?", "UsageError", "--schema NAME and --out NAME"),
-        ("%%ozzie --schema\nWhich city?", "UsageError", "--schema NAME and --out NAME"),
+        ("%%ozzie --out class\nWhich city?", "UsageError", "class is no name for a variable."),
+        ("%%ozzie --out get_ipython\nWhich city?", "UsageError", "get_ipython is no name for a variable."),
+        ("%%ozzie --shema City\nWhich city?", "UsageError", "--schema NAME, --out NAME"),
+        ("%%ozzie --schema\nWhich city?", "UsageError", "--schema NAME, --out NAME"),
         ("%ozzie --schema Nothing Which city?", "TurnFailed", "There is no variable Nothing. Define the schema first."),
         ("%ozzie --schema prices Which city?", "TurnFailed", "A DataFrame is no schema."),
         ("%ozzie What is in {nothing}?", "TurnFailed", "There is no variable nothing. Write {{nothing}}"),

@@ -64,6 +64,8 @@ async def test_pictures_that_come_with_a_message_stand_before_those_that_it_name
         ("plots/a.png", len(png())),
     ]
     assert await blobs.get(found.pictures[0].ref) == png(5)
+    only = await PictureIntake(project, blobs).of('Compare @plots/a.png and @"my plot.png".', only=["plots/a.png", "x"])
+    assert [each.path for each in only.pictures] == ["plots/a.png"]
     with pytest.raises(InputError) as refused:
         await PictureIntake(project, blobs).of("Look.", [GivenPicture("plot.png", b"no picture")])
     assert str(refused.value) == "plot.png is not a PNG, JPEG or WebP picture."
