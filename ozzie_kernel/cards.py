@@ -74,7 +74,7 @@ class Buttons:
         row = HBox(self._buttons, layout=Layout(flex_flow="row wrap"))
         self.widget: DOMWidget = row if self._text is None else VBox([row, self._text])
         # A page that draws cards hides it: one whose word that it does so doesn't reach a kernel in which Python waits.
-        self.widget.add_class("oz-plain-card")
+        self.widget.add_class("jp-Ozzie-plainCard")
 
     def close(self) -> None:
         self.widget.close()
