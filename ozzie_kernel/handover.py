@@ -129,7 +129,7 @@ def _inline(value: Any) -> str | None:
 def _described(value: Any) -> str | None:
     """Return a description of a frame, an array or a long text; None for all else."""
     for module, kind, describe in _KINDS:
-        found = sys.modules.get(module)  # what is not loaded has made no value
+        found = sys.modules.get(module)  # a library that is not loaded can't have made the value
         if found is not None and isinstance(value, getattr(found, kind)):
             return describe(value)
     return f"a text of {counted(len(value), 'character')}:\n\n{value}" if isinstance(value, str) else None

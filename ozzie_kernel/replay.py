@@ -3,11 +3,11 @@
 import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 
 from ozzie_kernel.client import WHOLE_SESSION_TIMEOUT_S, Refused
 from ozzie_kernel.magic import Host
 from ozzie_kernel.recording import Recording
+from ozzie_server_ext.domain.disk import read_text
 from ozzie_server_ext.domain.errors import InputError, NotFound
 from ozzie_server_ext.domain.json import Json, JsonObject, objects
 from ozzie_server_ext.render.page import Block, Command, Paragraph, Table, paragraph
@@ -49,9 +49,9 @@ def parse(argument: str) -> Wanted:
         if option not in ("turn", "until", *_FILES) or word == option:
             raise _wrong(f"%replay has no {word[:40]}.")
         if option in _FILES and not is_check:
-            raise _wrong(f"{word} is something that a check tries.")
+            raise _wrong(f"{word} goes with --check.")
         if option in ("turn", "until") and option != number:
-            raise _wrong(f"{word} is of {'no' if is_check else 'a'} check.")
+            raise _wrong(f"{word} goes {'without' if is_check else 'with'} --check.")
         if not words:
             raise _wrong(f"{word} needs a value.")
         if option != "skill" and (turn is not None if option == number else option in dict(files)):
@@ -74,7 +74,7 @@ async def check(wanted: Wanted, host: Host) -> Sequence[Block]:
     """Replay a session by the present code, and tell whether all comes out as it was recorded. Raises InputError if a
     file can't be read, and the gateway's refusals."""
     session_id = (await _find(wanted.session, host))[0]
-    texts = [(kind, _text(path)) for kind, path in wanted.files]
+    texts = [(kind, read_text(path)) for kind, path in wanted.files]
     tried: dict[str, Json] = {kind: text for kind, text in texts if kind != "skill"}
     params: JsonObject = {
         "session_id": session_id,
@@ -127,12 +127,3 @@ async def _find(named: str, host: Host) -> tuple[str, str]:
         hint = "`%session list` shows them." if error.code == NotFound.code else error.hint
         raise Refused(str(error), hint=hint, code=error.code) from None
     return str(found["session_id"]), str(found["title"])
-
-
-def _text(path: str) -> str:
-    """Raises InputError."""
-    try:
-        return Path(path).read_text("utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        why = error.strerror if isinstance(error, OSError) else "it is no text"
-        raise InputError(f"{path} can't be read: {why}.", hint="Name a file of text.", code="input.file") from None

@@ -13,7 +13,6 @@ from typing import Any, Protocol, TypeAlias
 from ozzie_kernel import completion, replay
 from ozzie_kernel.cards import Answer
 from ozzie_kernel.cells import Magic, Message, Mistake, Replay, Run
-from ozzie_kernel.client import REQUEST_TIMEOUT_S
 from ozzie_kernel.connect import Link, SessionChoice, connect
 from ozzie_kernel.display import CellDisplay, ConsoleDisplay, Publisher, StaticDisplay, WidgetDisplay
 from ozzie_kernel.gateway import GatewayConnection
@@ -133,6 +132,7 @@ class CellRunner:
         self._ident = ident
         self._log = log
         self._gateway = GatewayConnection(self._connect)
+        self.link, self.ask, self.switch = self._gateway.link, self._gateway.ask, self._gateway.switch
         self._announced = False
         self._typing: set[asyncio.Task[JsonObject]] = set()
         self._running: CellTurn | None = None
@@ -273,25 +273,6 @@ class CellRunner:
 
     async def _connect(self, choice: SessionChoice) -> Link:
         return await connect(self._ident, os.environ.get("JPY_SESSION_NAME", ""), choice=choice)
-
-    async def ask(
-        self,
-        method: str,
-        params: Mapping[str, Any] | None = None,
-        *,
-        as_user: bool = False,
-        timeout_s: float = REQUEST_TIMEOUT_S,
-    ) -> JsonObject:
-        """See `magic.Host`."""
-        return await self._gateway.ask(method, params, as_user=as_user, timeout_s=timeout_s)
-
-    async def link(self) -> Link:
-        """See `magic.Host`."""
-        return await self._gateway.link()
-
-    async def switch(self, choice: SessionChoice) -> Link:
-        """See `magic.Host`."""
-        return await self._gateway.switch(choice)
 
     # --- help while typing --------------------------------------------------------------------------------
 

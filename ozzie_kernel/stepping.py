@@ -75,7 +75,7 @@ class Stepping:
 
     async def _play(self, moment: Moment, speed: int) -> tuple[Moment, str]:
         """Print the rest of a turn in its own time, or all of the next one from the end of a turn. Return its end, and
-        what is not printed yet."""
+        the text that is still to be printed."""
         new = ""
         following = await self._recording.after(moment.place)
         turn = moment.place.turn if following is None else following.turn

@@ -2,12 +2,11 @@
 
 import argparse
 from collections.abc import Sequence
-from pathlib import Path
 
 from ozzie_server_ext.cli.http import post
 from ozzie_server_ext.cli.sessions import find_session
 from ozzie_server_ext.cli.terminal import print_json
-from ozzie_server_ext.domain.errors import InputError
+from ozzie_server_ext.domain.disk import read_text
 from ozzie_server_ext.domain.json import JsonObject
 from ozzie_server_ext.render.text import visible_prose, wrapped
 
@@ -21,9 +20,9 @@ def replay_session(options: argparse.Namespace) -> int:
     session = find_session(options.session)
     wanted: JsonObject = {
         "until": options.until,
-        "policy": None if options.policy is None else _text(options.policy),
-        "prompt": None if options.prompt is None else _text(options.prompt),
-        "skills": [_text(path) for path in options.skills],
+        "policy": None if options.policy is None else read_text(options.policy),
+        "prompt": None if options.prompt is None else read_text(options.prompt),
+        "skills": [read_text(path) for path in options.skills],
     }
     body = {name: value for name, value in wanted.items() if value is not None}
     found = post(f"sessions/{session['id']}/replay", body, timeout_s=REPLAYING_S)
@@ -41,12 +40,3 @@ def _lines(found: JsonObject) -> Sequence[str]:
     if found["position"] is not None:
         lines.append(f"Its position in the log is {found['position']}.")
     return lines
-
-
-def _text(path: str) -> str:
-    """Raises InputError."""
-    try:
-        return Path(path).read_text("utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        why = error.strerror if isinstance(error, OSError) else "it is no text"
-        raise InputError(f"{path} can't be read: {why}.", hint="Name a file of text.", code="input.file") from None

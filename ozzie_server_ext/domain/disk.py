@@ -6,7 +6,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-from ozzie_server_ext.domain.errors import Conflict, Unavailable
+from ozzie_server_ext.domain.errors import Conflict, InputError, Unavailable
 
 LITTLE = 16 << 20
 """Bytes. With less free space, a disk counts as nearly full."""
@@ -54,6 +54,15 @@ def write_new(path: Path, content: bytes) -> None:
         raise Conflict(f"{path} exists already.", hint="Give another name.") from None
     except OSError as error:
         raise Unavailable(f"{path} can't be written: {error.strerror or error}.", hint="Give another name.") from None
+
+
+def read_text(path: str) -> str:
+    """Return the text of a file that a person named. Raises InputError."""
+    try:
+        return Path(path).read_text("utf-8")
+    except (OSError, ValueError) as error:  # ValueError: of no UTF-8, or a path with a zero character
+        why = error.strerror if isinstance(error, OSError) else "it is no text"
+        raise InputError(f"{path} can't be read: {why}.", hint="Name a file of text.", code="input.file") from None
 
 
 def expect_new(path: Path) -> None:

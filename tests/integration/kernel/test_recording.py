@@ -7,6 +7,7 @@ import weakref
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
+from typing import Any, cast
 
 import pytest
 from ipywidgets import Button, Dropdown, IntSlider
@@ -39,7 +40,7 @@ class Asked:
     async def __call__(self, method: str, params: JsonObject) -> JsonObject:
         self.methods.append(method)
         if self.broken:
-            raise ValueError("of no error of ours")
+            raise ValueError("not a refusal of the gateway")
         if self.lost:
             raise Unavailable("Ozzie's gateway can't be reached.", hint="Run the cell again.", code="gateway.lost")
         answer = await self._client.request(method, **params)
@@ -179,7 +180,7 @@ class Page:
     """A player as a person uses it."""
 
     def __init__(self, player: Player) -> None:
-        bar, self._where, self._shown = player.widget.children  # type: ignore[attr-defined]
+        bar, self._where, self._shown = cast(Any, player.widget).children
         self._controls = list(bar.children)
         self._news = asyncio.Event()
         self.drawn: list[str] = []
@@ -281,6 +282,8 @@ async def test_who_takes_a_step_while_it_plays_stops_it(page: Opened) -> None:
     await shown.press("Play")
     await shown.press("Turn →", "in turn 2 of 2")
 
+    assert "reached" not in shown.text
+
     await shown.rests()
     assert "Event 1 of " in shown.text
 
@@ -322,6 +325,7 @@ async def test_play_goes_over_an_erased_turn(gateway: Gateway, session: str) -> 
 
         await shown.until("task.succeeded")
         player.close()
+    assert "Turn 2 of 3" not in "".join(shown.drawn)
 
 
 async def test_a_closed_player_leaves_nothing_behind(page: Opened) -> None:
@@ -399,3 +403,5 @@ async def test_a_gateway_that_is_lost_is_told_and_the_next_step_tries_again(page
     asking.lost = False
 
     await shown.press("Turn →", "in turn 2 of 2")
+
+    assert "reached" not in shown.text

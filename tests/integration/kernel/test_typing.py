@@ -27,6 +27,7 @@ LINE_MAGICS = [
         "parameter",
         "skills",
         "run",
+        "replay",
         "tools",
         "tasks",
         "approvals",

@@ -5,7 +5,6 @@ from typing import Any
 
 import pytest
 
-from ozzie_kernel.client import REQUEST_TIMEOUT_S
 from ozzie_kernel.completion import card_page, inspection_reply
 from ozzie_kernel.connect import SessionChoice
 from ozzie_kernel.magics import MAGICS, cost_page, magic_page, model_page, run_magic
@@ -179,14 +178,7 @@ class AskedHost:
     async def switch(self, choice: SessionChoice) -> Any:
         return self
 
-    async def ask(
-        self,
-        method: str,
-        params: Mapping[str, Any] | None = None,
-        *,
-        as_user: bool = False,
-        timeout_s: float = REQUEST_TIMEOUT_S,
-    ) -> JsonObject:
+    async def ask(self, method: str, params: Mapping[str, Any] | None = None, **how: Any) -> JsonObject:
         assert params is not None
         self.asked.append(dict(params))
         then: list[Json] = ["backup", "local"] if params["model"] == "main" else []
