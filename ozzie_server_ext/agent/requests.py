@@ -21,7 +21,7 @@ from ozzie_server_ext.models.driver import ChatMessage, ModelChoice, ModelReques
 from ozzie_server_ext.protocol.jsontext import canonical_bytes
 from ozzie_server_ext.tools.base import Tool
 from ozzie_server_ext.tools.index import ToolIndex
-from ozzie_server_ext.tools.offering import FIND_ID, FIND_NAME, Offers, SoFar, allowed, offered
+from ozzie_server_ext.tools.offering import FIND_ID, FIND_NAME, Offers, SoFar, allowed, offered, pinned
 
 PERSONA = """\
 You are Ozzie, an agent that lives in a Jupyter notebook. The user's cells are your turns; your answers are kept in \
@@ -156,7 +156,8 @@ class TurnToolbox:
 
     def expect_pinned(self) -> None:
         """Raise InputError if a pinned tool does not exist."""
-        _ = self.tools
+        if self._offers.pinned is not None:
+            pinned(self._index.registry, self._offers.pinned)
 
     @property
     def tools(self) -> tuple[Tool, ...]:

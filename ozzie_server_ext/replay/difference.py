@@ -8,8 +8,6 @@ import msgspec
 
 from ozzie_server_ext.domain.events import Draft, Event, EventBody
 from ozzie_server_ext.domain.json import Json
-from ozzie_server_ext.protocol.codec import encode
-from ozzie_server_ext.protocol.jsontext import dumps
 from ozzie_server_ext.replay.ids import Comparison
 
 _MEASURED = frozenset({"latency_ms", "duration_ms", "took_ms", "ttft_ms", "day", "project"})
@@ -55,7 +53,7 @@ class Comparing(msgspec.Struct, frozen=True, kw_only=True):
         if now.body.type != then.type:
             return Difference(field="type", then=then.type, now=now.body.type)
         for name, of_now, of_then in _envelopes(now, then):
-            if not _equal(of_now, of_then, ids):
+            if of_now != of_then and not _equal(of_now, of_then, ids):
                 return Difference(field=name, then=of_then, now=of_now)
         body_now, body_then = self.comparable(now.body), self.comparable(then.body)
         for field in body_then.__struct_fields__:
@@ -130,6 +128,6 @@ def _equal(now: Json, then: Json, ids: Comparison) -> bool:
 
 def translated(body: EventBody, ids: Callable[[str], str]) -> EventBody:
     """Return a body with other ids in all of its texts."""
-    raw = dumps(encode(body))
+    raw = msgspec.json.encode(body).decode()
     found = ids(raw)
     return body if found == raw else msgspec.json.decode(found, type=type(body))

@@ -78,6 +78,7 @@ class Record:
     ) -> None:
         """`missing` is what follows the events and is not there any more."""
         self._connection = connection
+        self._has_contents = contents.is_there(connection)
         self._blobs = blobs
         self.session_id = SessionId(str(session["session_id"]))
         self.project = Path(str(session["project"]) or "/")
@@ -121,7 +122,7 @@ class Record:
 
     def find(self, ref: BlobRef) -> bytes | None:
         """Return a content, None if it is not there any more. Raises DamagedStore."""
-        found = contents.read(self._connection, digest_of(ref)) if contents.is_there(self._connection) else None
+        found = contents.read(self._connection, digest_of(ref)) if self._has_contents else None
         if found is not None:
             return found
         try:

@@ -13,8 +13,7 @@ from ozzie_server_ext.config.home import Home
 from ozzie_server_ext.domain.ids import BlobRef
 from ozzie_server_ext.domain.json import Json
 from ozzie_server_ext.observability.clock import UlidSource
-from ozzie_server_ext.protocol.codec import encode
-from ozzie_server_ext.protocol.jsontext import InvalidJson, dumps, loads
+from ozzie_server_ext.protocol.jsontext import InvalidJson, loads
 from ozzie_server_ext.replay.blobs import ReplayBlobs
 from ozzie_server_ext.replay.changes import Changes
 from ozzie_server_ext.replay.difference import Comparing
@@ -152,7 +151,7 @@ def _replay(
 def _ids_of(record: Record) -> set[str]:
     found: set[str] = set()
     for event in (*record.history, *record.events):
-        found |= ids_in(dumps(encode(event.body))) | ids_in(event.stream)
+        found |= ids_in(msgspec.json.encode(event.body).decode()) | ids_in(event.stream)
     return found
 
 

@@ -199,16 +199,10 @@ class RecordedTool:
     waits = False
 
     def __init__(self, tool: Tool, calls: RecordedCalls) -> None:
+        self.meta: ToolMeta = tool.meta
+        self.spec: ToolSpec = tool.spec
         self._tool = tool
         self._calls = calls
-
-    @property
-    def meta(self) -> ToolMeta:
-        return self._tool.meta
-
-    @property
-    def spec(self) -> ToolSpec:
-        return self._tool.spec
 
     def check(self, args: JsonObject) -> JsonObject:
         return self._tool.check(args)

@@ -7,6 +7,7 @@ prompt, and a model may have planned with a tool that it was shown.
 import re
 from collections.abc import Iterable
 from difflib import get_close_matches
+from functools import lru_cache
 
 import msgspec
 
@@ -106,8 +107,13 @@ def _fitting_skills(index: ToolIndex, offers: Offers, so_far: SoFar) -> tuple[To
 
 def _mentions(message: str, meta: ToolMeta) -> bool:
     """Whether the message contains the skill's name or one of its keywords."""
-    words = (meta.delegates_to, *meta.tags)
-    return any(re.search(rf"(?<!\w){re.escape(word)}(?!\w)", message, re.IGNORECASE) for word in words)
+    return _any_of((meta.delegates_to, *meta.tags)).search(message) is not None
+
+
+@lru_cache(maxsize=1024)  # of words: those of skills, which every turn looks for
+def _any_of(words: tuple[str, ...]) -> re.Pattern[str]:
+    """Return a pattern for any of the words, each whole."""
+    return re.compile(rf"(?<!\w)(?:{'|'.join(map(re.escape, words))})(?!\w)", re.IGNORECASE)
 
 
 def _chosen(index: ToolIndex, offers: Offers, so_far: SoFar, skills: dict[str, Tool]) -> dict[str, Tool]:
