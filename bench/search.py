@@ -138,7 +138,7 @@ def _append(folder: Path, rounds: int) -> Result:
         path = folder / f"append-{next(numbers)}.db"
         if with_index:
             return seconds_of(histories, path)[-1]
-        with patch.object(search, "add", lambda connection, events: None):
+        with patch.object(search, "add", lambda *_: None):
             return seconds_of(histories, path)[-1]
 
     times = [(once(True), once(False)) for _ in range(rounds)]
