@@ -156,7 +156,12 @@ def start_lab_without_ozzie(folder: Path) -> Iterator[tuple[str, Path]]:
             if time.monotonic() > end:
                 raise TimeoutError(log.read_text())
             time.sleep(0.05)
-        yield found[0], home.project
+        try:
+            yield found[0], home.project
+        finally:
+            # At its own end, Jupyter may wait for an idle thread for ever: see `release_idle_threads_at_exit`.
+            process.kill()
+            process.wait(30)
 
 
 @contextmanager
