@@ -1,4 +1,4 @@
-"""Why a path can't be written and what to do about it, found out on the disk because error texts don't say."""
+"""Why a path can't be read or written and what to do about it, found out on the disk because error texts don't say."""
 
 import errno
 import os
@@ -60,7 +60,7 @@ def read_text(path: str) -> str:
     """Return the text of a file that a person named. Raises InputError."""
     try:
         return Path(path).read_text("utf-8")
-    except (OSError, ValueError) as error:  # ValueError: of no UTF-8, or a path with a zero character
+    except (OSError, ValueError) as error:  # ValueError: not UTF-8, or a null character in the path
         why = error.strerror if isinstance(error, OSError) else "it is no text"
         raise InputError(f"{path} can't be read: {why}.", hint="Name a file of text.", code="input.file") from None
 

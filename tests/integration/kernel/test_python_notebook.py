@@ -164,7 +164,8 @@ def test_a_turn_that_fails_raises_and_ends_the_loop_unless_it_is_caught(kernel: 
 def test_an_interrupt_stops_the_turn_and_the_loop_and_the_next_cell_works(kernel: Kernel) -> None:
     kernel.run("%ozzie %model endless")
     request = kernel.send("for n in range(3):\n    %ozzie go on for ever")
-    kernel.output(request, until_live="jp-RenderedHTMLCommon")
+    streaming = kernel.output(request, until_live="jp-RenderedHTMLCommon")
+    assert "Working" in streaming.live[-1]
 
     kernel.interrupt()
     output = kernel.output(request)
