@@ -20,6 +20,7 @@ BENCHMARKS = (
     "export",
     "replay",
     "broker",
+    "decision",
     "steps",
     "many_tasks",
     "long_session",

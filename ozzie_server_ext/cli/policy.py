@@ -16,7 +16,8 @@ from ozzie_server_ext.domain.toolmeta import ToolMeta
 from ozzie_server_ext.policy.decision import Action, Caller, Decision, Reading, Verdict
 from ozzie_server_ext.policy.engine import ALWAYS_ASK, OUTSIDE, Explanation, explain
 from ozzie_server_ext.policy.files import PROJECT_FILE, Policy, RuleFile, load, read, trust_rules, untrust_rules
-from ozzie_server_ext.policy.rules import Rule, SourcePattern
+from ozzie_server_ext.policy.rules import Rule
+from ozzie_server_ext.policy.sources import SourcePattern
 from ozzie_server_ext.protocol.jsontext import loads_object
 from ozzie_server_ext.render.questions import NEEDS, RULINGS
 from ozzie_server_ext.render.text import counted, visible_label, visible_prose

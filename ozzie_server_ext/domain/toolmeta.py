@@ -54,21 +54,32 @@ class Capability(StrEnum):
 
 
 class TargetKind(StrEnum):
-    """What an argument names: a file or folder below the project, an address, or a command as a list of words."""
+    """What an argument names: a file or folder below the project, an address of the web, a command as a list of words;
+    an address of mail, an account, an amount of money, a person, a calendar or a channel by name, or an object of a
+    service by its id or title."""
 
     PATH = "path"
     URL = "url"
     COMMAND = "command"
+    RECIPIENT = "recipient"
+    ACCOUNT = "account"
+    AMOUNT = "amount"
+    PERSON = "person"
+    CALENDAR = "calendar"
+    CHANNEL = "channel"
+    OBJECT = "object"
 
 
 @dataclass(frozen=True, slots=True)
 class Target:
     """An argument that names what a call acts on; rules match it. A list of texts names several targets, except of a
-    command. `is_read`: the named path counts as read; false if the tool itself records what it reads."""
+    command. `is_read`: the named path counts as read; false if the tool itself records what it reads. `currency` of an
+    amount: a code of ISO 4217, or the argument that has it."""
 
     argument: str
     kind: TargetKind
     is_read: bool = True
+    currency: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -268,7 +268,8 @@ class Gate:
         """Make a tool from an async function and add it under the function's name. Its signature is the schema of the
         arguments, the first paragraph of its docstring the description for models. It returns JSON or a ToolResult; it
         raises ToolFailed if it did nothing, Unsettled if it can't tell. `targets` maps the arguments that name what a
-        call acts on to path, url or command. For the other parameters see `ToolMeta`.
+        call acts on to a kind (`TargetKind`); an amount is followed by its currency, "amount EUR", or the argument that
+        has it. For the other parameters see `ToolMeta`.
 
         Raises InputError if the function can't be a tool, ValueError for an unknown word, Bug for inconsistent
         metadata, Conflict for a name in use.
@@ -281,7 +282,7 @@ class Gate:
             idempotency=Idempotency(idempotency),
             timeout_s=timeout_s,
             categories=frozenset(map(Category, categories)),
-            targets=tuple(Target(name, TargetKind(kind)) for name, kind in (targets or {}).items()),
+            targets=tuple(_target(argument, *kind.split(" ", 1)) for argument, kind in (targets or {}).items()),
             max_inline_chars=max_inline_chars,
             brings=None if brings is None else Label(brings),
             is_outbound=is_outbound,
@@ -451,6 +452,10 @@ class _Rules:
 
     async def of(self, meta: ToolMeta, args: JsonObject, caller: Caller, reading: Reading = UNREAD) -> Ruling:
         return await FixedRulings(self.policy.rules, self.policy.version).of(meta, args, caller, reading)
+
+
+def _target(argument: str, kind: str, currency: str = "") -> Target:
+    return Target(argument, TargetKind(kind), currency=currency)
 
 
 def _nobody_answers(record: CallRecord) -> ToolCallFailed:

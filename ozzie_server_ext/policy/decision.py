@@ -14,6 +14,7 @@ from ozzie_server_ext.domain.json import Json
 from ozzie_server_ext.domain.paths import path_parts
 from ozzie_server_ext.domain.toolmeta import TargetKind, ToolMeta
 from ozzie_server_ext.policy.patterns import Host, folded, host_of
+from ozzie_server_ext.policy.targets import NAMED_KINDS, Named, Values, named_in
 from ozzie_server_ext.render.text import inside
 
 MAX_ADDRESS = 2000
@@ -88,12 +89,13 @@ class Caller(msgspec.Struct, frozen=True, kw_only=True):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Action:
-    """A call to decide on, with everything its arguments name: paths by components, hosts, commands by words; None for
-    an unreadable one. Rules that ask or deny compare the folded forms, which are computed once here. `reading` is what
-    the call is made from, `given` where each of its addresses comes from."""
+    """A call to decide on, with everything its arguments name: paths by components, hosts, commands by words, None for
+    an unreadable one; all else is `named`, by kind in `values`. Rules that ask or deny compare the folded forms, which
+    are computed once here. `reading` is what the call is made from, `given` where each of its addresses comes from."""
 
     meta: ToolMeta
     caller: Caller
+    named: tuple[Named, ...] = ()
     paths: tuple[tuple[str, ...] | None, ...] = ()
     hosts: tuple[Host | None, ...] = ()
     commands: tuple[tuple[str, ...] | None, ...] = ()
@@ -102,10 +104,12 @@ class Action:
     args: Mapping[str, Json] = field(default_factory=dict[str, Json])
     folded_paths: tuple[tuple[str, ...] | None, ...] = field(init=False)
     folded_commands: tuple[tuple[str, ...] | None, ...] = field(init=False)
+    values: Mapping[TargetKind, Values] = field(init=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "folded_paths", tuple(map(_folded, self.paths)))
         object.__setattr__(self, "folded_commands", tuple(map(_folded, self.commands)))
+        object.__setattr__(self, "values", Values.by_kind(self.named))
 
     @classmethod
     def of(cls, meta: ToolMeta, args: Mapping[str, Json], caller: Caller, reading: Reading = UNREAD) -> "Action":
@@ -115,6 +119,7 @@ class Action:
         return cls(
             meta=meta,
             caller=caller,
+            named=tuple(_named(meta, args)),
             paths=tuple(_each(path_parts, [value for kind, value in given if kind is TargetKind.PATH])),
             hosts=tuple(_each(host_of, urls)),
             commands=tuple(_words(value) for kind, value in given if kind is TargetKind.COMMAND and value is not None),
@@ -122,6 +127,13 @@ class Action:
             given=tuple(gave or "" for gave in _each(reading.gave, urls)),
             args=args,
         )
+
+
+def _named(meta: ToolMeta, args: Mapping[str, Json]) -> Iterator[Named]:
+    for target in meta.targets:
+        if target.kind in NAMED_KINDS:
+            currency = args.get(target.currency, target.currency)
+            yield from named_in(target.kind, target.argument, args.get(target.argument), str(currency))
 
 
 def _folded(parts: tuple[str, ...] | None) -> tuple[str, ...] | None:

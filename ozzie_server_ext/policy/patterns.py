@@ -4,6 +4,7 @@ import ipaddress
 import re
 import unicodedata
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import TypeAlias, TypeVar
 from urllib.parse import urlsplit
 
@@ -110,6 +111,7 @@ def host_of(url: str) -> Host | None:
     return canonical_host(name)
 
 
+@lru_cache(maxsize=4096)
 def canonical_host(name: str) -> Host | None:
     """Return the normal form of a host; None for no host, or an IP address in an outdated notation."""
     found = _ip_address(name.strip("[]"))

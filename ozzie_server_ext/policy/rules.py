@@ -1,254 +1,24 @@
-"""Rules: as written in a file, and as the engine applies them."""
+"""Rules: as written in a file, and as the engine applies them. What they state of a call is in `policy.conditions`."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from functools import partial
-from pathlib import Path, PurePosixPath
-from typing import Annotated, Any, Literal, Protocol, TypeAlias, TypeVar
+from typing import Annotated, Any, Literal, Protocol, Self, TypeAlias
 
 import msgspec
 from msgspec.structs import replace
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from ozzie_server_ext.config.validation import like
 from ozzie_server_ext.domain.approvals import AuthStrength
-from ozzie_server_ext.domain.content import MOST_SOURCES, Content, Label
+from ozzie_server_ext.domain.content import MOST_SOURCES, Content
 from ozzie_server_ext.domain.json import JsonObject
 from ozzie_server_ext.domain.messages import Channel
-from ozzie_server_ext.domain.paths import path_parts
-from ozzie_server_ext.domain.toolmeta import Category, RiskLevel, SideEffect, ToolMeta, ToolSpec
+from ozzie_server_ext.domain.toolmeta import Category, RiskLevel, SideEffect, TargetKind, ToolMeta, ToolSpec
+from ozzie_server_ext.policy import conditions
+from ozzie_server_ext.policy.conditions import Condition, Tools, folder_named
 from ozzie_server_ext.policy.decision import Action, Caller, Decision, Reading, Verdict
-from ozzie_server_ext.policy.patterns import MANY, Glob, HostPattern, SequenceGlob, canonical_host, folded
-from ozzie_server_ext.render.text import visible_label
-
-ANY = "*"
-_KINDS = ", ".join(Label)
-_LABEL_NAMES: dict[str, str] = {
-    Label.WEB: "web content",
-    Label.FILE: "a file outside the project",
-    Label.MCP: "what a server of tools said",
-    Label.CHANNEL: "a message from a channel",
-    Label.REMOTE: "what a remote agent said",
-    Label.OUTPUT: "what a program printed",
-}
-_MOST_PLACES = 3
-
-
-class SourcePattern(msgspec.Struct, frozen=True):
-    """A pattern for sources of content. An empty `label` means any source, `place` None any place of that label."""
-
-    label: str
-    place: HostPattern | SequenceGlob | Glob | None
-
-    @classmethod
-    def of(cls, pattern: str) -> "SourcePattern":
-        """Raises ValueError with a message for the author of the pattern."""
-        if pattern == ANY:
-            return cls("", None)
-        label, colon, place = pattern.partition(":")
-        if not colon or label not in list(Label) or not place:
-            raise ValueError(
-                f'"{pattern}" is not a source: write the kind and the place, as in "web:example.org", or "*". '
-                f"Kinds are {_KINDS}"
-            )
-        if place == ANY:
-            return cls(label, None)
-        if label == Label.WEB:
-            return cls(label, HostPattern.of(place))
-        if label == Label.FILE:
-            if not place.startswith("/"):
-                raise ValueError(f'"{pattern}" is not a source: a file is written from the root, as in "file:/data/**"')
-            return cls(label, SequenceGlob.of(PurePosixPath(place).parts[1:]))
-        return cls(label, Glob.of(place))
-
-    def matches(self, source: str, *, sure: bool) -> bool:
-        """Whether a source matches. An unknown place matches unless `sure` is set."""
-        if not self.label:
-            return True
-        label, _, place = source.partition(":")
-        if label != self.label:
-            return False
-        match self.place:
-            case None:
-                return True
-            case HostPattern():
-                host = canonical_host(place)
-                return not sure if host is None else self.place.matches(host)
-            case SequenceGlob():
-                parts = path_parts(place.removeprefix("/")) if place.startswith("/") else None
-                return not sure if parts is None else self.place.matches(parts)
-            case Glob():
-                return self.place.matches(place) if place else not sure
-
-
-def origin_text(content: Content) -> str:
-    """Return the origin of content, for people: "web content (example.org, example.net, a.example and 2 more)"."""
-    kinds = ", ".join(_LABEL_NAMES.get(label, label) for label in content.labels)
-    places = [source.partition(":")[2] for source in content.sources if source.partition(":")[2]]
-    if not places:
-        return kinds
-    shown = ", ".join(visible_label(place) for place in places[:_MOST_PLACES])
-    left = len(content.sources) - min(len(places), _MOST_PLACES)
-    return f"{kinds} ({shown}{f' and {left} more' if left else ''})"
-
-
-T = TypeVar("T")
-
-MAX_COMPONENTS = 32
-"""Components of a path pattern."""
-
-Condition = Callable[[Action], str]
-"""Returns why a rule does not apply to a call, in a few words; "" if the condition holds."""
-
-
-class Tools(msgspec.Struct, frozen=True):
-    """Names of tools: ids, names for the model, or patterns for both."""
-
-    patterns: tuple[str, ...]
-
-    def __call__(self, action: Action) -> str:
-        if any(_names(pattern, action.meta) for pattern in self.patterns):
-            return ""
-        return f"{action.meta.tool_id} is not {', '.join(self.patterns)}"
-
-    def name(self, meta: ToolMeta) -> bool:
-        """Whether the tool is named itself, not only matched by a pattern."""
-        return any(pattern in _all_names(meta) for pattern in self.patterns)
-
-
-def attended(wanted: bool) -> Condition:
-    def condition(action: Action) -> str:
-        if action.caller.attended is wanted:
-            return ""
-        return "somebody is there to be asked" if action.caller.attended else "nobody is there to be asked"
-
-    return condition
-
-
-def categories(wanted: Iterable[Category], *, sure: bool) -> Condition:
-    """An ALLOW must state all categories: a rule about sending does not allow a tool that sends and deletes."""
-    allowed = frozenset(wanted)
-
-    def condition(action: Action) -> str:
-        has = action.meta.categories
-        if has and (has <= allowed if sure else has & allowed):
-            return ""
-        return f"its categories are {', '.join(sorted(has)) or 'none'}"
-
-    return condition
-
-
-def projects(names: Iterable[str]) -> Condition:
-    folders = [_folder(name) for name in names]
-
-    def condition(action: Action) -> str:
-        here = PurePosixPath(action.caller.project)
-        if any(here.is_relative_to(folder) for folder in folders):
-            return ""
-        return f"the project is {here}"
-
-    return condition
-
-
-def paths(patterns: Iterable[str], *, sure: bool) -> Condition:
-    """Raises ValueError for a pattern that no path can match."""
-    globs = [_glob(_path_pattern(pattern), sure) for pattern in patterns]
-    return _targets(
-        "path",
-        lambda action: action.paths if sure else action.folded_paths,
-        lambda parts: any(glob.matches(parts) for glob in globs),
-        sure,
-    )
-
-
-def hosts(patterns: Iterable[str], *, sure: bool) -> Condition:
-    """Raises ValueError for a pattern that is no host."""
-    known = [HostPattern.of(pattern) for pattern in patterns]
-    return _targets(
-        "host", lambda action: action.hosts, lambda host: any(pattern.matches(host) for pattern in known), sure
-    )
-
-
-def commands(patterns: Iterable[Sequence[str]], *, sure: bool) -> Condition:
-    """Raises ValueError for a pattern that names no program."""
-    globs = [_glob(_command_pattern(words), sure) for words in patterns]
-
-    def matches(words: tuple[str, ...]) -> bool:
-        program, *rest = words
-        # Denying git covers /usr/bin/git too; allowing git says nothing about a program elsewhere.
-        names = [program] if sure else [program, program.rsplit("/", 1)[-1]]
-        return any(glob.matches((name, *rest)) for glob in globs for name in names)
-
-    return _targets("command", lambda action: action.commands if sure else action.folded_commands, matches, sure)
-
-
-def sources(patterns: Iterable[str], *, sure: bool) -> Condition:
-    """The sources of a call's content. An ALLOW must cover all of them. Raises ValueError for an invalid pattern."""
-    known = [SourcePattern.of(pattern) for pattern in patterns]
-
-    def condition(action: Action) -> str:
-        found = action.reading.content.completed().sources
-        matched = [any(pattern.matches(source, sure=sure) for pattern in known) for source in found]
-        if all(matched) if sure else any(matched):
-            return ""
-        unmatched = next((source for source, is_match in zip(found, matched, strict=True) if not is_match), "")
-        return f"it is made from {unmatched}" if unmatched else "nothing that it is made from came from outside"
-
-    return condition
-
-
-def _targets(
-    noun: str, targets: Callable[[Action], tuple[T | None, ...]], matches: Callable[[T], bool], sure: bool
-) -> Condition:
-    def condition(action: Action) -> str:
-        found = targets(action)
-        if not found:
-            return f"the call names no {noun}"
-        matched = [not sure if each is None else matches(each) for each in found]
-        return "" if (all(matched) if sure else any(matched)) else f"its {noun} is another one"
-
-    return condition
-
-
-def _one_of(what: str, found: Callable[[Action], T], wanted: Sequence[T]) -> Condition:
-    def condition(action: Action) -> str:
-        here = found(action)
-        return "" if here in wanted else f"{what} is {str(here) or 'not known'}"
-
-    return condition
-
-
-def _names(pattern: str, meta: ToolMeta) -> bool:
-    names = _all_names(meta)
-    return pattern in names or ("*" in pattern and any(map(Glob.of(pattern).matches, names)))
-
-
-def _all_names(meta: ToolMeta) -> tuple[str, ...]:
-    return (meta.tool_id, meta.name, *meta.further_names)
-
-
-def _path_pattern(pattern: str) -> tuple[str, ...]:
-    parts = PurePosixPath(pattern).parts
-    if not parts or parts[0] in ("/", "//") or parts[0].startswith("~") or ".." in parts:
-        raise ValueError(f'"{pattern}" matches no path: paths are relative to the project folder, as in "notes/**"')
-    if len(parts) > MAX_COMPONENTS:
-        raise ValueError(f"a pattern has at most {MAX_COMPONENTS} folders, and one has {len(parts)}")
-    for part in parts:
-        if MANY in part and part != MANY:
-            raise ValueError(f'in "{pattern}", ** stands for whole folders: write it between slashes')
-    return parts
-
-
-def _command_pattern(words: Sequence[str]) -> tuple[str, ...]:
-    if not words or words[0] == MANY:
-        raise ValueError('a command begins with a program, as in ["git", "status"]')
-    if any(MANY in word and word != MANY for word in words) or MANY in words[:-1]:
-        raise ValueError("** is allowed only at the end of a command, for all remaining words")
-    return tuple(words)
-
-
-def _glob(patterns: tuple[str, ...], sure: bool) -> SequenceGlob:
-    return SequenceGlob.of(patterns if sure else tuple(map(folded, patterns)))
-
+from ozzie_server_ext.policy.sources import SourcePattern
+from ozzie_server_ext.policy.targets import amount_in
 
 MAX_RULES = 500
 MAX_PATTERNS = 100
@@ -284,6 +54,19 @@ class _Text(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
 
+class AmountText(_Text):
+    """A limit for the amounts of a call, such as "50 EUR": up to it, or above it."""
+
+    at_most: Pattern | None = None
+    above: Pattern | None = None
+
+    @model_validator(mode="after")
+    def _one(self) -> Self:
+        if (self.at_most is None) is (self.above is None):
+            raise ValueError('takes one of "at_most" and "above"')
+        return self
+
+
 class WhenText(_Text):
     """The conditions of a rule; one that is not stated always holds. `attended`: somebody is there to be asked;
     `sources`: where the content came from that the call is made from."""
@@ -299,6 +82,13 @@ class WhenText(_Text):
     paths: Patterns | None = None
     hosts: Patterns | None = None
     commands: Annotated[tuple[Command, ...], Field(min_length=1, max_length=MAX_PATTERNS)] | None = None
+    recipients: Patterns | None = None
+    accounts: Patterns | None = None
+    people: Patterns | None = None
+    calendars: Patterns | None = None
+    chat_channels: Patterns | None = None
+    objects: Patterns | None = None
+    amount: AmountText | None = None
     sources: Patterns | None = None
 
 
@@ -369,9 +159,9 @@ class Rule(msgspec.Struct, frozen=True, kw_only=True):
 def patterns_in(text: RuleText) -> int:
     """Return the number of patterns to compare each call with."""
     when = text.when
-    return sum(
-        map(len, (when.tools or (), when.paths or (), when.hosts or (), when.commands or (), when.sources or ()))
-    )
+    stated = (when.tools, when.paths, when.hosts, when.commands, when.recipients, when.accounts, when.people)
+    stated += (when.calendars, when.chat_channels, when.objects, when.sources)
+    return sum(len(patterns or ()) for patterns in stated)
 
 
 def compile_rule(text: RuleText, place: str, *, only_tightens: bool = False) -> Rule:
@@ -405,33 +195,32 @@ def _mismatch(conditions: tuple[Condition, ...], action: Action) -> str:
 
 
 def _conditions(when: WhenText, sure: bool) -> list[Condition]:
-    conditions: list[tuple[Any, Callable[[Any], Condition]]] = [
-        (when.side_effects, partial(_one_of, "its side effect", lambda action: action.meta.side_effect)),
-        (when.categories, partial(categories, sure=sure)),
-        (when.risks, partial(_one_of, "its risk", lambda action: action.meta.risk_level)),
-        (when.channels, partial(_one_of, "the channel", lambda action: action.caller.channel)),
-        (when.users, partial(_one_of, "the user", lambda action: action.caller.user)),
-        (when.attended, attended),
-        (when.projects, projects),
-        (when.paths, partial(paths, sure=sure)),
-        (when.hosts, partial(hosts, sure=sure)),
-        (when.commands, partial(commands, sure=sure)),
-        (when.sources, partial(sources, sure=sure)),
+    stated: list[tuple[Any, Callable[[Any], Condition]]] = [
+        (when.side_effects, partial(conditions.one_of, "its side effect", lambda action: action.meta.side_effect)),
+        (when.categories, partial(conditions.categories, sure=sure)),
+        (when.risks, partial(conditions.one_of, "its risk", lambda action: action.meta.risk_level)),
+        (when.channels, partial(conditions.one_of, "the channel", lambda action: action.caller.channel)),
+        (when.users, partial(conditions.one_of, "the user", lambda action: action.caller.user)),
+        (when.attended, conditions.attended),
+        (when.projects, conditions.projects),
+        (when.paths, partial(conditions.paths, sure=sure)),
+        (when.hosts, partial(conditions.hosts, sure=sure)),
+        (when.commands, partial(conditions.commands, sure=sure)),
+        (when.recipients, partial(conditions.recipients, sure=sure)),
+        (when.accounts, partial(conditions.names, TargetKind.ACCOUNT, sure=sure)),
+        (when.people, partial(conditions.names, TargetKind.PERSON, sure=sure)),
+        (when.calendars, partial(conditions.names, TargetKind.CALENDAR, sure=sure)),
+        (when.chat_channels, partial(conditions.names, TargetKind.CHANNEL, sure=sure)),
+        (when.objects, partial(conditions.names, TargetKind.OBJECT, sure=sure)),
+        (when.amount and when.amount.at_most, partial(_amounts, above=False, sure=sure)),
+        (when.amount and when.amount.above, partial(_amounts, above=True, sure=sure)),
+        (when.sources, partial(conditions.sources, sure=sure)),
     ]
-    return [condition(wanted) for wanted, condition in conditions if wanted is not None]
+    return [condition(wanted) for wanted, condition in stated if wanted is not None]
 
 
-def _folder(name: str) -> Path:
-    try:
-        folder = Path(name).expanduser()
-    except RuntimeError:
-        raise ValueError(f'"{name}" names a home folder that is not there') from None
-    if not folder.is_absolute():
-        raise ValueError(f'"{name}" is not a folder: write it from the root, or with ~')
-    try:
-        return folder.resolve()
-    except (OSError, RuntimeError):  # RuntimeError before Python 3.13
-        raise ValueError(f'"{name}" can\'t be followed: its links lead in a circle, or its name is too long') from None
+def _amounts(text: str, *, above: bool, sure: bool) -> Condition:
+    return conditions.amounts(amount_in(text), above=above, sure=sure)
 
 
 def failing_example(rule: Rule, text: RuleText, find: FindTool) -> str:
@@ -464,7 +253,7 @@ def unknown_tools(text: RuleText, find: FindTool) -> tuple[str, ...]:
 
 
 def _action(meta: ToolMeta, example: ExampleText) -> Action:
-    project = str(_folder(example.project)) if example.project else ""
+    project = str(folder_named(example.project)) if example.project else ""
     args: Mapping[str, Any] = example.args
     caller = Caller(project=project, channel=example.channel or "", user=example.user, attended=example.attended)
     for source in example.sources:

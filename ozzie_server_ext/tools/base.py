@@ -24,6 +24,7 @@ from ozzie_server_ext.domain.toolmeta import (
     Idempotency,
     RiskLevel,
     SideEffect,
+    TargetKind,
     ToolMeta,
     ToolResult,
     ToolSpec,
@@ -32,6 +33,7 @@ from ozzie_server_ext.execution.host_commands import Children, NoChildren
 from ozzie_server_ext.execution.runner import JobRunner, NoJobs
 from ozzie_server_ext.jupyter.documents import Jupyter
 from ozzie_server_ext.policy.decision import UNREAD, Caller, Reading
+from ozzie_server_ext.policy.targets import CODES
 from ozzie_server_ext.protocol.codec import encode
 from ozzie_server_ext.protocol.jsontext import canonical_bytes
 from ozzie_server_ext.web.port import NoWeb, Web
@@ -454,6 +456,10 @@ def _expect_sound(meta: ToolMeta, arguments: type[BaseModel]) -> None:
     for target in meta.targets:
         if target.argument not in arguments.model_fields:
             raise Bug(f"{meta.tool_id} has no argument {target.argument}, which it names as a target.")
+        if (target.kind is TargetKind.AMOUNT) is not bool(target.currency):
+            raise Bug(f"{meta.tool_id}: an amount has a currency, and nothing else has one ({target.argument}).")
+        if target.currency and target.currency not in CODES and target.currency not in arguments.model_fields:
+            raise Bug(f"{meta.tool_id}: {target.currency} is neither a currency nor an argument.")
 
 
 def _version(meta: ToolMeta, spec: ToolSpec) -> str:
@@ -461,6 +467,9 @@ def _version(meta: ToolMeta, spec: ToolSpec) -> str:
     # Later fields count only if set: a tool without them keeps its version, which stands in logs and binds approvals.
     optional = ("tags", "examples", "for_skills", "delegates_to", "requires")
     promise = {key: value for key, value in promise.items() if value or key not in optional}
+    promise["targets"] = [
+        {key: value for key, value in encode(each).items() if value or key != "currency"} for each in meta.targets
+    ]
     return hashlib.sha256(canonical_bytes([promise, spec.description, spec.parameters])).hexdigest()[:12]
 
 

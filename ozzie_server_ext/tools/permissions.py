@@ -23,7 +23,7 @@ from ozzie_server_ext.domain.toolmeta import ToolMeta
 from ozzie_server_ext.policy.approvals import binding, cover_of, covers
 from ozzie_server_ext.policy.decision import Action, Caller, Decision, Verdict
 from ozzie_server_ext.policy.engine import Ruling
-from ozzie_server_ext.policy.rules import origin_text
+from ozzie_server_ext.policy.sources import origin_text
 from ozzie_server_ext.store.codec import time_text
 from ozzie_server_ext.store.recorder import Recorder
 from ozzie_server_ext.tools.base import InvalidArguments, Plan, Preview, Tool, ToolContext

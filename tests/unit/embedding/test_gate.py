@@ -30,6 +30,7 @@ CHANGES: Any = {"side_effect": "reversible", "risk_level": "medium"}
 FORBIDS = """{"rules": [{"id": "no", "decision": "deny", "reason": "Not today.", "when": {"tools": ["test.write"]},
   "examples": {"match": [{"tool": "write", "args": {"text": "a"}}]}}]}"""
 ASKS = FORBIDS.replace("deny", "ask")
+IBAN = "AT611904300234573201"
 
 Opens = Callable[..., AbstractAsyncContextManager[Gate]]
 
@@ -296,6 +297,40 @@ async def test_a_rule_decides_and_its_place_and_version_are_recorded(gate: Gate,
     assert outcome.message == f"Not allowed: not today. Rule no in {named}, line 1."
     (decided,) = [event.body for event in await gate.events() if isinstance(event.body, ToolCallDecided)]
     assert (decided.decision, decided.rule, len(decided.policy)) == ("DENY", "no", 16)
+
+
+async def test_a_rule_says_whom_a_tool_may_write_to_and_what_it_may_pay(gate: Gate) -> None:
+    paid: list[str] = []
+
+    async def pay(account: str, amount: float, currency: str, receipt_to: list[str]) -> str:
+        """Pay, and send a receipt."""
+        paid.append(account)
+        return "paid"
+
+    targets = {"account": "account", "amount": "amount currency", "receipt_to": "recipient"}
+    gate.register(pay, tool_id="bank.pay", side_effect="irreversible", risk_level="medium", targets=targets)
+    call = {"account": IBAN, "amount": 12.5, "currency": "EUR", "receipt_to": ["Ana <ana@firm.example>"]}
+    when = {
+        "tools": ["bank.pay"],
+        "accounts": [IBAN],
+        "amount": {"at_most": "50 EUR"},
+        "recipients": ["*@firm.example"],
+    }
+    rule = {"id": "small", "decision": "allow", "reason": "Small sums may be paid.", "when": when}
+    rule["examples"] = {"match": [{"tool": "pay", "args": call}]}
+    assert gate.set_policy(json.dumps({"rules": [rule]})) == ()
+
+    others = (
+        {"amount": 51},
+        {"currency": "USD"},
+        {"account": "DE89370400440532013000"},
+        {"receipt_to": ["a@x.example"]},
+    )
+    asked = [await gate.call("pay", {**call, **other}) for other in others]
+    done = await gate.call("pay", {**call, "account": "AT61 1904 3002 3457 3201"})
+
+    assert [each.status for each in asked] == ["asked"] * 4
+    assert (done.status, paid) == ("done", ["AT61 1904 3002 3457 3201"])
 
 
 async def test_rules_that_can_not_be_taken_leave_those_before_in_force(gate: Gate) -> None:

@@ -21,7 +21,7 @@ from ozzie_server_ext.policy.decision import (
     plain_address,
 )
 from ozzie_server_ext.policy.engine import decide, explain
-from ozzie_server_ext.policy.rules import SourcePattern, origin_text
+from ozzie_server_ext.policy.sources import SourcePattern, origin_text
 from tests.unit.policy.rig import COMMAND, FETCH, JOB, KERNEL, NOTE, READ, SEND, WRITE, meta, projects_rule, rule
 
 ALLOW, ASK, DENY = Decision.ALLOW, Decision.ASK, Decision.DENY

@@ -154,10 +154,18 @@ def test_a_schema_without_an_end_is_refused() -> None:
         tool(climb)
 
 
-def test_a_tool_without_tags_and_examples_has_the_version_that_it_had_before_there_were_any() -> None:
-    """It stands in logs, and a yes is bound to it. These two are those of the Ozzie before."""
+def test_a_tool_keeps_its_version_when_contracts_can_say_more() -> None:
+    """It stands in logs, and a yes is bound to it. These are those of the Ozzie before there were tags, examples and
+    currencies."""
+    before = {
+        "calc.eval": "7e96edab2407",
+        "fs.read": "bef76d1ddc30",
+        "fs.write": "248571426904",
+        "web.fetch": "80e7d2815dda",
+        "host.run": "e9ba4c2a78d1",
+    }
     assert tool().meta.version == "700d4cc964a1"
-    assert {item.meta.tool_id: item.meta.version for item in builtin_tools()}["calc.eval"] == "7e96edab2407"
+    assert {each.meta.tool_id: each.meta.version for each in builtin_tools() if each.meta.tool_id in before} == before
 
 
 def test_tags_and_examples_are_part_of_the_contract() -> None:

@@ -1,0 +1,303 @@
+"""The conditions of rules: functions that say why a rule does not apply to a call.
+
+A rule that allows must be certain (`sure`): all that the call names must match, and what can't be read matches nothing.
+A rule that asks or denies must miss nothing: one match is enough, case doesn't matter, and what can't be read matches.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path, PurePosixPath
+from typing import TypeVar
+
+import msgspec
+
+from ozzie_server_ext.domain.toolmeta import Category, TargetKind, ToolMeta
+from ozzie_server_ext.policy.decision import Action
+from ozzie_server_ext.policy.patterns import MANY, Glob, HostPattern, SequenceGlob, folded
+from ozzie_server_ext.policy.sources import ANY, SourcePattern
+from ozzie_server_ext.policy.targets import Amount, Values, normal_form, recipient
+
+T = TypeVar("T")
+
+MAX_COMPONENTS = 32
+"""Components of a path pattern."""
+
+Condition = Callable[[Action], str]
+"""Returns why a rule does not apply to a call, in a few words; "" if the condition holds."""
+
+
+class Tools(msgspec.Struct, frozen=True):
+    """Names of tools: ids, names for the model, or patterns for both."""
+
+    patterns: tuple[str, ...]
+
+    def __call__(self, action: Action) -> str:
+        if any(_names(pattern, action.meta) for pattern in self.patterns):
+            return ""
+        return f"{action.meta.tool_id} is not {', '.join(self.patterns)}"
+
+    def name(self, meta: ToolMeta) -> bool:
+        """Whether the tool is named itself, not only matched by a pattern."""
+        return any(pattern in _all_names(meta) for pattern in self.patterns)
+
+
+class Recipients(msgspec.Struct, frozen=True):
+    """`ana@firm.example`: that address; `*@firm.example`: all at that domain; `*@*.firm.example`: all below it."""
+
+    addresses: frozenset[str]
+    domains: frozenset[str]
+    below: tuple[str, ...]
+
+    @classmethod
+    def of(cls, patterns: Iterable[str]) -> "Recipients":
+        """Raises ValueError with a message for the author of a pattern."""
+        addresses: list[str] = []
+        domains: list[HostPattern] = []
+        for pattern in patterns:
+            if pattern.startswith(f"{ANY}@"):
+                domains.append(HostPattern.of(pattern.removeprefix(f"{ANY}@")))
+            elif ANY not in pattern and (address := recipient(pattern)) is not None:
+                addresses.append(address)
+            else:
+                raise ValueError(f'"{pattern}" is no address: write ana@firm.example, or *@firm.example for all')
+        if any(each.network for each in domains):
+            raise ValueError("behind the @ of an address stands a name, not an IP network")
+        return cls(
+            frozenset(addresses),
+            frozenset(each.host for each in domains if not each.below),
+            tuple(f".{each.host}" for each in domains if each.below),
+        )
+
+    def all(self, values: Values) -> bool:
+        """Whether every one is meant."""
+        left = values.read - self.addresses
+        return not left or all(self._has(domain) or left.isdisjoint(at) for domain, at in values.by_domain.items())
+
+    def any(self, values: Values) -> bool:
+        """Whether at least one is meant."""
+        return not self.addresses.isdisjoint(values.read) or any(map(self._has, values.by_domain))
+
+    def _has(self, domain: str) -> bool:
+        if domain in self.domains:
+            return True
+        return bool(self.below) and domain.endswith(self.below)
+
+
+class Names(msgspec.Struct, frozen=True):
+    """Names of one kind, or patterns for them. Without `sure`, case does not matter."""
+
+    whole: frozenset[str]
+    globs: tuple[Glob, ...]
+
+    @classmethod
+    def of(cls, kind: TargetKind, patterns: Iterable[str], *, sure: bool) -> "Names":
+        """Raises ValueError for a pattern that no name of that kind can match."""
+        known: list[str] = []
+        for pattern in patterns:
+            read = normal_form(kind, pattern)
+            if read is None:
+                raise ValueError(f'"{pattern}" is no {kind.value}')
+            known.append(read if sure else folded(read))
+        return cls(
+            frozenset(each for each in known if ANY not in each), tuple(Glob.of(each) for each in known if ANY in each)
+        )
+
+    def all(self, values: Values) -> bool:
+        """Whether every one is meant, as it is written."""
+        return all(map(self._fits, values.read - self.whole))
+
+    def any(self, values: Values) -> bool:
+        """Whether at least one is meant, in any case."""
+        return not self.whole.isdisjoint(values.folded) or (bool(self.globs) and any(map(self._fits, values.folded)))
+
+    def _fits(self, name: str) -> bool:
+        return any(glob.matches(name) for glob in self.globs)
+
+
+def attended(wanted: bool) -> Condition:
+    def condition(action: Action) -> str:
+        if action.caller.attended is wanted:
+            return ""
+        return "somebody is there to be asked" if action.caller.attended else "nobody is there to be asked"
+
+    return condition
+
+
+def categories(wanted: Iterable[Category], *, sure: bool) -> Condition:
+    """An ALLOW must state all categories: a rule about sending does not allow a tool that sends and deletes."""
+    allowed = frozenset(wanted)
+
+    def condition(action: Action) -> str:
+        has = action.meta.categories
+        if has and (has <= allowed if sure else has & allowed):
+            return ""
+        return f"its categories are {', '.join(sorted(has)) or 'none'}"
+
+    return condition
+
+
+def projects(names: Iterable[str]) -> Condition:
+    folders = [folder_named(name) for name in names]
+
+    def condition(action: Action) -> str:
+        here = PurePosixPath(action.caller.project)
+        if any(here.is_relative_to(folder) for folder in folders):
+            return ""
+        return f"the project is {here}"
+
+    return condition
+
+
+def paths(patterns: Iterable[str], *, sure: bool) -> Condition:
+    """Raises ValueError for a pattern that no path can match."""
+    anywhere: list[SequenceGlob] = []
+    below: dict[str, list[SequenceGlob]] = {}
+    """By the folder that a pattern begins with: most name one, and a path begins with one."""
+    for pattern in patterns:
+        parts = _path_pattern(pattern)
+        first = parts[0] if sure else folded(parts[0])
+        (anywhere if ANY in first else below.setdefault(first, [])).append(_glob(parts, sure))
+
+    def matches(parts: tuple[str, ...]) -> bool:
+        return any(glob.matches(parts) for glob in (*below.get(next(iter(parts), ""), ()), *anywhere))
+
+    return _targets("path", lambda action: action.paths if sure else action.folded_paths, matches, sure)
+
+
+def hosts(patterns: Iterable[str], *, sure: bool) -> Condition:
+    """Raises ValueError for a pattern that is no host."""
+    known = [HostPattern.of(pattern) for pattern in patterns]
+    return _targets(
+        "host", lambda action: action.hosts, lambda host: any(pattern.matches(host) for pattern in known), sure
+    )
+
+
+def commands(patterns: Iterable[Sequence[str]], *, sure: bool) -> Condition:
+    """Raises ValueError for a pattern that names no program."""
+    globs = [_glob(_command_pattern(words), sure) for words in patterns]
+
+    def matches(words: tuple[str, ...]) -> bool:
+        program, *rest = words
+        # Denying git covers /usr/bin/git too; allowing git says nothing about a program elsewhere.
+        names = [program] if sure else [program, program.rsplit("/", 1)[-1]]
+        return any(glob.matches((name, *rest)) for glob in globs for name in names)
+
+    return _targets("command", lambda action: action.commands if sure else action.folded_commands, matches, sure)
+
+
+def recipients(patterns: Iterable[str], *, sure: bool) -> Condition:
+    """Raises ValueError for a pattern that is no address."""
+    return _named(TargetKind.RECIPIENT, Recipients.of(patterns), sure)
+
+
+def names(kind: TargetKind, patterns: Iterable[str], *, sure: bool) -> Condition:
+    """Accounts, people, calendars, channels or objects. Raises ValueError for a pattern that no name can match."""
+    return _named(kind, Names.of(kind, patterns, sure=sure), sure)
+
+
+def _named(kind: TargetKind, known: Recipients | Names, sure: bool) -> Condition:
+    matches = known.all if sure else known.any
+
+    def condition(action: Action) -> str:
+        values = action.values.get(kind)
+        if values is None:
+            return f"the call names no {kind.value}"
+        holds = not sure if values.has_unread else matches(values)
+        return "" if holds else f"its {kind.value} is another one"
+
+    return condition
+
+
+def amounts(limit: Amount, *, above: bool, sure: bool) -> Condition:
+    """Amounts up to a limit, or above it. One in another currency is on neither side, for certain."""
+
+    def found(action: Action) -> tuple[Amount | None, ...]:
+        return tuple(each.amount for each in action.named if each.kind is TargetKind.AMOUNT)
+
+    def matches(amount: Amount) -> bool:
+        if amount.currency != limit.currency:
+            return not sure
+        return (amount.value > limit.value) is above
+
+    return _targets("amount", found, matches, sure)
+
+
+def sources(patterns: Iterable[str], *, sure: bool) -> Condition:
+    """The sources of a call's content. An ALLOW must cover all of them. Raises ValueError for an invalid pattern."""
+    known = [SourcePattern.of(pattern) for pattern in patterns]
+
+    def condition(action: Action) -> str:
+        found = action.reading.content.completed().sources
+        matched = [any(pattern.matches(source, sure=sure) for pattern in known) for source in found]
+        if all(matched) if sure else any(matched):
+            return ""
+        unmatched = next((source for source, is_match in zip(found, matched, strict=True) if not is_match), "")
+        return f"it is made from {unmatched}" if unmatched else "nothing that it is made from came from outside"
+
+    return condition
+
+
+def _targets(
+    noun: str, targets: Callable[[Action], tuple[T | None, ...]], matches: Callable[[T], bool], sure: bool
+) -> Condition:
+    def condition(action: Action) -> str:
+        found = targets(action)
+        if not found:
+            return f"the call names no {noun}"
+        matched = [not sure if each is None else matches(each) for each in found]
+        return "" if (all(matched) if sure else any(matched)) else f"its {noun} is another one"
+
+    return condition
+
+
+def one_of(what: str, found: Callable[[Action], T], wanted: Sequence[T]) -> Condition:
+    def condition(action: Action) -> str:
+        here = found(action)
+        return "" if here in wanted else f"{what} is {str(here) or 'not known'}"
+
+    return condition
+
+
+def _names(pattern: str, meta: ToolMeta) -> bool:
+    names = _all_names(meta)
+    return pattern in names or ("*" in pattern and any(map(Glob.of(pattern).matches, names)))
+
+
+def _all_names(meta: ToolMeta) -> tuple[str, ...]:
+    return (meta.tool_id, meta.name, *meta.further_names)
+
+
+def _path_pattern(pattern: str) -> tuple[str, ...]:
+    parts = PurePosixPath(pattern).parts
+    if not parts or parts[0] in ("/", "//") or parts[0].startswith("~") or ".." in parts:
+        raise ValueError(f'"{pattern}" matches no path: paths are relative to the project folder, as in "notes/**"')
+    if len(parts) > MAX_COMPONENTS:
+        raise ValueError(f"a pattern has at most {MAX_COMPONENTS} folders, and one has {len(parts)}")
+    for part in parts:
+        if MANY in part and part != MANY:
+            raise ValueError(f'in "{pattern}", ** stands for whole folders: write it between slashes')
+    return parts
+
+
+def _command_pattern(words: Sequence[str]) -> tuple[str, ...]:
+    if not words or words[0] == MANY:
+        raise ValueError('a command begins with a program, as in ["git", "status"]')
+    if any(MANY in word and word != MANY for word in words) or MANY in words[:-1]:
+        raise ValueError("** is allowed only at the end of a command, for all remaining words")
+    return tuple(words)
+
+
+def _glob(patterns: tuple[str, ...], sure: bool) -> SequenceGlob:
+    return SequenceGlob.of(patterns if sure else tuple(map(folded, patterns)))
+
+
+def folder_named(name: str) -> Path:
+    try:
+        folder = Path(name).expanduser()
+    except RuntimeError:
+        raise ValueError(f'"{name}" names a home folder that is not there') from None
+    if not folder.is_absolute():
+        raise ValueError(f'"{name}" is not a folder: write it from the root, or with ~')
+    try:
+        return folder.resolve()
+    except (OSError, RuntimeError):  # RuntimeError before Python 3.13
+        raise ValueError(f'"{name}" can\'t be followed: its links lead in a circle, or its name is too long') from None
