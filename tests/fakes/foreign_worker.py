@@ -69,7 +69,7 @@ class FakeForeignWorker:
     def messages(self) -> list[dict[str, Any]]:
         return [message for connection in self.seen for message in connection]
 
-    def wait_for(self, condition: Callable[["FakeForeignWorker"], bool], *, seconds: float = 10.0) -> None:
+    def wait_for(self, condition: Callable[["FakeForeignWorker"], bool], *, seconds: float = 60.0) -> None:
         """Blocks until `condition` holds; raises TimeoutError."""
         with self._changed:
             if not self._changed.wait_for(lambda: condition(self), seconds):

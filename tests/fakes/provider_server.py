@@ -121,7 +121,7 @@ class FakeProvider:
         """The next requests get these, in order, whatever model they name."""
         self._queue.extend(behaviours)
 
-    def wait_for(self, condition: Callable[["FakeProvider"], bool], *, seconds: float = 10.0) -> None:
+    def wait_for(self, condition: Callable[["FakeProvider"], bool], *, seconds: float = 60.0) -> None:
         """Blocks until `condition` holds; raises TimeoutError. From async code: `await asyncio.to_thread(...)`."""
         with self._changed:
             if not self._changed.wait_for(lambda: condition(self), seconds):

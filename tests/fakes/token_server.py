@@ -69,7 +69,7 @@ class FakeTokenServer:
     def url(self) -> str:
         return f"http://127.0.0.1:{self._server.server_address[1]}/oauth/token"
 
-    def wait_for_requests(self, count: int, seconds: float = 10.0) -> None:
+    def wait_for_requests(self, count: int, seconds: float = 60.0) -> None:
         with self._arrived:
             if not self._arrived.wait_for(lambda: len(self.requests) >= count, seconds):
                 raise TimeoutError(f"{len(self.requests)} of {count} requests came.")
@@ -78,7 +78,7 @@ class FakeTokenServer:
         with self._arrived:
             self.requests.append(asked)
             self._arrived.notify_all()
-        self.hold.wait(20)
+        self.hold.wait(60)
         if self.answers:
             return self.answers.popleft()
         if asked.form.get("grant_type") != "client_credentials":

@@ -67,7 +67,7 @@ def ask_whole(
 ) -> tuple[int, Mapping[str, str], dict[str, Any]]:
     """Status, headers and JSON body of one request."""
     address = urlsplit(gateway.url)
-    connection = http.client.HTTPConnection(str(address.hostname), address.port, timeout=20)
+    connection = http.client.HTTPConnection(str(address.hostname), address.port, timeout=60)
     sent = {"Content-Type": "application/json"} if method == "POST" else {}
     if path.split("?")[0] == WS[1]:
         sent |= WS_UPGRADE
