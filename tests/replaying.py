@@ -9,6 +9,7 @@ import os
 import tempfile
 import threading
 from collections.abc import Generator
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -17,16 +18,20 @@ import pytest
 from ozzie_server_ext.app import Ozzie
 from ozzie_server_ext.config.home import Home
 from ozzie_server_ext.domain.ids import SessionId
+from ozzie_server_ext.policy.files import load
 from ozzie_server_ext.replay.changes import Changes
 from ozzie_server_ext.replay.outcome import Verdict
 from ozzie_server_ext.replay.record import MissingFact, Reading, opened
 from ozzie_server_ext.replay.replay import replay
+from ozzie_server_ext.replay.simulation import Simulator
 from ozzie_server_ext.replay.verdict import verdict_of
 from ozzie_server_ext.skills.as_tool import SkillTool
 from ozzie_server_ext.tools.base import Tool
+from ozzie_server_ext.tools.registry import ToolRegistry
 
 REPLAYED = "OZZIE_REPLAYED"
 WAIT_S = 120
+EVER = datetime(2020, 1, 1, tzinfo=UTC)
 
 
 def replayed(
@@ -102,3 +107,15 @@ def _replay_all(test: str, home: Home, tools: list[Tool]) -> None:
             except Exception as error:
                 found |= {"broken": repr(error)}
             lines.write(json.dumps(found) + "\n")
+        lines.write(json.dumps({"test": test} | _decided_again(reading, home, tools)) + "\n")
+
+
+def _decided_again(reading: Reading, home: Home, tools: list[Tool]) -> dict[str, Any]:
+    """How many calls of a home the present rules decide again, and those that they decide differently."""
+    registry = ToolRegistry(tools)
+    try:
+        found = Simulator(registry, lambda project: load(home, Path(project), registry.find).rules).run(reading, EVER)
+    except Exception as error:
+        return {"undecided": repr(error)}
+    changes = [f"{each.tool}: {each.was} by {each.call.decided.rule}, {each.would.rule}" for each in found.changes]
+    return {"decided": found.calls, "changes": changes}

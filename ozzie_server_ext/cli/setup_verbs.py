@@ -125,6 +125,13 @@ POLICY = group(
         PROJECT,
     ),
     verb(
+        "simulate",
+        "try a changed file of rules on the calls in the log",
+        "simulate:simulate_policy",
+        argument("file", metavar="FILE", help="the rules to try in place of your own"),
+        argument("--since", metavar="DAY", help="from this day on, such as 2026-01-31 (default: 30 days)"),
+    ),
+    verb(
         "trust",
         "trust a project's rules, as they are now",
         "policy:trust_project_rules",

@@ -1,7 +1,22 @@
 """Ports for the time and for new ids, which are parameters everywhere. The real ones are in `observability.clock`."""
 
-from datetime import datetime
+from datetime import UTC, date, datetime
 from typing import Protocol
+
+
+def moment_in(text: str) -> datetime:
+    """Return the moment that a text names, in UTC: a day such as 2026-01-31, which begins in UTC, or a moment with an
+    offset (RFC 3339). Raises ValueError."""
+    if len(text) == len("2026-01-31"):
+        day = date.fromisoformat(text)
+        return datetime(day.year, day.month, day.day, tzinfo=UTC)
+    at = datetime.fromisoformat(text.upper())
+    if at.tzinfo is None:
+        raise ValueError("a moment needs an offset")
+    try:
+        return at.astimezone(UTC)
+    except OverflowError as error:
+        raise ValueError("a moment beyond all years") from error
 
 
 class Clock(Protocol):

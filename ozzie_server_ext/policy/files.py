@@ -60,14 +60,18 @@ def paths_of(home: Home, project: Path, system_file: Path = SYSTEM_FILE) -> tupl
     return (system_file, home.policy_file, project / PROJECT_FILE)
 
 
-def load(home: Home, project: Path, find: FindTool, *, system_file: Path = SYSTEM_FILE) -> Policy:
-    """Load all rules in force; `find` returns tools by name.
+def load(
+    home: Home, project: Path, find: FindTool, *, system_file: Path = SYSTEM_FILE, instead: Path | None = None
+) -> Policy:
+    """Load all rules in force; `find` returns tools by name. `instead` is tried in place of the user's own file.
 
     Raises ConfigError or JsoncError for an invalid file, and for a trusted project file that has changed or is gone: a
     change must not allow what it forbade.
     """
     *own, projects = paths_of(home, project, system_file)
     found = [(path, content_if_there(path)) for path in own]
+    if instead is not None:
+        found[-1] = instead, content_of(instead)
     files = [read(path, content, find) for path, content in found if content is not None]
     content, ignored = _of_project(home, project, own)
     if content is not None:

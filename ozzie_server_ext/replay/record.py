@@ -133,12 +133,16 @@ class Record:
     def settings_at(self, stream: str, position: int) -> ConfigChanged | None:
         """Return the settings (or, of the stream of the rules, the rules) in force at a position of the log; None if
         none had been recorded by then."""
-        project = next((project for at, project in reversed(self._projects) if at <= position), str(self.project))
+        project = self.project_at(position)
         for event in reversed(self._settings):
             assert isinstance(event.body, ConfigChanged), "the record has these alone"
             if event.position <= position and event.stream == stream and event.body.project in ("", project):
                 return event.body
         return None
+
+    def project_at(self, position: int) -> str:
+        """Return the folder that the session worked in at a position of the log."""
+        return next((project for at, project in reversed(self._projects) if at <= position), str(self.project))
 
     def artifact(self, artifact_id: ArtifactId) -> tuple[ArtifactCreated, bytes]:
         """Return an artifact of the session with its content. Raises MissingFact."""
@@ -194,6 +198,17 @@ class Reading:
         """Return the ids of all sessions that are there."""
         rows = asyncio.run(_ReadableLog(self._connection).rows("sessions"))
         return [SessionId(str(row["session_id"])) for row in rows if row["status"] != "erased"]
+
+    def touched(self, since: str) -> list[Row]:
+        """Return the rows of the sessions that something happened in since then, a moment as the tables have it
+        (`store.codec.time_text`), the oldest first."""
+        rows = asyncio.run(_ReadableLog(self._connection).rows("sessions"))
+        return [row for row in rows if row["status"] != "erased" and str(row["updated_at"]) >= since]
+
+    def tasks(self, session_id: SessionId) -> Mapping[TaskId, Row]:
+        """Return the rows of a session's tasks."""
+        rows = asyncio.run(_ReadableLog(self._connection).rows("tasks", where={"session_id": session_id}))
+        return {TaskId(str(row["task_id"])): row for row in rows}
 
     def record(self, session_id: SessionId, *, until_turn: int | None = None) -> Record:
         """Read a session, up to the end of the turn `until_turn`, by default all of it.

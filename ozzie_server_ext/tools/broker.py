@@ -32,7 +32,7 @@ from ozzie_server_ext.domain.json import JsonObject
 from ozzie_server_ext.domain.toolmeta import Category, TargetKind, ToolMeta, ToolResult
 from ozzie_server_ext.observability.logs import logger
 from ozzie_server_ext.policy.decision import Action, Caller, Decision
-from ozzie_server_ext.policy.engine import ASKED_BY_SKILL, Ruling, Rulings
+from ozzie_server_ext.policy.engine import Ruling, Rulings, of_call
 from ozzie_server_ext.policy.patterns import host_of
 from ozzie_server_ext.protocol.jsontext import loads_object
 from ozzie_server_ext.render.toolrows import called
@@ -189,14 +189,10 @@ def validate(use: ToolUse, registry: ToolRegistry, may_call: Callable[[ToolMeta]
 
 
 async def ruling_on(rulings: Rulings, meta: ToolMeta, args: JsonObject, context: ToolContext) -> Ruling:
-    """Return what the rules say about a call. Outside content may speak to a model, so such a call goes to a person,
-    not a second model. A skill's `asks_first` turns a yes into a question; a no stays a no."""
+    """Return what the rules say about a call, as `of_call` has it."""
     ruling = await rulings.of(meta, args, context.caller, context.reading)
-    if ruling.verdict.decision is Decision.CHECK and context.reading.content:
-        return replace(ruling, verdict=replace(ruling.verdict, decision=Decision.ASK))
-    if ruling.verdict.decision in (Decision.ALLOW, Decision.CHECK) and context.asks_first(meta):
-        return replace(ruling, verdict=ASKED_BY_SKILL)
-    return ruling
+    is_outside = bool(context.reading.content)
+    return replace(ruling, verdict=of_call(ruling.verdict, is_outside=is_outside, asks_first=context.asks_first(meta)))
 
 
 class NoResult(msgspec.Struct, frozen=True):

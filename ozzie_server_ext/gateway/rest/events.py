@@ -1,10 +1,11 @@
 """`events`: the log, by position, time, type, session and task."""
 
-from datetime import UTC, date, datetime
+from datetime import datetime
 
 import msgspec
 
 from ozzie_server_ext.domain import ids
+from ozzie_server_ext.domain.clock import moment_in
 from ozzie_server_ext.domain.events import Event
 from ozzie_server_ext.gateway.operation import BadParameter, Call
 from ozzie_server_ext.gateway.rest import shapes
@@ -90,12 +91,7 @@ def moment(name: str, text: str | None) -> datetime | None:
     if text is None:
         return None
     try:
-        if len(text) == len("2026-01-31"):
-            day = date.fromisoformat(text)
-            return datetime(day.year, day.month, day.day, tzinfo=UTC)
-        at = datetime.fromisoformat(text.upper())
-        if at.tzinfo is not None:
-            return at.astimezone(UTC)
-    except (ValueError, OverflowError):
+        return moment_in(text)
+    except ValueError:
         pass
     raise BadParameter(f"{name} must be a day such as 2026-01-31, or a moment such as 2026-01-31T12:00:00Z.")

@@ -23,6 +23,13 @@ def write(home: GatewayHome, *rules: dict[str, Any]) -> None:
     (home.home / "policy.jsonc").write_text(json.dumps({"rules": rules}, indent=1))
 
 
+def example(rule_id: str) -> str:
+    """The example of the document that begins with that rule."""
+    texts = [text.split("```")[0] for text in DOCUMENT.read_text().split("```jsonc\n")[1:]]
+    (found,) = [text for text in texts if f'"id": "{rule_id}"' in text]
+    return found
+
+
 def rule(rule_id: str, decision: str, **when: Any) -> dict[str, Any]:
     return {
         "id": rule_id,
@@ -34,7 +41,7 @@ def rule(rule_id: str, decision: str, **when: Any) -> dict[str, Any]:
 
 
 def test_the_rules_of_the_document_are_taken_as_they_stand(home: GatewayHome) -> None:
-    text = DOCUMENT.read_text().split("```jsonc\n")[1].split("```")[0]
+    text = example("private")
     (home.home / "policy.jsonc").write_text(text)
 
     done = ozzie(home, "policy", "check")
@@ -49,7 +56,7 @@ def test_the_rules_of_the_document_are_taken_as_they_stand(home: GatewayHome) ->
 
 
 def test_the_rule_of_the_document_on_a_second_model_is_taken_and_explained(home: GatewayHome) -> None:
-    text = DOCUMENT.read_text().split("```jsonc\n")[3].split("```")[0]
+    text = example("notes-checked")
     (home.home / "policy.jsonc").write_text(text)
     note = '{"path": "notes/a.md", "text": ""}'
 
@@ -65,7 +72,7 @@ def test_the_rule_of_the_document_on_a_second_model_is_taken_and_explained(home:
 
 
 def test_the_rule_of_the_document_on_content_from_outside_is_taken_and_explained(home: GatewayHome) -> None:
-    text = DOCUMENT.read_text().split("```jsonc\n")[2].split("```")[0]
+    text = example("docs-to-notes")
     (home.home / "policy.jsonc").write_text(text)
     note = '{"path": "notes/a.md", "text": ""}'
 
@@ -98,6 +105,59 @@ def test_a_rule_that_says_nothing_of_sources_is_not_enough_for_content_from_outs
     ]
     assert misspelt.returncode != 0
     assert '"example.org" is not a source: write the kind and the place' in misspelt.stderr
+
+
+def test_the_rule_of_the_document_on_recipients_is_taken_and_its_tool_is_missed(home: GatewayHome) -> None:
+    (home.home / "policy.jsonc").write_text(example("mail-in-the-firm"))
+
+    checked = ozzie(home, "policy", "check")
+
+    assert checked.returncode == 0
+    assert checked.stdout.splitlines()[1:] == [
+        "  mail-in-the-firm (line 3): runs",
+        f"{home.home / 'policy.jsonc'}, line 3: rule mail-in-the-firm names the tool mail.send, which is not here now.",
+    ]
+
+
+def test_a_file_is_tried_on_what_the_log_has(home: GatewayHome) -> None:
+    with start_gateway(home):
+        assert ozzie(home, "ask", "What is 2+2? Use the calculator.").returncode == 0
+    careful = {**rule("careful", "ask", tools=["calculator"]), "reason": "Numbers are checked by a person."}
+    careful["examples"] = {"match": [{"tool": "calculator", "args": {"expr": "2+2"}}]}
+    file = home.project / "careful.jsonc"
+    file.write_text(json.dumps({"rules": [careful]}, indent=1))
+
+    tried = ozzie(home, "policy", "simulate", str(file), "--since", "2020-01-31")
+    as_json = json.loads(ozzie(home, "policy", "simulate", str(file), "--json").stdout)
+    file.write_text('{"rules": []}')
+    same = ozzie(home, "policy", "simulate", str(file), "--since", "2020-01-31")
+    none = ozzie(home, "policy", "simulate", str(file), "--since", "2999-01-01")
+
+    assert (tried.returncode, tried.stderr) == (0, "")
+    head, row, empty, call, how, total = tried.stdout.splitlines()
+    assert head == "CALLS  TOOL              WAS               WITH THIS FILE    RULE"
+    assert row == "    1  calculator        runs              asks first        careful (line 3)"
+    assert (empty, call.split("  ")[-1]) == ("", "cli")
+    assert how == "    calculator (2+2): asks first. Numbers are checked by a person."
+    assert total == "Of 1 call of 1 session since 2020-01-31, 1 would be decided differently."
+    (change,) = as_json["changes"]
+    assert (change["tool"], change["was"]["decision"], change["would"]["rule"]) == ("calculator", "ALLOW", "careful")
+    assert same.stdout == "All decisions stay the same: 1 call of 1 session since 2020-01-31.\n"
+    assert none.stdout == "No call has been decided since 2999-01-01.\n"
+
+
+def test_what_can_not_be_tried_is_said_in_a_sentence(home: GatewayHome) -> None:
+    (home.project / "rules.jsonc").write_text('{"rules": []}')
+    rules = str(home.project / "rules.jsonc")
+
+    without_log = ozzie(home, "policy", "simulate", rules)
+    without_file = ozzie(home, "policy", "simulate", str(home.project / "none.jsonc"))
+    no_day = ozzie(home, "policy", "simulate", rules, "--since", "yesterday")
+
+    assert [each.returncode for each in (without_log, without_file, no_day)] == [1, 1, 1]
+    assert without_log.stderr.endswith("Start Ozzie once; it creates one.\n")
+    assert without_file.stderr.startswith(f"ozzie: {home.project / 'none.jsonc'}: does not exist.")
+    assert no_day.stderr.startswith("ozzie: yesterday is no day.")
 
 
 def test_without_rules_that_is_said(home: GatewayHome) -> None:

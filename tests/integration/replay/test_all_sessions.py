@@ -44,6 +44,8 @@ NOT_AS_RECORDED = {
     ),
 }
 """Tests of which a session may differ, by the reason."""
+WITH_OTHER_RULES: tuple[str, ...] = ()
+"""Tests that change their rules in the middle, or the log by hand."""
 CUT = "test_every_moment"
 """The modules that go on from copies of logs that were cut, without the contents that they name."""
 
@@ -71,7 +73,21 @@ def _is_expected_to_be_same(line: dict[str, object]) -> bool:
 
 
 def test_they_come_out_as_they_were_recorded(lines: list[dict[str, object]]) -> None:
-    expected = [line for line in lines if _is_expected_to_be_same(line) and "missing" not in line]
+    replayed = [line for line in lines if "session" in line]
+    expected = [line for line in replayed if _is_expected_to_be_same(line) and "missing" not in line]
 
     assert [line for line in expected if not line.get("is_same")] == []
     assert len(expected) >= LEAST
+
+
+def test_the_rules_of_then_decide_as_they_did(lines: list[dict[str, object]]) -> None:
+    """Whatever a session did: what a simulation reads of a call is what it was decided by."""
+    decided = [line for line in lines if "decided" in line]
+
+    assert [line for line in lines if "undecided" in line] == []
+    assert [line for line in decided if line["changes"] and not _has_other_rules(line)] == []
+    assert sum(int(str(line["decided"])) for line in decided) >= LEAST
+
+
+def _has_other_rules(line: dict[str, object]) -> bool:
+    return any(name in str(line["test"]) for name in WITH_OTHER_RULES)
