@@ -133,7 +133,7 @@ def _named(meta: ToolMeta, args: Mapping[str, Json]) -> Iterator[Named]:
     for target in meta.targets:
         if target.kind in NAMED_KINDS:
             currency = args.get(target.currency, target.currency)
-            yield from named_in(target.kind, target.argument, args.get(target.argument), str(currency))
+            yield from named_in(target.kind, args.get(target.argument), str(currency))
 
 
 def _folded(parts: tuple[str, ...] | None) -> tuple[str, ...] | None:

@@ -91,6 +91,8 @@ IpAddress: TypeAlias = ipaddress.IPv4Address | ipaddress.IPv6Address
 IpNetwork: TypeAlias = ipaddress.IPv4Network | ipaddress.IPv6Network
 Host: TypeAlias = str | IpAddress
 
+MAX_HOST = 1024
+"""Characters. In DNS a host has at most 253, and no more as people write it."""
 _UNSAFE = re.compile(r"[\x00-\x20\x7f-\xa0\\]")
 """Characters that some URL parsers drop and others keep."""
 _MAPPED_BITS = 96
@@ -111,9 +113,14 @@ def host_of(url: str) -> Host | None:
     return canonical_host(name)
 
 
-@lru_cache(maxsize=4096)
 def canonical_host(name: str) -> Host | None:
     """Return the normal form of a host; None for no host, or an IP address in an outdated notation."""
+    return _canonical_host(name) if len(name) <= MAX_HOST else None
+
+
+@lru_cache(maxsize=1024)
+def _canonical_host(name: str) -> Host | None:
+    """Cached, since the same few hosts are named again and again, and each takes long to read."""
     found = _ip_address(name.strip("[]"))
     if found is not None:
         return found

@@ -30,7 +30,7 @@ _DISPLAYED = re.compile(r'(?:"(?:[^"\\<>]|\\.)*"|[^"<>@,;:]*)\s*<([^<>\s]+)>')
 """A name with an address behind it (RFC 5322, section 3.4). A name with an @ of its own has to stand in quotes."""
 _IBAN = re.compile(r"[A-Z]{2}[0-9]{2}[A-Z0-9]{11,30}")
 _LIKE_IBAN = re.compile(r"[A-Z]{2}[0-9]{2}.*")
-_ACCOUNT = re.compile(r"[a-z0-9][a-z0-9@._-]{1,63}")
+_ACCOUNT = re.compile(r"[A-Za-z0-9][A-Za-z0-9@._-]{1,63}")
 _AMOUNT = re.compile(r"[0-9]{1,15}(?:\.[0-9]{1,8})?")
 _CODES = (
     "AED AFN ALL AMD ANG AOA ARS AUD AWG AZN BAM BBD BDT BGN BHD BIF BMD BND BOB BRL BSD BTN BWP BYN BZD CAD CDF "
@@ -56,12 +56,10 @@ class Amount(msgspec.Struct, frozen=True):
 
 
 class Named(msgspec.Struct, frozen=True, kw_only=True):
-    """Something that an argument names: its normal form, None if it can't be read, and the text that was given."""
+    """Something that an argument names: its normal form, None if it can't be read."""
 
-    argument: str
     kind: TargetKind
     value: str | None
-    given: str
     amount: Amount | None = None
 
 
@@ -99,11 +97,15 @@ def _is_plain(text: str) -> bool:
     return len(text) <= MAX_CHARACTERS and text.isprintable() and (text.isascii() or without_hidden(text) == text)
 
 
-@lru_cache(maxsize=1024)
 def recipient(text: str) -> str | None:
     """Return an address of mail in lower case, its domain as in DNS, without the name before it. Mail servers may tell
-    capitals in the local part apart (RFC 5321, section 2.4), and none that people use does. Cached, since a call is
-    decided twice and more, and reading a hundred addresses takes as long as comparing them with all rules."""
+    capitals in the local part apart (RFC 5321, section 2.4), and none that people use does."""
+    return _recipient(text) if len(text) <= MAX_CHARACTERS else None
+
+
+@lru_cache(maxsize=1024)
+def _recipient(text: str) -> str | None:
+    """Cached, since a call is decided twice and more, and a hundred addresses take a millisecond."""
     text = text.strip(" ")
     if not _is_plain(text):
         return None
@@ -117,8 +119,8 @@ def recipient(text: str) -> str | None:
 
 
 def account(text: str) -> str | None:
-    """Return the number of an account without blanks: an IBAN whose check digits fit (ISO 13616), or a plain name. What
-    looks like an IBAN and is none is not read."""
+    """Return the number of an account without blanks: an IBAN whose check digits fit (ISO 13616), or a plain name as it
+    is. What looks like an IBAN and is none is not read."""
     text = text.replace("\u00a0", " ").strip(" ")
     if not _is_plain(text):
         return None
@@ -127,8 +129,7 @@ def account(text: str) -> str | None:
         return plain if _checks(plain) else None
     if _LIKE_IBAN.fullmatch(plain) and len(plain) > 14:
         return None
-    name = text.lower()
-    return name if _ACCOUNT.fullmatch(name) else None
+    return text if _ACCOUNT.fullmatch(text) else None
 
 
 def _checks(iban: str) -> bool:
@@ -206,25 +207,21 @@ def normal_form(kind: TargetKind, text: str) -> str | None:
     return _READ[kind](text)
 
 
-def named_in(kind: TargetKind, argument: str, value: Json, currency: str = "") -> tuple[Named, ...]:
+def named_in(kind: TargetKind, value: Json, currency: str = "") -> tuple[Named, ...]:
     """Return everything that an argument of a kind names; nothing if it is not given. A text with several recipients is
     split at its commas and semicolons."""
     if value is None or value == "" or value == []:
         return ()
     if kind is TargetKind.AMOUNT:
         found = amount(value, currency)
-        shown = None if found is None else str(found)
-        return (Named(argument=argument, kind=kind, value=shown, given=_digits(value) or "no number", amount=found),)
+        return (Named(kind=kind, value=None if found is None else str(found), amount=found),)
     texts: list[str | None] = []
     for each in value if isinstance(value, list) else [value]:
         text = each if isinstance(each, str) else _digits(each) or None
         texts += split(text) if text and kind is TargetKind.RECIPIENT else [text]
         if len(texts) > MAX_NAMED:
-            return (Named(argument=argument, kind=kind, value=None, given=f"more than {MAX_NAMED} of them"),)
-    return tuple(
-        Named(argument=argument, kind=kind, value=text and normal_form(kind, text), given=text or "no text")
-        for text in texts
-    )
+            return (Named(kind=kind, value=None),)
+    return tuple(Named(kind=kind, value=text and normal_form(kind, text)) for text in texts)
 
 
 def split(text: str) -> list[str]:

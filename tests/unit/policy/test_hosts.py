@@ -104,6 +104,11 @@ def test_a_pattern_is_a_host_what_lies_below_it_or_a_network(pattern: str, host:
     assert HostPattern.of(pattern).matches(found) is matches
 
 
+def test_what_is_longer_than_any_host_is_none() -> None:
+    assert canonical_host("a." * 120 + "example") is not None
+    assert canonical_host("a." * 600 + "example") is None
+
+
 @pytest.mark.parametrize(
     "pattern", ["", "*", "*.", "a.*.org", "*example.org", "10.0.0.1/8", "exa mple.org", "127.1", "*.127.0.0.1。"]
 )
