@@ -44,8 +44,9 @@ NOT_AS_RECORDED = {
     ),
 }
 """Tests of which a session may differ, by the reason."""
-WITH_OTHER_RULES: tuple[str, ...] = ()
-"""Tests that change their rules in the middle, or the log by hand."""
+LEAST_DECIDED = 4500
+WITH_OTHER_RULES = ("test_what_is_asked_about_a_file_that_was_made_from_it_bears_the_label",)
+"""Tests that change their rules in the middle."""
 CUT = "test_every_moment"
 """The modules that go on from copies of logs that were cut, without the contents that they name."""
 
@@ -86,7 +87,7 @@ def test_the_rules_of_then_decide_as_they_did(lines: list[dict[str, object]]) ->
 
     assert [line for line in lines if "undecided" in line] == []
     assert [line for line in decided if line["changes"] and not _has_other_rules(line)] == []
-    assert sum(int(str(line["decided"])) for line in decided) >= LEAST
+    assert sum(int(str(line["decided"])) for line in decided) >= LEAST_DECIDED
 
 
 def _has_other_rules(line: dict[str, object]) -> bool:
