@@ -52,7 +52,7 @@ def simulate_policy(options: argparse.Namespace) -> int:
         return 0
     for warning in warnings:
         print(visible_prose(warning))
-    for line in _lines(found, options.since or f"{since.astimezone():%Y-%m-%d}"):
+    for line in _lines(found, tried, options.since or f"{since.astimezone():%Y-%m-%d}"):
         print(line)
     return 0
 
@@ -66,8 +66,8 @@ def _since(text: str) -> datetime:
         ) from None
 
 
-def _lines(found: Simulation, since: str) -> Iterator[str]:
-    groups = Counter((each.tool, each.was, each.would.decision.value, _rule(each)) for each in found.changes)
+def _lines(found: Simulation, tried: Path, since: str) -> Iterator[str]:
+    groups = Counter((each.tool, each.was, each.would.decision.value, _rule(each, tried)) for each in found.changes)
     if groups:
         yield _row("CALLS", "TOOL", "WAS", "WITH THIS FILE", "RULE")
     for (tool, was, would, rule), count in groups.most_common():
@@ -96,9 +96,10 @@ def _how(change: Change) -> str:
     return f"{RULINGS[change.would.decision.value]}. {visible_prose(change.would.reason)}"
 
 
-def _rule(change: Change) -> str:
+def _rule(change: Change, tried: Path) -> str:
+    """The rule and its line, with the file if it is another one than the one that is tried."""
     place = change.would.place
-    return f"{change.would.rule} ({place.rpartition(', ')[2]})" if place else change.would.rule
+    return f"{change.would.rule} ({place.removeprefix(f'{tried}, ')})" if place else change.would.rule
 
 
 def _summary(found: Simulation, since: str) -> str:
