@@ -19,7 +19,8 @@ _PLAIN = frozenset({str, int, float, bool, tuple, type(None)})
 """Types whose values are equal if Python says so. In JSON, 1 is not true."""
 _TIMES = frozenset({"expires_at"})
 _APART_S = 2.0
-"""How far the times in two equal events may lie apart."""
+"""How far the times in two equal events may lie apart, beyond the time that recording the event took then: a replay
+takes none, and notes a time as that of the event before it."""
 _LEAST_PAUSE, _MOST_PAUSE = 0.99, 3.01
 """The share of a pause with chance in it that another chance gives: a pause is 0.5 to 1.5 times its base, and a replay
 takes the shortest."""
@@ -48,8 +49,10 @@ class Comparing(msgspec.Struct, frozen=True, kw_only=True):
     expand: Expand
     comparable: Callable[[EventBody], EventBody] = lambda body: body
 
-    def difference(self, now: Draft, then: Event, ids: Comparison) -> Difference | None:
-        """Return the first difference between what would be recorded `now` and what was recorded `then`, or None."""
+    def difference(self, now: Draft, then: Event, ids: Comparison, at: datetime) -> Difference | None:
+        """Return the first difference between what would be recorded `now`, at this time of the replay, and what was
+        recorded `then`, or None."""
+        apart_s = _APART_S + max(0.0, (then.ts - at).total_seconds())
         if now.body.type != then.type:
             return Difference(field="type", then=then.type, now=now.body.type)
         for name, of_now, of_then in _envelopes(now, then):
@@ -63,32 +66,32 @@ class Comparing(msgspec.Struct, frozen=True, kw_only=True):
             if type(of_now) is type(of_then) and type(of_now) in _PLAIN and of_now == of_then:
                 continue
             now_json, then_json = msgspec.to_builtins(of_now), msgspec.to_builtins(of_then)
-            if (found := _first(now_json, then_json, field, ids, self.expand)) is not None:
+            if (found := _first(now_json, then_json, field, ids, self.expand, apart_s)) is not None:
                 return found
         return None
 
 
-def _first(now: Json, then: Json, path: str, ids: Comparison, expand: Expand) -> Difference | None:
+def _first(now: Json, then: Json, path: str, ids: Comparison, expand: Expand, apart_s: float) -> Difference | None:
     if isinstance(now, dict) and isinstance(then, dict):
         for key in [*then, *(key for key in now if key not in then)]:
-            below = _first(now.get(key), then.get(key), f"{path}.{key}", ids, expand)
+            below = _first(now.get(key), then.get(key), f"{path}.{key}", ids, expand, apart_s)
             if below is not None:
                 return below
         return None
     if isinstance(now, list | tuple) and isinstance(then, list | tuple):
         for index, (a, b) in enumerate(zip(now, then, strict=False)):
-            if (found := _first(a, b, f"{path}[{index}]", ids, expand)) is not None:
+            if (found := _first(a, b, f"{path}[{index}]", ids, expand, apart_s)) is not None:
                 return found
         if len(now) == len(then):
             return None
         index = min(len(now), len(then))
         return Difference(field=f"{path}[{index}]", then=_at(then, index), now=_at(now, index))
-    if _equal(now, then, ids) or _are_near(path, now, then):
+    if _equal(now, then, ids) or _are_near(path, now, then, apart_s):
         return None
     whole_now, whole_then = expand(now), expand(then)
     if whole_now is now and whole_then is then:
         return Difference(field=path, then=then, now=now)
-    return _first(whole_now, whole_then, path, ids, lambda ref: ref)
+    return _first(whole_now, whole_then, path, ids, lambda ref: ref, apart_s)
 
 
 def _at(values: Sequence[Json], index: int) -> Json:
@@ -105,9 +108,9 @@ def _envelopes(now: Draft, then: Event) -> Iterator[tuple[str, Json, Json]]:
     yield "idempotency_key", now.idempotency_key, then.idempotency_key
 
 
-def _are_near(path: str, now: Json, then: Json) -> bool:
+def _are_near(path: str, now: Json, then: Json, apart_s: float) -> bool:
     if path in _TIMES and isinstance(now, str) and isinstance(then, str):
-        return abs((datetime.fromisoformat(now) - datetime.fromisoformat(then)).total_seconds()) <= _APART_S
+        return abs((datetime.fromisoformat(now) - datetime.fromisoformat(then)).total_seconds()) <= apart_s
     if path == "again_in_s" and isinstance(now, int | float) and isinstance(then, int | float):
         return now == then or (now > 0 and _LEAST_PAUSE <= then / now <= _MOST_PAUSE)
     return False

@@ -10,6 +10,7 @@ what would be recorded now differs from what was.
 import asyncio
 from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from contextvars import ContextVar
+from datetime import datetime
 from typing import NoReturn, Protocol
 
 import msgspec
@@ -130,6 +131,8 @@ class _Wanted(msgspec.Struct, kw_only=True, eq=False):
     done: "asyncio.Future[tuple[Event, ...]]"
     before: Event | None
     """What was to come next when it was wanted."""
+    at: datetime
+    """The time of the replay at that moment."""
 
 
 class Gateway(Protocol):
@@ -216,6 +219,7 @@ class Stage:
             claim=claim,
             done=self._loop.create_future(),
             before=self.cursor.next,
+            at=self._loop.now(),
         )
         self._wanted.append(wanted)
         event = self.cursor.next
@@ -358,7 +362,7 @@ class Stage:
         ids = self.ids.compare()
         if not ids.are_equal(wanted.stream, event.stream):
             return False
-        if any(then is None or self._comparing.difference(draft, then, ids) for draft, then in ahead):
+        if any(then is None or self._comparing.difference(draft, then, ids, wanted.at) for draft, then in ahead):
             return False
         ids.keep()
         self._loop.move_to(event.ts)
@@ -479,7 +483,7 @@ class Stage:
             if then is None:
                 self._would_be_more(wanted, draft)
                 return
-            if (found := self._comparing.difference(draft, then, ids)) is not None:
+            if (found := self._comparing.difference(draft, then, ids, wanted.at)) is not None:
                 self.divergence = Divergence(event=then, difference=found, now=draft)
                 break
         self._loop.stop()

@@ -4,6 +4,7 @@ import asyncio
 import json
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -12,11 +13,16 @@ from msgspec import structs
 
 from ozzie_server_ext.config.home import Home
 from ozzie_server_ext.domain.errors import PolicyError
+from ozzie_server_ext.domain.events import ApprovalRequested, Draft
 from ozzie_server_ext.domain.ids import SessionId
 from ozzie_server_ext.domain.toolmeta import SideEffect
 from ozzie_server_ext.policy.decision import Decision, Verdict
 from ozzie_server_ext.replay.changes import Changes, changes_of
+from ozzie_server_ext.replay.difference import Comparing
+from ozzie_server_ext.replay.ids import Ids
 from ozzie_server_ext.replay.log import GatewayLog
+from ozzie_server_ext.replay.record import opened
+from ozzie_server_ext.store.codec import time_text
 from ozzie_server_ext.tools.base import Tool
 from ozzie_server_ext.tools.builtin import builtin_tools
 from tests.integration.replay.recorded import SKILL, recording
@@ -266,3 +272,31 @@ def test_a_lost_field_of_an_envelope_is_a_difference(recorded: Recorded, lost: s
     found = replayed(*recorded)
 
     assert (found.turn, found.field, found.cause) == (1, lost, "code")
+
+
+@pytest.mark.parametrize(("later_s", "began_s", "differs"), [(3.6, 0, True), (3.6, 4, False), (600, 4, True)])
+def test_a_time_may_differ_by_as_long_as_its_recording_took(
+    recorded: Recorded, later_s: float, began_s: float, differs: bool
+) -> None:
+    """A busy machine takes seconds from an event to the next, a replay none."""
+    home, session_id = recorded
+    with opened(home) as reading:
+        events = reading.record(session_id).events
+    asked = next(event for event in events if isinstance(event.body, ApprovalRequested))
+    assert isinstance(asked.body, ApprovalRequested)
+    expires_at = datetime.fromisoformat(asked.body.expires_at) - timedelta(seconds=later_s)
+    draft = Draft(
+        body=structs.replace(asked.body, expires_at=time_text(expires_at)),
+        actor=asked.actor,
+        source=asked.source,
+        session_id=asked.session_id,
+        task_id=asked.task_id,
+        idempotency_key=asked.idempotency_key,
+        labels=asked.labels,
+        sources=asked.sources,
+    )
+
+    comparing = Comparing(expand=lambda value: value)
+    found = comparing.difference(draft, asked, Ids(set()).compare(), asked.ts - timedelta(seconds=began_s))
+
+    assert (found.field if found else "") == ("expires_at" if differs else "")
