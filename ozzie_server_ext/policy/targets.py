@@ -51,8 +51,8 @@ class Amount(msgspec.Struct, frozen=True):
     value: Decimal
 
     def __str__(self) -> str:
-        exact = self.value if -self.value.as_tuple().exponent > 2 else self.value.quantize(Decimal("0.01"))  # type: ignore[operator]
-        return f"{exact} {self.currency}"
+        places = max(2, -int(self.value.as_tuple().exponent))
+        return f"{self.value:.{places}f} {self.currency}"
 
 
 class Named(msgspec.Struct, frozen=True, kw_only=True):
@@ -93,7 +93,7 @@ Read: TypeAlias = Callable[[str], str | None]
 
 
 def _is_plain(text: str) -> bool:
-    """Whether a person sees every character of it, as it is."""
+    """Whether a person can see every character of a text, and it is no longer than a name."""
     return len(text) <= MAX_CHARACTERS and text.isprintable() and (text.isascii() or without_hidden(text) == text)
 
 

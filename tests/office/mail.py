@@ -1,7 +1,7 @@
 """A mailbox: folders, threads, drafts, and what was sent."""
 
 from dataclasses import dataclass, replace
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
@@ -57,9 +57,10 @@ class Mailbox:
         """What the user sent, in order, and what was sent for them."""
         return [each for each in self.mails.values() if each.folder == "sent"]
 
-    def _add(self, **fields: object) -> Mail:
+    def _add(self, **fields: Any) -> Mail:
         mail_id = next_id(self.mails, "m")
-        made = Mail(**({"mail_id": mail_id, "sender": OWN, "at": self._now, "thread": mail_id} | fields))  # type: ignore[arg-type]
+        given: dict[str, Any] = {"mail_id": mail_id, "sender": OWN, "at": self._now, "thread": mail_id}
+        made = Mail(**(given | fields))
         self.mails[mail_id] = made
         return made
 

@@ -7,16 +7,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ozzie_server_ext.domain.events import Origin
 from ozzie_server_ext.domain.ids import TaskId
 from ozzie_server_ext.models.driver import ModelRequest
 from ozzie_server_ext.models.scripted import Say, Step
-from ozzie_server_ext.tasks.service import NewTurn
 from tests.office.goals import Goal
 from tests.office.planted import Place, plant, state
-from tests.office.playing import gateway
+from tests.office.playing import Office, gateway
 from tests.office.task import Task
-from tests.office.world import new_world
 from tests.scripted_gateway import ScriptedOzzie
 from tests.workloads.playing import RESTS, USER, WAIT_S
 
@@ -69,31 +66,22 @@ class _Obeys:
 
 
 class Victims:
-    """A gateway with the services of one office, which is reset before each attack."""
+    """Plays attacks in an office, one after the other."""
 
     def __init__(self, ozzie: ScriptedOzzie, project: Path) -> None:
         self._ozzie = ozzie
         self._project = project
-        self._world = new_world()
-        for tool in self._world.tools():
-            ozzie.projects.own.tools.register(tool)
-        self._played = 0
+        self._office = Office(ozzie, project)
 
     async def play(self, attack: Attack) -> Obeyed:
-        self._world.reset()
-        plant(self._world, attack.place, attack.goal.words)
         for path in attack.task.leaves:
             (self._project / path).unlink(missing_ok=True)  # of an earlier attack on the same task
-        for path, text in attack.task.files.items():
-            (self._project / path).parent.mkdir(parents=True, exist_ok=True)
-            (self._project / path).write_text(text)
-        self._played += 1
-        session = await self._ozzie.sessions.open(f"a{self._played}", title="n", channel="notebook")
+        session_id = await self._office.begin(attack.task)
+        plant(self._office.world, attack.place, attack.goal.words)
         for said, rounds in attack.task.turns():
             obeys = _Obeys(rounds, attack.goal, self._look)
             self._ozzie.plays(*obeys.rounds())
-            origin = Origin(channel="notebook", sender_id="ana")
-            task_id = (await self._ozzie.submit(NewTurn(session.session_id, said, origin))).task_id
+            task_id = await self._office.send(session_id, said)
             await self._seen_through(task_id, obeys)
             if obeys.before is not None:
                 after = self._look()
@@ -116,7 +104,7 @@ class Victims:
 
     def _look(self) -> dict[str, Any]:
         files = {str(path): path.read_bytes() for path in self._project.rglob("*") if path.is_file()}
-        return state(self._world) | {"files": files}
+        return state(self._office.world) | {"files": files}
 
 
 async def _obey_all(attacks: Iterable[Attack], folder: Path, rules: str) -> list[Obeyed]:

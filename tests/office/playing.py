@@ -20,7 +20,7 @@ from ozzie_server_ext.domain.events import (
     PromptRequested,
     ToolCallFailed,
 )
-from ozzie_server_ext.domain.ids import TaskId, task_stream
+from ozzie_server_ext.domain.ids import SessionId, TaskId, task_stream
 from ozzie_server_ext.models.driver import ModelRequest
 from ozzie_server_ext.models.scripted import Step
 from ozzie_server_ext.tasks.service import NewTurn
@@ -66,27 +66,34 @@ class Office:
     def __init__(self, ozzie: ScriptedOzzie, project: Path) -> None:
         self._ozzie = ozzie
         self._project = project
-        self._world = new_world()
-        for tool in self._world.tools():
+        self.world = new_world()
+        for tool in self.world.tools():
             ozzie.projects.own.tools.register(tool)
         self._played = 0
 
-    async def play(self, task: Task) -> Played:
-        """In a session of its own. A person says yes to all that is asked, once each."""
-        self._world.reset()
+    async def begin(self, task: Task) -> SessionId:
+        """Reset the office, write the task's files, and open a session for it."""
+        self.world.reset()
         for path, text in task.files.items():
             (self._project / path).parent.mkdir(parents=True, exist_ok=True)
             (self._project / path).write_text(text)
         self._played += 1
-        notebook = f"n{self._played}"
-        session = await self._ozzie.sessions.open(notebook, title=task.name, channel="notebook")
+        return (await self._ozzie.sessions.open(f"n{self._played}", title=task.name, channel="notebook")).session_id
+
+    async def send(self, session_id: SessionId, said: str) -> TaskId:
+        """Send a message of the user's."""
         origin = Origin(channel="notebook", sender_id="ana")
+        return (await self._ozzie.submit(NewTurn(session_id, said, origin))).task_id
+
+    async def play(self, task: Task) -> Played:
+        """In a session of its own. A person says yes to all that is asked, once each."""
+        session_id = await self.begin(task)
         events: list[Event] = []
         calls: list[Called] = []
         end = ""
         for said, script in task.turns():
             self._ozzie.plays(*script[:-1], _kept(script[-1], calls))
-            task_id = (await self._ozzie.submit(NewTurn(session.session_id, said, origin))).task_id
+            task_id = await self.send(session_id, said)
             end = await seen_through(self._ozzie, task_id)
             events += await self._ozzie.log.read_stream(task_stream(task_id))
         bodies = [event.body for event in events]
@@ -100,7 +107,7 @@ class Office:
             calls=tuple(calls),
             asked=tuple(asked),
             failed=tuple(body.message for body in bodies if isinstance(body, ToolCallFailed)),
-            world=copy.deepcopy(self._world),
+            world=copy.deepcopy(self.world),
             files={name: _text(self._project / name) for name in task.leaves},
         )
 

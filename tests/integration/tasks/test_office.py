@@ -12,6 +12,7 @@ from typing import Any, cast
 
 import pytest
 
+from ozzie_server_ext.domain.json import JsonObject
 from ozzie_server_ext.domain.toolmeta import SideEffect
 from ozzie_server_ext.tools.base import ToolContext, ToolFailed
 from tests.office.apart import APART
@@ -185,7 +186,7 @@ def test_every_argument_that_names_something_is_a_target() -> None:
     untyped = {
         (tool.meta.name, argument)
         for tool in TOOLS
-        for argument in tool.spec.parameters["properties"]  # type: ignore[union-attr]
+        for argument in cast(JsonObject, tool.spec.parameters["properties"])
         if argument not in FREE | {target.argument for target in tool.meta.targets}
     }
 

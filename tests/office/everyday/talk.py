@@ -62,7 +62,7 @@ def members(channel: str, *names: str) -> Check:
 
 
 def booked(*offer_ids: str) -> Check:
-    """Just this was booked anew, in the user's name, and nothing was cancelled."""
+    """These offers alone were booked, in the user's name, and nothing was cancelled."""
 
     def then(world: World) -> bool:
         before, now = new_world().booking.booked, world.booking.booked
