@@ -4,7 +4,7 @@ A rule that allows must be certain (`sure`): all that the call names must match,
 A rule that asks or denies must miss nothing: one match is enough, case doesn't matter, and what can't be read matches.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path, PurePosixPath
 from typing import TypeVar
 
@@ -113,6 +113,46 @@ class Names(msgspec.Struct, frozen=True):
         return any(glob.matches(name) for glob in self.globs)
 
 
+class Contacts(msgspec.Struct, frozen=True):
+    """Whom the author of a file of rules vouches for, by the kind of target: as a rule that allows compares them, and
+    as one that asks or denies does."""
+
+    known: Mapping[TargetKind, tuple[Recipients | Names, Recipients | Names]]
+
+    @classmethod
+    def of(cls, patterns: Mapping[TargetKind, Iterable[str]]) -> "Contacts":
+        """Raises ValueError with a message for the author of a pattern."""
+        return cls(
+            {kind: (_known(kind, each, sure=True), _known(kind, each, sure=False)) for kind, each in patterns.items()}
+        )
+
+    def hold_all(self, action: Action) -> bool:
+        """Whether all that a call names are surely among them."""
+        return all(
+            not values.has_unread and kind in self.known and self.known[kind][0].all(values)
+            for kind, values in _contacts_in(action)
+        )
+
+    def hold_none(self, action: Action) -> bool:
+        """Whether surely none that a call names is among them."""
+        return not any(
+            values.has_unread or (kind in self.known and self.known[kind][1].any(values))
+            for kind, values in _contacts_in(action)
+        )
+
+
+def _known(kind: TargetKind, patterns: Iterable[str], *, sure: bool) -> Recipients | Names:
+    return Recipients.of(patterns) if kind is TargetKind.RECIPIENT else Names.of(kind, patterns, sure=sure)
+
+
+_CONTACTS = (TargetKind.RECIPIENT, TargetKind.ACCOUNT, TargetKind.PERSON)
+"""What can be a contact."""
+
+
+def _contacts_in(action: Action) -> list[tuple[TargetKind, Values]]:
+    return [(kind, action.values[kind]) for kind in _CONTACTS if kind in action.values]
+
+
 def attended(wanted: bool) -> Condition:
     def condition(action: Action) -> str:
         if action.caller.attended is wanted:
@@ -186,12 +226,28 @@ def commands(patterns: Iterable[Sequence[str]], *, sure: bool) -> Condition:
 
 def recipients(patterns: Iterable[str], *, sure: bool) -> Condition:
     """Raises ValueError for a pattern that is no address."""
-    return _named(TargetKind.RECIPIENT, Recipients.of(patterns), sure)
+    return _named(TargetKind.RECIPIENT, _known(TargetKind.RECIPIENT, patterns, sure=sure), sure)
 
 
 def names(kind: TargetKind, patterns: Iterable[str], *, sure: bool) -> Condition:
     """Accounts, people, calendars, channels or objects. Raises ValueError for a pattern that no name can match."""
-    return _named(kind, Names.of(kind, patterns, sure=sure), sure)
+    return _named(kind, _known(kind, patterns, sure=sure), sure)
+
+
+def in_contacts(contacts: Contacts, wanted: bool, *, sure: bool) -> Condition:
+    """Those that a call names are contacts; all of them for a rule that must be certain, one for another. Unless
+    `wanted`: they are none."""
+
+    def condition(action: Action) -> str:
+        if not _contacts_in(action):
+            return "the call names nobody"
+        if wanted:
+            holds = contacts.hold_all(action) if sure else not contacts.hold_none(action)
+            return "" if holds else "not everybody that it names is a contact" if sure else "it names no contact"
+        holds = contacts.hold_none(action) if sure else not contacts.hold_all(action)
+        return "" if holds else "it names a contact" if sure else "everybody that it names is a contact"
+
+    return condition
 
 
 def _named(kind: TargetKind, known: Recipients | Names, sure: bool) -> Condition:

@@ -16,6 +16,7 @@ from ozzie_server_ext.config.home import Home
 from ozzie_server_ext.config.jsonc import ConfigError, SourceLocation, content_if_there, content_of, parse_object
 from ozzie_server_ext.config.trust import standing, trust, untrust
 from ozzie_server_ext.config.validation import validate
+from ozzie_server_ext.policy.conditions import Contacts
 from ozzie_server_ext.policy.rules import (
     MAX_PATTERNS_IN_FILE,
     FindTool,
@@ -24,6 +25,7 @@ from ozzie_server_ext.policy.rules import (
     compile_rule,
     failing_example,
     patterns_in,
+    patterns_of,
     unknown_tools,
 )
 
@@ -131,14 +133,20 @@ def read(path: Path, content: bytes, find: FindTool, *, tightens_only: bool = Fa
     Raises ConfigError or JsoncError with place and reason.
     """
     document = parse_object(content, path)
-    texts = validate(PolicyText, document.value, document.places).rules
-    patterns = sum(map(patterns_in, texts))
+    policy = validate(PolicyText, document.value, document.places)
+    texts = policy.rules
+    patterns = sum(map(patterns_in, texts)) + patterns_of(policy.contacts)
     if patterns > MAX_PATTERNS_IN_FILE:
         raise ConfigError(
             f"{path}: has {patterns:,} patterns; at most {MAX_PATTERNS_IN_FILE:,} are taken, since each call is "
             "compared with all of them.",
             hint="Write fewer, for example one for a folder in place of one for each file in it.",
         )
+    try:
+        contacts = Contacts.of(policy.contacts.by_kind()) if policy.contacts.by_kind() else None
+    except ValueError as error:
+        place = document.places["contacts",]
+        raise ConfigError(f"{place}: contacts: {error}.", hint="Correct the file there and try again.") from None
     rules: list[Rule] = []
     warnings: list[str] = []
     seen: set[str] = set()
@@ -150,7 +158,9 @@ def read(path: Path, content: bytes, find: FindTool, *, tightens_only: bool = Fa
         if tightens_only and text.decision == "allow":
             raise _wrong(place, text.id, "the rules of a project can only check, ask or deny, never allow")
         try:
-            rule = compile_rule(text, f"{place.file}, line {place.line}", only_tightens=tightens_only)
+            rule = compile_rule(
+                text, f"{place.file}, line {place.line}", contacts=contacts, only_tightens=tightens_only
+            )
             wrong = failing_example(rule, text, find)
         except ValueError as error:
             raise _wrong(place, text.id, str(error)) from None

@@ -17,13 +17,15 @@ from ozzie_server_ext.domain.toolmeta import Category, RiskLevel, SideEffect, Ta
 from ozzie_server_ext.policy import conditions
 from ozzie_server_ext.policy.conditions import Condition, Tools, folder_named
 from ozzie_server_ext.policy.decision import Action, Caller, Decision, Reading, Verdict
-from ozzie_server_ext.policy.sources import SourcePattern
+from ozzie_server_ext.policy.sources import ANY, SourcePattern
 from ozzie_server_ext.policy.targets import amount_in
 
 MAX_RULES = 500
 MAX_PATTERNS = 100
 MAX_PATTERNS_IN_FILE = 2000
 """The number of patterns that a call is compared with before it runs."""
+MAX_CONTACTS = 2000
+"""Of one kind. They are looked up, not compared one by one, but for those with a `*`."""
 
 
 class KnownTool(Protocol):
@@ -47,6 +49,7 @@ RuleId = Annotated[
 ]
 Pattern = Annotated[str, Field(min_length=1, max_length=512)]
 Patterns = Annotated[tuple[Pattern, ...], Field(min_length=1, max_length=MAX_PATTERNS)]
+Contacts = Annotated[tuple[Pattern, ...], Field(min_length=1, max_length=MAX_CONTACTS)]
 Command = Annotated[tuple[Pattern, ...], Field(min_length=1, max_length=64)]
 
 
@@ -69,7 +72,8 @@ class AmountText(_Text):
 
 class WhenText(_Text):
     """The conditions of a rule; one that is not stated always holds. `attended`: somebody is there to be asked;
-    `sources`: where the content came from that the call is made from."""
+    `in_contacts`: whom the call names is among the file's `contacts`; `sources`: where the content came from that the
+    call is made from."""
 
     tools: Patterns | None = None
     side_effects: Annotated[tuple[SideEffect, ...], Field(min_length=1)] | None = None
@@ -89,6 +93,7 @@ class WhenText(_Text):
     chat_channels: Patterns | None = None
     objects: Patterns | None = None
     amount: AmountText | None = None
+    in_contacts: bool | None = None
     sources: Patterns | None = None
 
 
@@ -120,9 +125,27 @@ class RuleText(_Text):
     examples: ExamplesText
 
 
-class PolicyText(_Text):
-    """The content of a policy file."""
+class ContactsText(_Text):
+    """Those that the author of a file vouches for, all at once. `people` are names as services have them."""
 
+    recipients: Contacts | None = None
+    accounts: Contacts | None = None
+    people: Contacts | None = None
+
+    def by_kind(self) -> dict[TargetKind, tuple[str, ...]]:
+        """Return the patterns by what they are for."""
+        kinds = {
+            TargetKind.RECIPIENT: self.recipients,
+            TargetKind.ACCOUNT: self.accounts,
+            TargetKind.PERSON: self.people,
+        }
+        return {kind: patterns for kind, patterns in kinds.items() if patterns}
+
+
+class PolicyText(_Text):
+    """The content of a policy file. A rule sees the contacts of its own file alone."""
+
+    contacts: ContactsText = ContactsText()
     rules: Annotated[tuple[RuleText, ...], Field(max_length=MAX_RULES)] = ()
 
 
@@ -164,13 +187,21 @@ def patterns_in(text: RuleText) -> int:
     return sum(len(patterns or ()) for patterns in stated)
 
 
-def compile_rule(text: RuleText, place: str, *, only_tightens: bool = False) -> Rule:
-    """Compile a rule that stands at `place`. Raises ValueError with a message for its author."""
+def patterns_of(contacts: ContactsText) -> int:
+    """Return the number of contacts to compare each call with: those that stand for many."""
+    return sum(ANY in pattern for patterns in contacts.by_kind().values() for pattern in patterns)
+
+
+def compile_rule(
+    text: RuleText, place: str, *, contacts: conditions.Contacts | None = None, only_tightens: bool = False
+) -> Rule:
+    """Compile a rule that stands at `place` in a file with these contacts. Raises ValueError with a message for its
+    author."""
     decision = Decision(text.decision.upper())
     lowers = decision in (Decision.ALLOW, Decision.CHECK)
     tools = Tools(text.when.tools) if text.when.tools else None
     conditions, sure = (
-        (*([tools] if tools else []), *_conditions(text.when, is_sure))
+        (*([tools] if tools else []), *_conditions(text.when, contacts, is_sure))
         for is_sure in (decision is Decision.ALLOW, lowers)
     )
     if lowers and not conditions:
@@ -194,7 +225,7 @@ def _mismatch(conditions: tuple[Condition, ...], action: Action) -> str:
     return next((why for condition in conditions if (why := condition(action))), "")
 
 
-def _conditions(when: WhenText, sure: bool) -> list[Condition]:
+def _conditions(when: WhenText, contacts: conditions.Contacts | None, sure: bool) -> list[Condition]:
     stated: list[tuple[Any, Callable[[Any], Condition]]] = [
         (when.side_effects, partial(conditions.one_of, "its side effect", lambda action: action.meta.side_effect)),
         (when.categories, partial(conditions.categories, sure=sure)),
@@ -214,6 +245,7 @@ def _conditions(when: WhenText, sure: bool) -> list[Condition]:
         (when.objects, partial(conditions.names, TargetKind.OBJECT, sure=sure)),
         (when.amount and when.amount.at_most, partial(_amounts, above=False, sure=sure)),
         (when.amount and when.amount.above, partial(_amounts, above=True, sure=sure)),
+        (when.in_contacts, partial(_contacts, contacts, sure=sure)),
         (when.sources, partial(conditions.sources, sure=sure)),
     ]
     return [condition(wanted) for wanted, condition in stated if wanted is not None]
@@ -221,6 +253,12 @@ def _conditions(when: WhenText, sure: bool) -> list[Condition]:
 
 def _amounts(text: str, *, above: bool, sure: bool) -> Condition:
     return conditions.amounts(amount_in(text), above=above, sure=sure)
+
+
+def _contacts(contacts: conditions.Contacts | None, wanted: bool, *, sure: bool) -> Condition:
+    if contacts is None:
+        raise ValueError('it states "in_contacts", and the file has no "contacts"')
+    return conditions.in_contacts(contacts, wanted, sure=sure)
 
 
 def failing_example(rule: Rule, text: RuleText, find: FindTool) -> str:

@@ -97,9 +97,11 @@ def rule(
     needs: str | None = None,
     of_project: bool = False,
     examples: JsonObject | None = None,
+    contacts: JsonObject | None = None,
 ) -> Rule:
-    """A rule that stands in a file, with an example of a tool that is not here."""
+    """A rule that stands in a file with these contacts, with an example of a tool that is not here."""
     text: JsonObject = {"id": rule_id, "decision": decision, "reason": reason, "when": when, "needs": needs}
     text["examples"] = examples or {"match": [{"tool": "a.stranger"}]}
-    (found,) = read(Path("/rules.jsonc"), json.dumps({"rules": [text]}).encode(), find, tightens_only=of_project).rules
+    file: JsonObject = {"rules": [text], **({} if contacts is None else {"contacts": contacts})}
+    (found,) = read(Path("/rules.jsonc"), json.dumps(file).encode(), find, tightens_only=of_project).rules
     return found
