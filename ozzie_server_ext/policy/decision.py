@@ -14,7 +14,7 @@ from ozzie_server_ext.domain.json import Json
 from ozzie_server_ext.domain.paths import path_parts
 from ozzie_server_ext.domain.toolmeta import TargetKind, ToolMeta
 from ozzie_server_ext.policy.patterns import Host, folded, host_of
-from ozzie_server_ext.policy.targets import NAMED_KINDS, Named, Values, named_in
+from ozzie_server_ext.policy.targets import Named, Values, named_by
 from ozzie_server_ext.render.text import inside
 
 MAX_ADDRESS = 2000
@@ -119,7 +119,7 @@ class Action:
         return cls(
             meta=meta,
             caller=caller,
-            named=tuple(_named(meta, args)),
+            named=tuple(named_by(meta.targets, args)),
             paths=tuple(_each(path_parts, [value for kind, value in given if kind is TargetKind.PATH])),
             hosts=tuple(_each(host_of, urls)),
             commands=tuple(_words(value) for kind, value in given if kind is TargetKind.COMMAND and value is not None),
@@ -127,13 +127,6 @@ class Action:
             given=tuple(gave or "" for gave in _each(reading.gave, urls)),
             args=args,
         )
-
-
-def _named(meta: ToolMeta, args: Mapping[str, Json]) -> Iterator[Named]:
-    for target in meta.targets:
-        if target.kind in NAMED_KINDS:
-            currency = args.get(target.currency, target.currency)
-            yield from named_in(target.kind, args.get(target.argument), str(currency))
 
 
 def _folded(parts: tuple[str, ...] | None) -> tuple[str, ...] | None:

@@ -1,13 +1,14 @@
 """The normal form of what a call's arguments name beside paths, addresses of the web and commands: the form in which
-rules compare it, a card shows it and a yes binds it (docs/policy.md, Targets).
+rules compare it, a card shows it and a yes binds it (docs/policy.md, What a call names).
 
 A value that could be read in two ways is not read: None, which rules that deny or ask take for a match and rules that
 allow do not.
 """
 
+import json
 import re
 import unicodedata
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from decimal import Decimal
 from functools import lru_cache
 from typing import TypeAlias
@@ -15,7 +16,7 @@ from typing import TypeAlias
 import msgspec
 
 from ozzie_server_ext.domain.json import Json
-from ozzie_server_ext.domain.toolmeta import TargetKind
+from ozzie_server_ext.domain.toolmeta import Target, TargetKind
 from ozzie_server_ext.policy.patterns import canonical_host, folded
 from ozzie_server_ext.render.text import without_hidden
 
@@ -56,11 +57,22 @@ class Amount(msgspec.Struct, frozen=True):
 
 
 class Named(msgspec.Struct, frozen=True, kw_only=True):
-    """Something that an argument names: its normal form, None if it can't be read."""
+    """Something that an argument names: its normal form, None if it can't be read, and the text as given."""
 
     kind: TargetKind
+    argument: str
+    given: str
     value: str | None
     amount: Amount | None = None
+
+    @property
+    def written(self) -> str:
+        """The address as given if its domain is not in ASCII: it may look like another one. Otherwise empty. The name
+        before an address is never a part: anybody may write any name there."""
+        if self.kind is not TargetKind.RECIPIENT or self.value is None:
+            return ""
+        address = address_in(self.given)
+        return "" if address.isascii() else address
 
 
 class Values(msgspec.Struct, frozen=True):
@@ -109,13 +121,18 @@ def _recipient(text: str) -> str | None:
     text = text.strip(" ")
     if not _is_plain(text):
         return None
-    shown = _DISPLAYED.fullmatch(text)
-    address = shown[1] if shown else text
+    address = address_in(text)
     local, at, domain = address.rpartition("@")
     if not at or len(local) > 64 or not _LOCAL.fullmatch(local.lower()):
         return None
     host = canonical_host(domain)
     return f"{local.lower()}@{host}" if isinstance(host, str) and "." in host else None
+
+
+def address_in(text: str) -> str:
+    """Return an address without the name before it, as given."""
+    shown = _DISPLAYED.fullmatch(text.strip(" "))
+    return shown[1] if shown else text
 
 
 def account(text: str) -> str | None:
@@ -207,21 +224,50 @@ def normal_form(kind: TargetKind, text: str) -> str | None:
     return _READ[kind](text)
 
 
-def named_in(kind: TargetKind, value: Json, currency: str = "") -> tuple[Named, ...]:
+def named_by(targets: Iterable[Target], args: Mapping[str, Json]) -> Iterator[Named]:
+    """Yield everything that a call's arguments name, in the order of its contract."""
+    for target in targets:
+        if target.kind in NAMED_KINDS:
+            currency = str(args.get(target.currency, target.currency))
+            yield from named_in(target.kind, args.get(target.argument), currency, argument=target.argument)
+
+
+def named_in(kind: TargetKind, value: Json, currency: str = "", *, argument: str = "") -> tuple[Named, ...]:
     """Return everything that an argument of a kind names; nothing if it is not given. A text with several recipients is
     split at its commas and semicolons."""
     if value is None or value == "" or value == []:
         return ()
     if kind is TargetKind.AMOUNT:
         found = amount(value, currency)
-        return (Named(kind=kind, value=None if found is None else str(found), amount=found),)
-    texts: list[str | None] = []
+        given = f"{_as_text(value)} {currency}".strip()
+        text = None if found is None else str(found)
+        return (Named(kind=kind, argument=argument, given=given, value=text, amount=found),)
+    texts: list[tuple[str, bool]] = []
     for each in value if isinstance(value, list) else [value]:
-        text = each if isinstance(each, str) else _digits(each) or None
-        texts += split(text) if text and kind is TargetKind.RECIPIENT else [text]
-        if len(texts) > MAX_NAMED:
-            return (Named(kind=kind, value=None),)
-    return tuple(Named(kind=kind, value=text and normal_form(kind, text)) for text in texts)
+        text = each if isinstance(each, str) else _digits(each)
+        if text and kind is TargetKind.RECIPIENT:
+            texts += ((part, True) for part in split(text))
+        else:
+            texts.append((text or _as_text(each), bool(text)))
+    is_read = len(texts) <= MAX_NAMED
+    return tuple(
+        Named(
+            kind=kind,
+            argument=argument,
+            given=text,
+            value=normal_form(kind, text) if is_read and is_text else None,
+        )
+        for text, is_text in texts
+    )
+
+
+def _as_text(value: Json) -> str:
+    if isinstance(value, str):
+        return value
+    try:
+        return json.dumps(value, ensure_ascii=False)
+    except ValueError:  # Python writes no number of more than 4,300 digits
+        return "a number of thousands of digits"
 
 
 def split(text: str) -> list[str]:

@@ -6,14 +6,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ozzie_server_ext.domain.json import Json
-from ozzie_server_ext.domain.toolmeta import TargetKind
+from ozzie_server_ext.domain.json import Json, JsonObject
+from ozzie_server_ext.domain.toolmeta import Target, TargetKind
 from ozzie_server_ext.policy.targets import (
     MAX_NAMED,
     NAMED_KINDS,
     Amount,
     account,
     amount,
+    named_by,
     named_in,
     normal_form,
     recipient,
@@ -169,9 +170,12 @@ def test_amounts_of_one_currency_compare_by_value() -> None:
 
 
 def test_a_list_that_nobody_reads_is_not_read() -> None:
-    (found,) = named_in(TargetKind.RECIPIENT, [f"a{number}@x.example" for number in range(MAX_NAMED + 1)])
+    given = [f"a{number}@x.example" for number in range(MAX_NAMED + 1)]
 
-    assert found.value is None
+    found = named_in(TargetKind.RECIPIENT, given)
+
+    assert [each.given for each in found] == given
+    assert {each.value for each in found} == {None}
 
 
 @pytest.mark.parametrize("value", [None, "", []])
@@ -187,3 +191,59 @@ def test_what_is_no_text_is_no_recipient(value: Json) -> None:
 @pytest.mark.parametrize(("value", "found"), [(5, "5"), (True, None), ({"id": 5}, None), ([5], "5"), (10**40, None)])
 def test_an_object_may_have_a_number(value: Json, found: str | None) -> None:
     assert [each.value for each in named_in(TargetKind.OBJECT, value)] == [found]
+
+
+def test_a_call_names_what_its_contract_says_in_that_order() -> None:
+    targets = (
+        Target("path", TargetKind.PATH),
+        Target("account", TargetKind.ACCOUNT),
+        Target("amount", TargetKind.AMOUNT, currency="currency"),
+        Target("to", TargetKind.RECIPIENT),
+        Target("cc", TargetKind.RECIPIENT),
+    )
+    args: JsonObject = {
+        "to": ["Ben <BEN@firm.example>; carla@firm.example"],
+        "path": "a.txt",
+        "amount": 120,
+        "currency": "EUR",
+        "account": "AT61 1904 3002 3457 3201",
+    }
+
+    assert [(each.argument, each.value, each.given) for each in named_by(targets, args)] == [
+        ("account", "AT611904300234573201", "AT61 1904 3002 3457 3201"),
+        ("amount", "120.00 EUR", "120 EUR"),
+        ("to", "ben@firm.example", "Ben <BEN@firm.example>"),
+        ("to", "carla@firm.example", " carla@firm.example"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("kind", "value", "given"),
+    [
+        (TargetKind.AMOUNT, 120, "120"),
+        (TargetKind.AMOUNT, {"n": 1}, '{"n": 1}'),
+        (TargetKind.ACCOUNT, "AT62 1904 3002 3457 3201", "AT62 1904 3002 3457 3201"),
+        (TargetKind.RECIPIENT, "a\u202eb@firm.example", "a\u202eb@firm.example"),
+        (TargetKind.RECIPIENT, [{"to": "\u00e9"}], '{"to": "\u00e9"}'),
+        (TargetKind.OBJECT, True, "true"),
+        (TargetKind.OBJECT, 10**5000, "a number of thousands of digits"),
+    ],
+)
+def test_what_can_not_be_read_is_kept_as_it_was_given(kind: TargetKind, value: Json, given: str) -> None:
+    assert [(each.value, each.given) for each in named_in(kind, value)] == [(None, given)]
+
+
+@pytest.mark.parametrize(
+    ("given", "value", "written"),
+    [
+        ("Ben <ben@firm.example>", "ben@firm.example", ""),
+        ("J\u00fcrgen <j@firm.example>", "j@firm.example", ""),
+        ("ana@f\u0456rm.example", "ana@xn--frm-jhd.example", "ana@f\u0456rm.example"),
+        ('"ana@firm.example" <ana@f\u0456rm.example>', "ana@xn--frm-jhd.example", "ana@f\u0456rm.example"),
+        ("\u0430na@firm.example", None, ""),
+    ],
+)
+def test_a_domain_of_another_alphabet_is_also_shown_as_written(given: str, value: str | None, written: str) -> None:
+    (found,) = named_in(TargetKind.RECIPIENT, given)
+
+    assert (found.value, found.written) == (value, written)
