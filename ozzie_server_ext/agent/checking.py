@@ -23,7 +23,9 @@ from ozzie_server_ext.domain.redaction import redact_text
 from ozzie_server_ext.models.driver import ChatMessage, ModelChoice, ModelRequest
 from ozzie_server_ext.models.ledger import BudgetBreach
 from ozzie_server_ext.observability.logs import logger
+from ozzie_server_ext.protocol.codec import encode
 from ozzie_server_ext.protocol.jsontext import dumps, loads_object, repair_text
+from ozzie_server_ext.render.questions import target_lines
 from ozzie_server_ext.render.text import cut_end, visible_label
 from ozzie_server_ext.store.log import ClaimLost, OwnerLost
 
@@ -125,7 +127,8 @@ class CallChecker:
         return opinion
 
     async def _in_time(self, approval: ApprovalRequested, number: int) -> Opinion:
-        if approval.whole is not None or len(approval.proof) > MOST_LOOKED_AT:
+        is_cut = approval.whole is not None or any(target.more for target in approval.targets)
+        if is_cut or len(approval.proof) > MOST_LOOKED_AT:
             return Opinion("failed", "what the call would do is too long for it")
         try:
             async with asyncio.timeout(self._context.plan.check_s):
@@ -158,12 +161,13 @@ class CallChecker:
 
     def _request(self, choice: ModelChoice, approval: ApprovalRequested) -> ModelRequest:
         message = repair_text(self._context.conversation.message(self._context.task_id))
+        named = target_lines(encode(target) for target in approval.targets)
         data: JsonObject = {
             "message": cut_end(redact_text(message, self._context.parts.known_secrets()), MOST_OF_MESSAGE),
             "tool": approval.name,
             "side_effect": approval.side_effect.value,
             "risk": approval.risk_level.value,
-            "question": approval.sentence,
+            "question": "\n".join([approval.sentence, *(f"{word}: {names}" for word, names in named)]),
             "shown": approval.proof,
             "rule": approval.reason,
         }

@@ -9,9 +9,18 @@ from ozzie_server_ext.cli.http import Object, expect_id, get, items, post
 from ozzie_server_ext.cli.sessions import find_session
 from ozzie_server_ext.cli.terminal import agreed, local_time, print_json, print_result
 from ozzie_server_ext.domain.approvals import SESSION_S
-from ozzie_server_ext.render.console import quoted_lines
-from ozzie_server_ext.render.questions import EFFECTS, IN_PAGE, NEEDS, NOT_KNOWN, RISKS, second_model, undo_words
-from ozzie_server_ext.render.text import LINE_WIDTH, elapsed, folded, visible_label, visible_proof, wrapped
+from ozzie_server_ext.render.console import hanging, quoted_lines
+from ozzie_server_ext.render.questions import (
+    EFFECTS,
+    IN_PAGE,
+    NEEDS,
+    NOT_KNOWN,
+    RISKS,
+    second_model,
+    target_lines,
+    undo_words,
+)
+from ozzie_server_ext.render.text import LINE_WIDTH, elapsed, visible_label, visible_proof, wrapped
 
 _NAME_WIDTH = 9
 """Width of a fact's name and the gap behind it, in columns."""
@@ -43,15 +52,18 @@ def state_words(approval: Object) -> str:
 
 
 def summary(approval: Object) -> list[str]:
-    """Return id, state and question: two lines, or more for a long question."""
+    """Return id, state and question, with what the call names: two lines or more."""
     where = f", in {approval['notebook']}" if approval["notebook"] and approval["status"] == "pending" else ""
     where += f", by the step {approval['step']}" if approval["step"] and approval["status"] == "pending" else ""
     return [*_hanging(f"{approval['approval_id']}  ", state_words(approval) + where), *question(approval)]
 
 
 def question(approval: Object) -> list[str]:
-    """Return the approval's sentence, indented."""
-    return [line for whole in _hanging("  ", approval["sentence"]) for line in _folded(whole, "  ")]
+    """Return the approval's sentence and what the call names, indented."""
+    rest_at = f"ozzie approvals show {approval['approval_id']}" if approval["status"] == "pending" else ""
+    named = target_lines(approval["targets"], rest_at=rest_at)
+    leads = [("  ", approval["sentence"]), *((f"  {word}: ", text) for word, text in named)]
+    return [line for lead, text in leads for line in hanging(lead, text)]
 
 
 def details(approval: Object) -> Iterator[str]:
@@ -141,11 +153,6 @@ def _hanging(lead: str, text: str) -> list[str]:
     return [f"{lead if number == 0 else ' ' * len(lead)}{line}" for number, line in enumerate(lines)]
 
 
-def _folded(line: str, lead: str) -> list[str]:
-    """Fold a line that one long word, such as a path, makes too long."""
-    return [f"{lead}{piece}" for piece in folded(line.removeprefix(lead), LINE_WIDTH - len(lead))]
-
-
 def _who(approval: Object) -> str:
     by = visible_label(approval["by"])
     return second_model(by) if approval["way"] == "model" else f"{by} in {_PLACES[approval['way']]}"
@@ -207,7 +214,7 @@ def _renewable(pending: Sequence[Object], limit: int, session_id: str | None) ->
 
 def show_approval(options: argparse.Namespace) -> int:
     """Print one approval in full. Raises NotRunning, NotFound, and Answered if the call would now do something else."""
-    approval = _unredacted(_approval(options.approval_id))
+    approval = _whole(_approval(options.approval_id))
     return print_result(approval, *details(approval), as_json=options.json)
 
 
@@ -258,14 +265,15 @@ def _is_confirmed(approval: Object, extent: str) -> bool:
     needs_look = bool(approval["card"]) or (is_grave and extent == "once")
     if not needs_look or approval["status"] != "pending":
         return True
-    print(*details(_unredacted(approval)), "", sep="\n", file=sys.stderr)
+    print(*details(_whole(approval)), "", sep="\n", file=sys.stderr)
     about = "can't be undone or is of high risk" if is_grave else "contains something that looks like a secret"
     return agreed("Approve it?", about=f"approve what {about}")
 
 
-def _unredacted(approval: Object) -> Object:
-    """Return a pending approval with nothing taken out."""
-    if not approval["card"] or approval["status"] != "pending":
+def _whole(approval: Object) -> Object:
+    """Return a pending approval with nothing taken out and nothing left out."""
+    is_whole = not approval["card"] and not any(target["more"] for target in approval["targets"])
+    if is_whole or approval["status"] != "pending":
         return approval
     return {**approval, **get(f"approvals/{approval['approval_id']}/card"), "whole": None}
 

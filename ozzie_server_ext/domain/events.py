@@ -30,7 +30,7 @@ from ozzie_server_ext.domain.ids import (
 from ozzie_server_ext.domain.json import Json, JsonObject
 from ozzie_server_ext.domain.messages import Picture
 from ozzie_server_ext.domain.remains import Remains
-from ozzie_server_ext.domain.toolmeta import Category, RiskLevel, SideEffect
+from ozzie_server_ext.domain.toolmeta import Category, RiskLevel, SideEffect, TargetKind
 
 Actor: TypeAlias = Literal["user", "kernel", "worker", "tool", "system"]
 """Who acted. `kernel` is the specification's word for the gateway."""
@@ -530,6 +530,25 @@ class ToolsetInjected(Fact, frozen=True, kw_only=True):
     tools: tuple[InjectedTool, ...]
 
 
+class TargetName(msgspec.Struct, frozen=True, kw_only=True):
+    """One name, in text that hides nothing: `text` is its normal form, or, unless it `is_read`, what was given for it.
+    `written` is an address as given if its domain is of another alphabet, where another letter may look the same."""
+
+    text: str
+    written: str = ""
+    is_read: bool = True
+
+
+class CardTarget(msgspec.Struct, frozen=True, kw_only=True):
+    """What one argument of a call names: recipients, accounts, amounts, people, calendars, channels or objects. `more`
+    is how many names are left out; a card that is drawn for a person has all."""
+
+    kind: TargetKind
+    argument: str
+    names: tuple[TargetName, ...]
+    more: int = 0
+
+
 class ApprovalRequested(Fact, frozen=True, kw_only=True):
     """A person, or a second model before them, was asked to approve a tool call.
 
@@ -543,7 +562,8 @@ class ApprovalRequested(Fact, frozen=True, kw_only=True):
     JSON without secrets, long ones shortened. `made_from` is a phrase for the outside provenance of the call, or empty.
     `card`: if something that looks like a secret was removed from these texts, the SHA-256 of the complete card, which
     is drawn from the recorded call for a person who may answer; otherwise empty. `brought` are the outside sources that
-    these texts may quote, such as those of a labelled file that would be changed.
+    these texts may quote, such as those of a labelled file that would be changed. `targets` are what the arguments
+    name beside paths, addresses of the web and commands, which a card shows below the sentence.
     """
 
     type: ClassVar[str] = "approval.requested"
@@ -571,6 +591,7 @@ class ApprovalRequested(Fact, frozen=True, kw_only=True):
     made_from: str = ""
     card: str = ""
     brought: tuple[str, ...] = ()
+    targets: tuple[CardTarget, ...] = ()
 
 
 class ApprovalGranted(Fact, frozen=True, kw_only=True):

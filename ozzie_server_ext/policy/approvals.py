@@ -30,7 +30,7 @@ def binding(
     snapshot: JsonObject = {
         "tool": meta.tool_id,
         "version": meta.version,
-        "args": args,
+        "args": args,  # with the contract, they determine all that the call names
         "project": caller.project,
         "effect": effect,
         "labels": [*content.labels],

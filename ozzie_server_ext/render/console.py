@@ -14,6 +14,7 @@ from ozzie_server_ext.render.questions import (
 )
 from ozzie_server_ext.render.text import (
     LINE_WIDTH,
+    columns,
     cut_columns,
     cut_middle_columns,
     duration,
@@ -193,11 +194,20 @@ def approval_lines(asked: PendingApproval, now: datetime | None = None) -> list[
     lines = ["", f"Approval needed{_left(asked, now)}"]
     facts = ", ".join(f"{name.lower()} {fact[:1].lower()}{fact[1:].removesuffix('.')}" for name, fact in asked.facts)
     facts = f"{facts[:1].upper()}{facts[1:]}."
-    texts = (asked.sentence.replace("`", ""), why_asked(asked), made_from(asked), asked.checked, facts, asked.elsewhere)
-    for text in filter(None, texts):
+    lines += [f"  {line}" for line in wrapped(asked.sentence.replace("`", ""), LINE_WIDTH - 2)]
+    for word, named in asked.targets:
+        lines += hanging(f"  {word}: ", named)
+    for text in filter(None, (why_asked(asked), made_from(asked), asked.checked, facts, asked.elsewhere)):
         lines += [f"  {line}" for line in wrapped(text, LINE_WIDTH - 2)]
     lines += quoted_lines(asked.proof)
     return lines + ([f"  It goes on: ozzie artifacts get {asked.whole}"] if asked.whole else [])
+
+
+def hanging(lead: str, text: str) -> list[str]:
+    """Return one visible paragraph behind `lead`, with a hanging indent. Words longer than a line are folded."""
+    room = LINE_WIDTH - columns(lead)
+    pieces = [piece for line in wrapped(visible_label(text), room) for piece in folded(line, room)]
+    return [f"{lead if number == 0 else ' ' * columns(lead)}{piece}" for number, piece in enumerate(pieces)]
 
 
 def quoted_lines(lines: Iterable[str]) -> list[str]:

@@ -237,13 +237,16 @@ def _approval(asked: PendingApproval, now: datetime | None, ways: str) -> str:
         covered = f'<p class="oz-do">{escape(NO_SESSION)}</p>'
     by = f"<p>{escape(asked.elsewhere)}</p>" if asked.elsewhere else ""
     hidden = f'<p class="oz-do">{_with_code(asked.hidden)}</p>' if asked.hidden else ""
+    targets = "".join(
+        f'<p class="oz-to">{escape(word)}: <bdi dir="ltr">{escape(named)}</bdi></p>' for word, named in asked.targets
+    )
     notes = "".join(f"<p>{escape(said)}</p>" for said in (made_from(asked), asked.checked) if said)
     head = (
         f'{icon("waiting")}<b>Approval needed</b><span class="oz-grow"></span><span>{escape(_left(asked, now))}</span>'
     )
     return (
         f'<div class="oz-ask-card" role="group" aria-label="{escape(asked.sentence)}"><div class="oz-kick">{head}</div>'
-        f'<p class="oz-say">{_with_code(asked.sentence)}</p><p>{escape(why_asked(asked))}</p>{notes}'
+        f'<p class="oz-say">{_with_code(asked.sentence)}</p>{targets}<p>{escape(why_asked(asked))}</p>{notes}'
         f'{_proof(asked)}{hidden}<p class="oz-do">{facts}</p>{covered}{by}{ways}</div>'
     )
 

@@ -1,11 +1,12 @@
 """Approvals and questions of a turn, as front ends show them to a person."""
 
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from ozzie_server_ext.render.text import inside, visible_label, visible_proof
+from ozzie_server_ext.render.text import cut_middle_columns, inside, visible_label, visible_proof
 
 RISKS = {"low": "Low", "medium": "Medium", "high": "High"}
 EFFECTS = {"none": "None", "reversible": "Can be undone", "irreversible": "Cannot be undone"}
@@ -17,6 +18,49 @@ NOT_KNOWN = "Not known"
 def undo_words(undo: str, side_effect: str) -> str:
     """Return how the call can be undone, as its contract says."""
     return undo or ("None" if side_effect == "irreversible" else NOT_KNOWN)
+
+
+_TARGETS = {
+    "recipient": "To",
+    "account": "Account",
+    "amount": "Amount",
+    "person": "Person",
+    "calendar": "Calendar",
+    "channel": "Channel",
+    "object": "Object",
+}
+_WORD_WIDTH = 32
+"""Of the name of an argument, in columns."""
+
+
+def target_lines(targets: Iterable[Mapping[str, Any]], *, rest_at: str = "") -> tuple[tuple[str, str], ...]:
+    """Return what a call names, for each argument: what it is, and the names, as "To" and "a@x.example, b@x.example".
+    `rest_at` is the command that shows all if some are left out."""
+    targets = tuple(targets)
+    kinds = Counter(target["kind"] for target in targets)
+    return tuple(
+        (_target_word(target, is_alone=kinds[target["kind"]] == 1), _target_text(target, rest_at)) for target in targets
+    )
+
+
+def _target_word(target: Mapping[str, Any], *, is_alone: bool) -> str:
+    word = _TARGETS.get(target["kind"], NOT_KNOWN)
+    return word if is_alone else f"{word} ({cut_middle_columns(visible_label(target['argument']), _WORD_WIDTH)})"
+
+
+def _target_text(target: Mapping[str, Any], rest_at: str) -> str:
+    named = ", ".join(map(_target_name, target["names"]))
+    if not target["more"]:
+        return named
+    more = f"{target['more']:,} more" + (f" ({rest_at})" if rest_at else "")
+    return f"{named} and {more}" if named else more
+
+
+def _target_name(name: Mapping[str, Any]) -> str:
+    text = visible_label(name["text"])
+    if name["written"]:
+        text += f" (written {visible_label(name['written'])})"
+    return text if name["is_read"] else f"{text} (can't be read)"
 
 
 EFFECTS_AT_LENGTH = {
@@ -103,6 +147,7 @@ IN_PAGE = "A yes has to come from the page: from Ozzie's card or sidebar in Jupy
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PendingApproval:
     """A call that a person is to approve. All texts are visible ones. `sentence` has its arguments in backticks;
+    `targets` are lines of what it names (`target_lines`);
     `cover` says what an approval for the session would cover, empty if none is offered; `by_kernel`: the kernel may
     pass on an approval, `in_page`: only a page may; `checked`: why a second model did not approve, empty if none was
     asked; `made_from`: a phrase for the outside content behind it, or empty; `expired`: nobody answered in time;
@@ -113,6 +158,7 @@ class PendingApproval:
     name: str
     sentence: str
     reason: str
+    targets: tuple[tuple[str, str], ...] = ()
     proof: tuple[str, ...] = ()
     is_diff: bool = False
     whole: str = ""
@@ -174,6 +220,7 @@ def pending_approval_of(payload: Mapping[str, Any]) -> PendingApproval:
         name=text("name"),
         sentence=text("sentence"),
         reason=text("reason"),
+        targets=target_lines(payload.get("targets") or (), rest_at=f"ozzie approvals show {text('approval_id')}"),
         proof=tuple(proof.split("\n")) if proof else (),
         is_diff=payload.get("shown") == "diff",
         whole=text("whole"),

@@ -15,6 +15,8 @@ _MEASURED = frozenset({"latency_ms", "duration_ms", "took_ms", "ttft_ms", "day",
 _PROOFS = frozenset({"binds", "card"})
 """Hashes over what a tool had planned, which the log has only in parts; what is asked is compared in words."""
 _UNCOMPARED = _MEASURED | _PROOFS
+_ADDED = frozenset({"targets"})
+"""Fields that earlier versions did not record: an empty one says nothing of then."""
 _PLAIN = frozenset({str, int, float, bool, tuple, type(None)})
 """Types whose values are equal if Python says so. In JSON, 1 is not true."""
 _TIMES = frozenset({"expires_at"})
@@ -63,6 +65,8 @@ class Comparing(msgspec.Struct, frozen=True, kw_only=True):
             if field in _UNCOMPARED:
                 continue
             of_now, of_then = getattr(body_now, field), getattr(body_then, field)
+            if field in _ADDED and not of_then:
+                continue
             if type(of_now) is type(of_then) and type(of_now) in _PLAIN and of_now == of_then:
                 continue
             now_json, then_json = msgspec.to_builtins(of_now), msgspec.to_builtins(of_then)

@@ -21,7 +21,7 @@ from ozzie_server_ext.store.projections import (
 )
 from ozzie_server_ext.store.tables import Rows, Table
 
-_FOLDS_VERSION = 7
+_FOLDS_VERSION = 8
 """Raise it when a fold changes its result for the same events: stored projections are then rebuilt."""
 
 # Tasks first, as it refuses the most. Budgets before usage, and blobs before artifacts: they read rows of the latter as

@@ -27,7 +27,7 @@ from ozzie_server_ext.policy.sources import origin_text
 from ozzie_server_ext.store.codec import time_text
 from ozzie_server_ext.store.recorder import Recorder
 from ozzie_server_ext.tools.base import InvalidArguments, Plan, Preview, Tool, ToolContext
-from ozzie_server_ext.tools.cards import Card, preview_of, real_card, redacted, shortened, stored_card
+from ozzie_server_ext.tools.cards import Card, fewer, preview_of, real_card, redacted, shortened, stored_card
 from ozzie_server_ext.tools.offering import FIND_ID, OFFERED_AT_MOST
 from ozzie_server_ext.tools.registry import ToolRegistry
 
@@ -154,7 +154,7 @@ class Permissions:
         if covering is not None:
             return Permission(approval_id=covering)
         preview = await preview_of(tool, plan, context)
-        real, stored = await asyncio.to_thread(_cards, preview, plan.args, known)
+        real, stored = await asyncio.to_thread(_cards, meta, preview, plan.args, known)
         is_redacted = stored != real
         if is_redacted:  # only who sees the real card may answer, and a second model does not
             needs = _strongest(person, AuthStrength.CLI)
@@ -185,6 +185,7 @@ class Permissions:
             key=context.key,
             card=real.digest if is_redacted else "",
             brought=quoted.sources,
+            targets=fewer(stored.targets),
             expires_at=time_text(self._clock.now() + timedelta(seconds=self._expires_s())),
         )
         return Permission(request=requested, void=_void(earlier, binds))
@@ -210,8 +211,8 @@ class Permissions:
         return proof[: whole_lines if whole_lines > 0 else MOST_SHOWN], kept.artifact_id
 
 
-def _cards(preview: Preview, args: JsonObject, known: Sequence[str]) -> tuple[Card, Card]:
-    return real_card(preview, args), stored_card(preview, args, known)
+def _cards(meta: ToolMeta, preview: Preview, args: JsonObject, known: Sequence[str]) -> tuple[Card, Card]:
+    return real_card(meta, preview, args), stored_card(meta, preview, args, known)
 
 
 def _strongest(*ways: AuthStrength) -> AuthStrength:

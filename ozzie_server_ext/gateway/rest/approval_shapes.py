@@ -6,6 +6,7 @@ import msgspec
 from msgspec import Meta
 
 from ozzie_server_ext.domain.approvals import AuthStrength
+from ozzie_server_ext.domain.events import CardTarget
 from ozzie_server_ext.domain.toolmeta import RiskLevel, SideEffect
 from ozzie_server_ext.gateway.rest.shapes import Time
 from ozzie_server_ext.tasks.approvals import MAX_COMMENT, Status
@@ -51,7 +52,8 @@ class Approval(msgspec.Struct, frozen=True, kw_only=True):
     outside content that the call was made from, empty without any. `run_id` is the run of a skill that the call's step
     belongs to, and `step` names the skill and the step ("sums: gate"); both are empty outside a run. `card`: if
     something that looks like a secret was removed from these texts, the SHA-256 of the full card, which must be read
-    before a yes (GET /approvals/{approval_id}/card); else empty.
+    before a yes (GET /approvals/{approval_id}/card); else empty. `targets` are what the arguments name, to be shown
+    below the sentence; of a long list only the beginning, and the card has all.
     """
 
     approval_id: str
@@ -91,14 +93,17 @@ class Approval(msgspec.Struct, frozen=True, kw_only=True):
     run_id: str
     step: str
     card: str
+    targets: tuple[CardTarget, ...]
 
 
 class Card(msgspec.Struct, frozen=True, kw_only=True):
-    """Everything that a person must read before answering, complete: the question, what the call would do (`proof`, of
-    the kind `shown`), how to undo it, and all arguments as JSON. Invisible characters are escaped."""
+    """Everything that a person must read before answering, complete: the question, all that the call names
+    (`targets`), what it would do (`proof`, of the kind `shown`), how to undo it, and all arguments as JSON. Invisible
+    characters are escaped."""
 
     sentence: str
     proof: str
     shown: Literal["diff", "text", ""]
     undo: str
     arguments: str
+    targets: tuple[CardTarget, ...]

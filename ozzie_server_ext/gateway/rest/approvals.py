@@ -60,7 +60,12 @@ async def get_approval_card(call: Call, request: ApprovalQuery) -> approval_shap
     approval = await call.ozzie.approvals.get(request.approval_id)
     card = await (await call.project(approval.session_id)).cards.of(request.approval_id)
     return approval_shapes.Card(
-        sentence=card.sentence, proof=card.proof, shown=card.shown, undo=card.undo, arguments=card.arguments
+        sentence=card.sentence,
+        proof=card.proof,
+        shown=card.shown,
+        undo=card.undo,
+        arguments=card.arguments,
+        targets=card.targets,
     )
 
 
@@ -173,6 +178,7 @@ def _shown(
         run_id=run_id,
         step=step,
         card=request.card,
+        targets=request.targets,
     )
 
 

@@ -7,9 +7,11 @@ from collections.abc import Iterator
 
 import pexpect
 import pytest
+from msgspec.structs import replace
 
-from ozzie_server_ext.domain.events import ApprovalExpired
+from ozzie_server_ext.domain.events import ApprovalExpired, CardTarget, TargetName
 from ozzie_server_ext.domain.ids import ApprovalId
+from ozzie_server_ext.domain.toolmeta import TargetKind
 from tests.integration.gateway.asked import (
     HIDDEN_COMMAND,
     asked,
@@ -167,7 +169,9 @@ def at_the_terminal(home: GatewayHome, approval_id: str, answer: str) -> tuple[i
 def test_what_can_not_be_undone_is_approved_here_once_and_never_for_the_session(home: GatewayHome) -> None:
     with start_gateway(home) as gateway:
         first = asked(gateway)
-    (letter,) = copies(grave(), 1)
+    names = (TargetName(text="ana@example.org"), TargetName(text='"b\\u202ec"', is_read=False))
+    to = CardTarget(kind=TargetKind.RECIPIENT, argument="to", names=names)
+    (letter,) = copies(replace(grave(), targets=(to,)), 1)
     record(home, first, letter)
     with start_gateway(home):
         shown = ozzie(home, "approvals", "show", letter.approval_id)
@@ -178,6 +182,9 @@ def test_what_can_not_be_undone_is_approved_here_once_and_never_for_the_session(
         yes = at_the_terminal(home, letter.approval_id, "y")
         task = ozzie(home, "tasks", "show", first["task_id"])
 
+    below = '\n  Send the letter to `ana@example.org`?\n  To: ana@example.org, "b\\u202ec" (can\'t be read)\n'
+    for output in (shown.stdout, still.stdout, unasked.stderr):
+        assert below in output
     assert "  | Dear Ana,\n  |\n  | it is done.\n" in shown.stdout
     assert "Approving for the session is not offered: this cannot be undone." in shown.stdout
     assert (for_ever.returncode, "approve it once" in for_ever.stderr) == (1, True)

@@ -13,9 +13,9 @@ from msgspec import structs
 
 from ozzie_server_ext.config.home import Home
 from ozzie_server_ext.domain.errors import PolicyError
-from ozzie_server_ext.domain.events import ApprovalRequested, Draft
+from ozzie_server_ext.domain.events import ApprovalRequested, CardTarget, Draft, Event, EventBody, TargetName
 from ozzie_server_ext.domain.ids import SessionId
-from ozzie_server_ext.domain.toolmeta import SideEffect
+from ozzie_server_ext.domain.toolmeta import SideEffect, TargetKind
 from ozzie_server_ext.policy.decision import Decision, Verdict
 from ozzie_server_ext.replay.changes import Changes, changes_of
 from ozzie_server_ext.replay.difference import Comparing
@@ -285,18 +285,43 @@ def test_a_time_may_differ_by_as_long_as_its_recording_took(
     asked = next(event for event in events if isinstance(event.body, ApprovalRequested))
     assert isinstance(asked.body, ApprovalRequested)
     expires_at = datetime.fromisoformat(asked.body.expires_at) - timedelta(seconds=later_s)
+    now = structs.replace(asked.body, expires_at=time_text(expires_at))
+
+    assert _differs_in(now, asked, asked.ts - timedelta(seconds=began_s)) == ("expires_at" if differs else "")
+
+
+def _differs_in(now: EventBody, then: Event, at: datetime) -> str:
     draft = Draft(
-        body=structs.replace(asked.body, expires_at=time_text(expires_at)),
-        actor=asked.actor,
-        source=asked.source,
-        session_id=asked.session_id,
-        task_id=asked.task_id,
-        idempotency_key=asked.idempotency_key,
-        labels=asked.labels,
-        sources=asked.sources,
+        body=now,
+        actor=then.actor,
+        source=then.source,
+        session_id=then.session_id,
+        task_id=then.task_id,
+        idempotency_key=then.idempotency_key,
+        labels=then.labels,
+        sources=then.sources,
     )
+    found = Comparing(expand=lambda value: value).difference(draft, then, Ids(set()).compare(), at)
+    return found.field if found else ""
 
-    comparing = Comparing(expand=lambda value: value)
-    found = comparing.difference(draft, asked, Ids(set()).compare(), asked.ts - timedelta(seconds=began_s))
 
-    assert (found.field if found else "") == ("expires_at" if differs else "")
+@pytest.mark.parametrize(
+    ("of_then", "field"), [((), ""), (("ana@firm.example",), ""), (("ben@firm.example",), "targets[0].names[0].text")]
+)
+def test_what_a_call_names_is_compared_unless_an_earlier_version_recorded_the_call(
+    recorded: Recorded, of_then: tuple[str, ...], field: str
+) -> None:
+    home, session_id = recorded
+    with opened(home) as reading:
+        events = reading.record(session_id).events
+    asked = next(event for event in events if isinstance(event.body, ApprovalRequested))
+    assert isinstance(asked.body, ApprovalRequested)
+    then = structs.replace(asked, body=structs.replace(asked.body, targets=_recipients(*of_then)))
+    now = structs.replace(asked.body, targets=_recipients("ana@firm.example"))
+
+    assert _differs_in(now, then, asked.ts) == field
+
+
+def _recipients(*addresses: str) -> tuple[CardTarget, ...]:
+    names = tuple(TargetName(text=address) for address in addresses)
+    return (CardTarget(kind=TargetKind.RECIPIENT, argument="to", names=names),) if names else ()

@@ -43,14 +43,25 @@ from ozzie_server_ext.domain.events import (
     ToolCallStarted,
 )
 from ozzie_server_ext.domain.ids import CallId, MessageId
-from ozzie_server_ext.domain.json import JsonObject
+from ozzie_server_ext.domain.json import Json, JsonObject
 from ozzie_server_ext.domain.tasks import TurnHeld
+from ozzie_server_ext.domain.toolmeta import (
+    Idempotency,
+    RiskLevel,
+    SideEffect,
+    Target,
+    TargetKind,
+    ToolMeta,
+    ToolResult,
+)
 from ozzie_server_ext.models.chain import Chain
 from ozzie_server_ext.models.driver import ModelChoice, ModelRequest
 from ozzie_server_ext.models.scripted import End, Fail, Round, Say, Step, Use, Wait
 from ozzie_server_ext.protocol.jsontext import dumps
+from ozzie_server_ext.tools.base import FunctionTool, Tool, ToolContext
 from ozzie_server_ext.tools.builtin import writing
 from ozzie_server_ext.tools.builtin.files import version_of
+from ozzie_server_ext.tools.cards import MOST_NAMES
 from tests.results import Result, result_of
 from tests.unit.agent.rig import PLAN, TurnRig
 from tests.unit.policy.rig import rule
@@ -72,11 +83,19 @@ async def second() -> Chain:
 class Checked(TurnRig):
     """A task that writes notes, where a rule has that checked."""
 
-    def __init__(self, project: Path, script: Sequence[Round], *, attended: bool = True, **plan: Any) -> None:
+    def __init__(
+        self,
+        project: Path,
+        script: Sequence[Round],
+        *,
+        attended: bool = True,
+        tools: Sequence[Tool] = writing.TOOLS,
+        **plan: Any,
+    ) -> None:
         plan = {"checker": second, "attended": attended, **plan}
         # Some tools: what all of them take of a budget is another figure with each new one.
         told = [*script, [Say("Done.")]]
-        super().__init__(project, told, tools=writing.TOOLS, plan=replace(PLAN, **plan), rules=(RULE,))
+        super().__init__(project, told, tools=tools, plan=replace(PLAN, **plan), rules=(RULE,))
         self.context = msgspec.structs.replace(self.context, caller=replace(self.context.caller, attended=attended))
 
     async def begin(self, text: str = "Write a note.") -> None:
@@ -568,3 +587,44 @@ async def test_arguments_that_speak_to_it_stay_within_one_string_of_its_data(pro
     assert told["message"] == talk
     assert talk.split("\n", 1)[0][:20].split("\u2028", 1)[0] in told["shown"]
     assert not (project / "a.md").exists()
+
+
+# --- what a call names
+
+
+def share(context: ToolContext, *, to: list[str]) -> ToolResult:
+    """Share the plan."""
+    return ToolResult(ok=True, data={})
+
+
+SHARE = FunctionTool(
+    share,
+    ToolMeta(
+        tool_id="fs.write",  # the rule's
+        name="share",
+        side_effect=SideEffect.REVERSIBLE,
+        risk_level=RiskLevel.MEDIUM,
+        timeout_s=5.0,
+        idempotency=Idempotency.NOT_SUPPORTED,
+        targets=(Target("to", TargetKind.RECIPIENT),),
+    ),
+)
+
+
+async def test_the_checker_reads_what_the_call_names_below_the_question(project: Path) -> None:
+    to: list[Json] = ['"ana@firm.example" <evil@evil.example>', "ben@f\u202eirm.example"]
+    rig = Checked(project, [[Use("share", {"to": to})], says(YES)], tools=[SHARE])
+    await rig.begin()
+    await rig.run()
+
+    told = json.loads(rig.model.requests[1].messages[1].content)
+    assert told["question"] == ('Run `share`?\nTo: evil@evil.example, "ben@f\\u202eirm.example" (can\'t be read)')
+
+
+async def test_a_list_that_is_not_shown_whole_is_for_a_person(project: Path) -> None:
+    to: list[Json] = [f"a{number}@firm.example" for number in range(MOST_NAMES + 1)]
+    rig = Checked(project, [[Use("share", {"to": to})]], tools=[SHARE])
+    await rig.begin()
+
+    assert "too long" in (await rig.held()).checked
+    assert await rig.checks() == []

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from ozzie_server_ext.cli.approvals import commands, details, state_words, summary
 from ozzie_server_ext.render.text import LINE_WIDTH, columns, quoted, visible_proof
 from ozzie_server_ext.store.codec import time_text
+from tests.unit.render.frames import target
 
 ID = "01M800000000000000000000ZZ"
 
@@ -54,6 +55,7 @@ def approval(**changed: Any) -> dict[str, Any]:
         "checked": "",
         "made_from": "",
         "arguments": '{\n  "path": "notes/suppliers.md"\n}',
+        "targets": [],
         **changed,
     }
 
@@ -215,3 +217,35 @@ def test_a_second_models_answer_is_told_as_such() -> None:
     assert state_words(answered("rejected", **said)).startswith("Rejected by a second model (cheap), ")
     shown = "\n".join(details(approval(checked="A second model is not sure.")))
     assert "  why      It changes something of yours.\n  checked  A second model is not sure." in shown
+
+
+def test_what_a_call_names_stands_below_its_question_in_the_list_and_in_full() -> None:
+    targets = [
+        target("recipient", "to", "ben@firm.example", "ana@firm.example"),
+        target("amount", "amount", '"120"', is_read=False),
+    ]
+    below = [
+        "  Change 3 lines of `notes/suppliers.md`?",
+        "  To: ben@firm.example, ana@firm.example",
+        '  Amount: "120" (can\'t be read)',
+    ]
+
+    assert summary(approval(targets=targets))[-3:] == below
+    assert list(details(approval(targets=targets)))[1:5] == [*below, "  why      It changes something of yours."]
+
+
+def test_a_long_list_is_cut_where_it_can_still_be_shown_in_full() -> None:
+    targets = [target("recipient", "to", "ben@firm.example", more=80)]
+
+    cut = " ".join(" ".join(summary(approval(targets=targets))).split())
+    assert cut.endswith(f"To: ben@firm.example and 80 more (ozzie approvals show {ID})")
+    assert summary(answered("granted", extent="once", targets=targets))[-1] == "  To: ben@firm.example and 80 more"
+
+
+@given(st.text(max_size=300), st.text(max_size=100))
+def test_no_name_leaves_its_line_or_makes_it_too_long(text: str, argument: str) -> None:
+    targets = [target("object", argument, text, written=text), target("object", "b", text)]
+    shown = summary(approval(targets=targets))
+
+    assert all(line.startswith("  ") and columns(line) <= LINE_WIDTH for line in shown[2:])
+    assert re.findall("[\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069]", "".join(shown)) == []

@@ -10,10 +10,11 @@ from msgspec.structs import replace
 
 from ozzie_server_ext.domain.approvals import AuthStrength, may_cover, weakest_way
 from ozzie_server_ext.domain.content import CLEAN, Content
-from ozzie_server_ext.domain.toolmeta import Category, RiskLevel, SideEffect, Target, TargetKind, ToolMeta
+from ozzie_server_ext.domain.toolmeta import Category, RiskLevel, SideEffect, Target, TargetKind, ToolMeta, ToolResult
 from ozzie_server_ext.policy.approvals import binding, cover_of, covers
 from ozzie_server_ext.policy.decision import Action, Caller, Decision, Reading, Verdict
 from ozzie_server_ext.policy.engine import Ruling
+from ozzie_server_ext.tools.base import FunctionTool, ToolContext
 from tests.unit.policy.rig import COMMAND, ERASE, FETCH, JOB, KERNEL, NOTE, SEND, WRITE, action, meta
 
 MANY = meta(
@@ -222,6 +223,24 @@ def bound(**changed: Any) -> str:
 )
 def test_a_yes_is_bound_to_all_that_makes_the_call_what_it_is(changed: dict[str, Any]) -> None:
     assert bound(**changed) != bound()
+
+
+def _tool(kind: TargetKind) -> ToolMeta:
+    def send(context: ToolContext, *, to: list[str]) -> ToolResult:
+        """Send it."""
+        raise NotImplementedError
+
+    return FunctionTool(send, dataclasses.replace(SEND, targets=(Target("to", kind),))).meta
+
+
+def test_a_yes_is_bound_to_what_the_call_names() -> None:
+    """By the arguments byte for byte, and by the contract, whose version counts the kinds of targets."""
+    mail: dict[str, Any] = {"meta": _tool(TargetKind.RECIPIENT), "args": {"to": ["ana@firm.example"]}}
+
+    assert bound(**mail) == bound(**mail)
+    assert bound(**mail) != bound(**mail | {"args": {"to": ["ana@firm.example", "evil@evil.example"]}})
+    assert bound(**mail) != bound(**mail | {"args": {"to": ["ANA@firm.example"]}}), "the same address, another text"
+    assert bound(**mail) != bound(**mail | {"meta": _tool(TargetKind.PERSON)})
 
 
 def test_a_yes_is_bound_to_nothing_else() -> None:

@@ -176,3 +176,9 @@ GRANTED: list[Frame] = [
 def live_html(view: TurnView, now: datetime | None = None) -> str:
     """Return the HTML of one moment of a turn."""
     return LiveTurn().html(view, now)
+
+
+def target(kind: str, argument: str, *texts: str, more: int = 0, **name: Any) -> dict[str, Any]:
+    """What an argument names, as an event has it; `name` changes all of its names."""
+    names = [{"text": text, "written": "", "is_read": True, **name} for text in texts]
+    return {"kind": kind, "argument": argument, "names": names, "more": more}

@@ -1,13 +1,33 @@
 """Approvals in the views of a turn."""
 
+from typing import Any
+
 import pytest
 
 from ozzie_server_ext.render.console import ConsoleWriter, approval_lines, detail_lines, plain_text
-from ozzie_server_ext.render.questions import SHOWN_LINES, pending_approval_of, ways_to_answer, why_asked
+from ozzie_server_ext.render.questions import (
+    SHOWN_LINES,
+    pending_approval_of,
+    target_lines,
+    ways_to_answer,
+    why_asked,
+)
 from ozzie_server_ext.render.static import turn_json, turn_markdown
 from ozzie_server_ext.render.text import LINE_WIDTH, columns
 from ozzie_server_ext.render.turnview import unresolved
-from tests.unit.render.frames import BEGINNING, GRANTED, PUT, START, Frame, approval, call, folded, live_html, waiting
+from tests.unit.render.frames import (
+    BEGINNING,
+    GRANTED,
+    PUT,
+    START,
+    Frame,
+    approval,
+    call,
+    folded,
+    live_html,
+    target,
+    waiting,
+)
 
 REJECTED: list[Frame] = [
     (24, "approval.rejected", {"approval_id": "01APPROVAL", "comment": "no", "by": "Ana", "way": "cli"}),
@@ -260,3 +280,72 @@ def test_a_check_counts_and_is_not_who_answers() -> None:
     assert (view.alias, view.provider, view.model) == (before.alias, before.provider, before.model)
     assert (view.cost, view.total_tokens) == (before.cost + 5, before.total_tokens + 10)
     assert "k1" not in view.open_calls
+
+
+# --- what a call names
+
+
+@pytest.mark.parametrize(
+    ("targets", "lines"),
+    [
+        ([], []),
+        (
+            [target("recipient", "to", "a@x.example", "b@x.example"), target("amount", "amount", "120.00 EUR")],
+            [("To", "a@x.example, b@x.example"), ("Amount", "120.00 EUR")],
+        ),
+        (
+            [target("recipient", "to", "a@x.example"), target("recipient", "bcc", "b@x.example")],
+            [("To (to)", "a@x.example"), ("To (bcc)", "b@x.example")],
+        ),
+        ([target("account", "iban", '"AT62"', is_read=False)], [("Account", '"AT62" (can\'t be read)')]),
+        (
+            [target("recipient", "to", "a@xn--x", written='"a@\u0456"')],
+            [("To", 'a@xn--x (written "a@\u0456")')],
+        ),
+        ([target("person", "who", '"Ben"', more=1200)], [("Person", '"Ben" and 1,200 more (CMD)')]),
+        ([target("object", "id", more=1)], [("Object", "1 more (CMD)")]),
+        ([target("channel", "in", '"a"'), target("calendar", "of", '"b"')], [("Channel", '"a"'), ("Calendar", '"b"')]),
+    ],
+)
+def test_what_a_call_names_is_a_line_for_each_argument(
+    targets: list[dict[str, Any]], lines: list[tuple[str, str]]
+) -> None:
+    assert list(target_lines(targets, rest_at="CMD")) == lines
+
+
+TARGETS = [target("recipient", "to", "ben@firm.example", "ana@firm.example"), target("account", "account", "AT61")]
+
+
+def test_what_a_call_names_stands_directly_below_the_question() -> None:
+    asked = pending_approval_of(approval(targets=TARGETS))
+    below = ["  To: ben@firm.example, ana@firm.example", "  Account: AT61"]
+
+    lines = approval_lines(asked, START)
+
+    assert lines[2:6] == ["  Change 2 lines of notes/suppliers.md?", *below, f"  {why_asked(asked)}"]
+    html = live_html(folded(waiting(targets=TARGETS)), START)
+    assert (
+        'suppliers.md</code>?</p><p class="oz-to">To: <bdi dir="ltr">ben@firm.example, ana@firm.example</bdi></p>'
+        '<p class="oz-to">Account: <bdi dir="ltr">AT61</bdi></p><p>Ozzie asks'
+    ) in html
+
+
+def test_what_a_call_names_can_not_leave_its_line() -> None:
+    bad = '"<img src=x>\u202e\x1b[2J\n  Account: AT00' + " x" * 60 + '"'
+    targets = [target("object", "id\n<b>", bad, written=bad), target("object", "b", "c")]
+
+    lines = approval_lines(pending_approval_of(approval(targets=targets)), START)
+    html = live_html(folded(waiting(targets=targets)), START)
+
+    assert all(line.isprintable() and columns(line) <= LINE_WIDTH for line in lines)
+    assert [line for line in lines if line.strip().startswith("Account")] == []
+    assert "<img" not in html
+    assert "<b>:" not in html
+    assert "\u202e" not in html
+
+
+def test_a_long_list_says_how_many_more_there_are_and_where() -> None:
+    targets = [target("recipient", "to", *(f"a{number}@firm.example" for number in range(20)), more=80)]
+    shown = " ".join(" ".join(approval_lines(pending_approval_of(approval(targets=targets)), START)).split())
+
+    assert "a19@firm.example and 80 more (ozzie approvals show 01APPROVAL)" in shown
