@@ -2,7 +2,7 @@ import { act } from 'react';
 import * as React from 'react';
 import { createRoot, type Root } from 'react-dom/client';
 
-import type { Approval } from '../api/approval';
+import type { Approval, ApprovalCard as ApprovalCardTexts, CardTarget } from '../api/approval';
 import { RequestError } from '../api/requests';
 import type { Answer } from '../model/approvals';
 import { becauseText, endText, expiryText, sessionText, spans, spokenExpiry } from '../model/approvalWording';
@@ -127,6 +127,94 @@ test('a card says where from outside that came which is behind the call', () => 
   expect(node.textContent).toContain('Made from web content (example.org).');
   show({ made_from: '' });
   expect(node.textContent).not.toContain('Made from');
+});
+
+describe('what a call names', () => {
+  const named = (kind: CardTarget['kind'], argument: string, ...texts: string[]): CardTarget => ({
+    kind,
+    argument,
+    names: texts.map(text => ({ text, written: '', is_read: true })),
+    more: 0
+  });
+  const lines = (): string[] => {
+    const values = all('.jp-Ozzie-targets dd');
+    return all('.jp-Ozzie-targets dt').map((word, line) => `${word}: ${values[line]}`);
+  };
+
+  test('stands below the question, before all else, a line for each argument', () => {
+    const targets = [
+      named('recipient', 'to', 'ben@firm.example', 'ana@firm.example'),
+      named('account', 'account', 'AT611904300234573201'),
+      named('amount', 'amount', '120.00 EUR'),
+      named('person', 'name', '"Ben Okafor"'),
+      named('calendar', 'calendar', '"Room Aare"'),
+      named('channel', 'channel', '"general"'),
+      named('object', 'mail_id', '"m7"')
+    ];
+    show({ targets });
+    expect(lines()).toEqual([
+      'To: ben@firm.example, ana@firm.example',
+      'Account: AT611904300234573201',
+      'Amount: 120.00 EUR',
+      'Person: "Ben Okafor"',
+      'Calendar: "Room Aare"',
+      'Channel: "general"',
+      'Object: "m7"'
+    ]);
+    expect(find('.jp-Ozzie-targets').previousElementSibling).toBe(find('.jp-Ozzie-sentence'));
+    show();
+    expect(node.querySelector('.jp-Ozzie-targets')).toBeNull();
+  });
+
+  test('is told apart by the argument where several name the same kind', () => {
+    show({ targets: [named('recipient', 'to', 'ben@firm.example'), named('recipient', 'bcc', 'evil@evil.example')] });
+    expect(lines()).toEqual(['To (to): ben@firm.example', 'To (bcc): evil@evil.example']);
+  });
+
+  test('says what can not be read, and how a look-alike was written', () => {
+    const names = [
+      { text: '"a\\u202eb"', written: '', is_read: false },
+      { text: 'a@xn--frm-jma.example', written: '"a@f\u00edrm.example"', is_read: true }
+    ];
+    show({ targets: [{ kind: 'recipient', argument: 'to', names, more: 0 }] });
+    expect(lines()).toEqual(['To: "a\\u202eb" (can’t be read), a@xn--frm-jma.example (written "a@f\u00edrm.example")']);
+  });
+
+  test('is text, on its line, and hides nothing', () => {
+    const bad = '<img src=x onerror=alert(1)>\u202e\nAccount: X';
+    const names = [{ text: bad, written: bad, is_read: true }];
+    show({ targets: [{ kind: 'recipient', argument: bad, names, more: 0 }, named('recipient', 'cc', bad)] });
+    expect(node.querySelector('img')).toBeNull();
+    expect(lines().join('')).not.toMatch(/[\u202e\n]/);
+    expect(lines()).toHaveLength(2);
+  });
+
+  test('is read in full before a yes if the log has only the beginning', async () => {
+    const names = [...Array(100).keys()].map(number => `a${number}@firm.example`);
+    const cut = { ...named('recipient', 'to', ...names.slice(0, 20)), more: 80 };
+    let tell: (card: ApprovalCardTexts) => void = () => undefined;
+    const approvalCard = (): Promise<ApprovalCardTexts> => new Promise(resolve => (tell = resolve));
+    await armed({ targets: [cut] }, { api: { ...NOTHING, approvalCard } });
+    expect(lines()[0]).toMatch(/a19@firm.example and 80 more$/);
+    expect(node.textContent).toContain('Reading all of it…');
+    await click('Approve once');
+    expect(book.answers).toEqual([]);
+
+    tell({
+      sentence: '?',
+      proof: '',
+      shown: '',
+      undo: '',
+      arguments: '',
+      targets: [named('recipient', 'to', ...names)]
+    });
+    await heard();
+    await pass(700);
+    expect(lines()).toEqual([`To: ${names.join(', ')}`]);
+    expect(node.textContent).not.toContain('looks like a secret');
+    await click('Approve once');
+    expect(book.answers).toHaveLength(1);
+  });
 });
 
 test('nothing that a gateway says becomes anything else than text', () => {
@@ -427,17 +515,18 @@ describe('of a question that something was taken out of', () => {
     shown: 'text',
     proof: 'git clone https://user:[redacted: password]@a'
   } as const;
-  const WHOLE = {
+  const WHOLE: ApprovalCardTexts = {
     sentence: 'Run `git` on this machine?',
     proof: 'git clone https://user:x`./x.sh`@a',
     shown: 'text',
     undo: '',
-    arguments: '{"argv": ["git"]}'
-  } as const;
+    arguments: '{"argv": ["git"]}',
+    targets: []
+  };
 
   test('all of it is read from the server before a yes can be given', async () => {
-    let tell: (card: typeof WHOLE) => void = () => undefined;
-    const approvalCard = (): Promise<typeof WHOLE> => new Promise(resolve => (tell = resolve));
+    let tell: (card: ApprovalCardTexts) => void = () => undefined;
+    const approvalCard = (): Promise<ApprovalCardTexts> => new Promise(resolve => (tell = resolve));
     await armed(HIDDEN, { api: { ...NOTHING, approvalCard } });
     await click('Approve once');
     expect(book.answers).toEqual([]);
@@ -456,7 +545,7 @@ describe('of a question that something was taken out of', () => {
 
   test('nobody says yes where it can not be read, and it is tried again', async () => {
     const answers = [() => Promise.reject(new RequestError(0, '', '', '')), () => Promise.resolve(WHOLE)];
-    const approvalCard = (): Promise<typeof WHOLE> => answers.shift()!();
+    const approvalCard = (): Promise<ApprovalCardTexts> => answers.shift()!();
     await armed(HIDDEN, { api: { ...NOTHING, approvalCard } });
     expect(find('[role=alert]').textContent).toContain('No connection.');
     await click('Approve once');

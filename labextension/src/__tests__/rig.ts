@@ -129,6 +129,7 @@ export function anApproval(given: Partial<Approval> = {}): Approval {
     made_from: '',
     arguments: '{\n  "path": "notes/a.md"\n}',
     card: '',
+    targets: [],
     ...given
   };
 }
@@ -137,7 +138,7 @@ export function anApproval(given: Partial<Approval> = {}): Approval {
 export function asking(position: number, given: Partial<Approval> = {}): RecordedEvent {
   const { approval_id, call_id, tool_id, name, sentence, proof, shown, whole, ...more } = anApproval(given);
   const { reason, rule, place, side_effect, risk_level, undo, binds, needs, session_cover, key, expires_at } = more;
-  const { checked, made_from, card, arguments: args } = more;
+  const { checked, made_from, card, targets, arguments: args } = more;
   const cover =
     session_cover === null
       ? null
@@ -166,6 +167,7 @@ export function asking(position: number, given: Partial<Approval> = {}): Recorde
     checked,
     made_from,
     card,
+    targets,
     arguments: args
   };
   const payload = { ...request, ...about };

@@ -7,6 +7,11 @@ export type AuthStrength = 'browser' | 'cli' | 'model' | 'relay' | 'step_up';
 export type RiskLevel = 'high' | 'low' | 'medium';
 export type SideEffect = 'irreversible' | 'none' | 'reversible';
 /**
+ * What an argument names: a file or folder below the project, an address of the web, a command as a list of words; an address of mail, an account, an amount of money, a person, a calendar or a channel by name, or an object of a service by its id or title.
+ */
+export type TargetKind =
+  'account' | 'amount' | 'calendar' | 'channel' | 'command' | 'object' | 'path' | 'person' | 'recipient' | 'url';
+/**
  * Effects that ask first whatever the tool's side effect, unless a rule names the tool; some even then (`policy.engine`).
  */
 export type Category =
@@ -24,7 +29,7 @@ export interface AnswerOption {
   unit: '' | 'cost' | 'time' | 'tokens';
 }
 /**
- * A call that a person must approve, and the answer. `why` explains the `status`: an approval expired because its time was up, the call would now do something else ("changed"), or its task ended; a granted one became void because it was "revoked" or the call has "changed". `sentence` is the question and `proof` what the call would do, a diff or a text as `shown` says; the artifact `whole` has all of it if that is more. `reason`, `rule` and `place` belong to the decision to ask; `undo` is how to take the effect back, if known. A yes must come by the way `needs` or a stronger one: model, relay, cli, browser, step_up. `session_cover` describes what a yes for the session covers; null if none is offered. `binds` is a SHA-256 of everything that a yes is for, `key` the call's idempotency key. `by`, `way`, `extent` and `comment` belong to the answer, empty before it; `in_force_until` is the end of a yes for the session. `notebook` is the session's notebook below the root of the requested server, empty if it is elsewhere. `checked` is why a second model did not say yes, empty if none was to check. `arguments` are the call's, as JSON, long ones shortened. `made_from` is a phrase on the outside content that the call was made from, empty without any. `run_id` is the run of a skill that the call's step belongs to, and `step` names the skill and the step ("sums: gate"); both are empty outside a run. `card`: if something that looks like a secret was removed from these texts, the SHA-256 of the full card, which must be read before a yes (GET /approvals/{approval_id}/card); else empty.
+ * A call that a person must approve, and the answer. `why` explains the `status`: an approval expired because its time was up, the call would now do something else ("changed"), or its task ended; a granted one became void because it was "revoked" or the call has "changed". `sentence` is the question and `proof` what the call would do, a diff or a text as `shown` says; the artifact `whole` has all of it if that is more. `reason`, `rule` and `place` belong to the decision to ask; `undo` is how to take the effect back, if known. A yes must come by the way `needs` or a stronger one: model, relay, cli, browser, step_up. `session_cover` describes what a yes for the session covers; null if none is offered. `binds` is a SHA-256 of everything that a yes is for, `key` the call's idempotency key. `by`, `way`, `extent` and `comment` belong to the answer, empty before it; `in_force_until` is the end of a yes for the session. `notebook` is the session's notebook below the root of the requested server, empty if it is elsewhere. `checked` is why a second model did not say yes, empty if none was to check. `arguments` are the call's, as JSON, long ones shortened. `made_from` is a phrase on the outside content that the call was made from, empty without any. `run_id` is the run of a skill that the call's step belongs to, and `step` names the skill and the step ("sums: gate"); both are empty outside a run. `card`: if something that looks like a secret was removed from these texts, the SHA-256 of the full card, which must be read before a yes (GET /approvals/{approval_id}/card); else empty. `targets` are what the arguments name, to be shown below the sentence; of a long list only the beginning, and the card has all.
  */
 export interface Approval {
   answered_at: string | null;
@@ -58,12 +63,30 @@ export interface Approval {
   side_effect: SideEffect;
   status: 'expired' | 'granted' | 'pending' | 'rejected';
   step: string;
+  targets: CardTarget[];
   task_id: string;
   tool_id: string;
   undo: string;
   way: '' | 'browser' | 'cli' | 'model' | 'relay' | 'step_up';
   whole: string | null;
   why: '' | 'changed' | 'revoked' | 'task' | 'time';
+}
+/**
+ * What one argument of a call names: recipients, accounts, amounts, people, calendars, channels or objects. `more` is how many names are left out; a card that is drawn for a person has all.
+ */
+export interface CardTarget {
+  argument: string;
+  kind: TargetKind;
+  more: number;
+  names: TargetName[];
+}
+/**
+ * One name, in text that hides nothing: `text` is its normal form, or, unless it `is_read`, what was given for it. `written` is an address as given if its domain is of another alphabet, where another letter may look the same.
+ */
+export interface TargetName {
+  is_read: boolean;
+  text: string;
+  written: string;
 }
 /**
  * An approval can't be answered any more, or its yes is void: its time is up, the call would now do something else, or a person revoked what they had allowed for the session.
@@ -122,7 +145,7 @@ export interface ApprovalRejected {
   way: AuthStrength;
 }
 /**
- * A person, or a second model before them, was asked to approve a tool call. `sentence` is the question, `proof` shows what the call would do, in the form `shown`. Both come from the tool's contract and the checked arguments, never from the model; `whole` is the complete proof if it is long. `reason`, `rule` and `place` are those of the decision. `undo` tells how to take the call back; empty if unknown. `binds` is a SHA-256 of everything that a yes is for: if it changes, the yes is void. `needs` is the minimum strength of a yes; `cover` is what a yes for the session would cover, null if none is offered. `expires_at` is RFC 3339 in UTC. `checked` is a sentence why a second model did not say yes, empty if none was asked. `arguments` are the call's, as JSON without secrets, long ones shortened. `made_from` is a phrase for the outside provenance of the call, or empty. `card`: if something that looks like a secret was removed from these texts, the SHA-256 of the complete card, which is drawn from the recorded call for a person who may answer; otherwise empty. `brought` are the outside sources that these texts may quote, such as those of a labelled file that would be changed.
+ * A person, or a second model before them, was asked to approve a tool call. `sentence` is the question, `proof` shows what the call would do, in the form `shown`. Both come from the tool's contract and the checked arguments, never from the model; `whole` is the complete proof if it is long. `reason`, `rule` and `place` are those of the decision. `undo` tells how to take the call back; empty if unknown. `binds` is a SHA-256 of everything that a yes is for: if it changes, the yes is void. `needs` is the minimum strength of a yes; `cover` is what a yes for the session would cover, null if none is offered. `expires_at` is RFC 3339 in UTC. `checked` is a sentence why a second model did not say yes, empty if none was asked. `arguments` are the call's, as JSON without secrets, long ones shortened. `made_from` is a phrase for the outside provenance of the call, or empty. `card`: if something that looks like a secret was removed from these texts, the SHA-256 of the complete card, which is drawn from the recorded call for a person who may answer; otherwise empty. `brought` are the outside sources that these texts may quote, such as those of a labelled file that would be changed. `targets` are what the arguments name beside paths, addresses of the web and commands, which a card shows below the sentence.
  */
 export interface ApprovalRequested {
   approval_id: string;
@@ -146,6 +169,7 @@ export interface ApprovalRequested {
   sentence: string;
   shown: '' | 'diff' | 'text';
   side_effect: SideEffect;
+  targets: CardTarget[];
   tool_id: string;
   undo: string;
   whole: string | null;
@@ -207,13 +231,14 @@ export interface CallUsage {
   output_tokens: number;
 }
 /**
- * Everything that a person must read before answering, complete: the question, what the call would do (`proof`, of the kind `shown`), how to undo it, and all arguments as JSON. Invisible characters are escaped.
+ * Everything that a person must read before answering, complete: the question, all that the call names (`targets`), what it would do (`proof`, of the kind `shown`), how to undo it, and all arguments as JSON. Invisible characters are escaped.
  */
 export interface Card {
   arguments: string;
   proof: string;
   sentence: string;
   shown: '' | 'diff' | 'text';
+  targets: CardTarget[];
   undo: string;
 }
 /**

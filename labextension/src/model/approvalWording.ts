@@ -1,5 +1,6 @@
 /** Words for approvals, without invisible characters; pure. */
 
+import type { CardTarget } from '../api/approval';
 import type { ApprovalRow } from './approvals';
 import { visibleLabel } from './visible';
 import { clockMinute, type ITranslate } from './wording';
@@ -37,6 +38,60 @@ export function becauseText(reason: string, trans: ITranslate): string {
   // Inside a sentence, it begins with a small letter, unless its first word is "I", a name or an abbreviation.
   const inside = /^(?!I\s)\p{Lu}\p{Ll}*(?=\s|$)/u.test(text) ? text.charAt(0).toLowerCase() + text.slice(1) : text;
   return inside ? trans.__('Ozzie asks because %1.', inside) : '';
+}
+
+/** What one argument of a call names; `word` says what it is. */
+export interface ITargetLine {
+  readonly word: string;
+  readonly names: readonly ITargetName[];
+  /** The number of names that are left out, in words; empty if none is. */
+  readonly rest: string;
+}
+
+export interface ITargetName {
+  readonly text: string;
+  /** What there is to say about it; empty if nothing. */
+  readonly note: string;
+}
+
+export function targetLines({ targets }: Pick<ApprovalRow, 'targets'>, trans: ITranslate): ITargetLine[] {
+  return targets.map(({ kind, argument, names, more }) => {
+    const word = targetWord(kind, trans);
+    const isAlone = targets.filter(each => each.kind === kind).length === 1;
+    return {
+      word: isAlone ? word : trans.__('%1 (%2)', word, visibleLabel(argument)),
+      names: names.map(name => ({ text: visibleLabel(name.text), note: nameNote(name, trans) })),
+      rest: more === 0 ? '' : trans._n('%1 more', '%1 more', more, more)
+    };
+  });
+}
+
+function targetWord(kind: CardTarget['kind'], trans: ITranslate): string {
+  switch (kind) {
+    case 'recipient':
+      return trans.__('To');
+    case 'account':
+      return trans.__('Account');
+    case 'amount':
+      return trans.__('Amount');
+    case 'person':
+      return trans.__('Person');
+    case 'calendar':
+      return trans.__('Calendar');
+    case 'channel':
+      return trans.__('Channel');
+    case 'object':
+      return trans.__('Object');
+    default:
+      return trans.__('Not known');
+  }
+}
+
+function nameNote({ written, is_read }: CardTarget['names'][number], trans: ITranslate): string {
+  if (!is_read) {
+    return trans.__('can’t be read');
+  }
+  return written ? trans.__('written %1', visibleLabel(written)) : '';
 }
 
 export function riskText(row: Pick<ApprovalRow, 'risk_level'>, trans: ITranslate): string {

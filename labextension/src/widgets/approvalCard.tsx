@@ -17,6 +17,7 @@ import {
   shortExpiry,
   spans,
   spokenExpiry,
+  targetLines,
   undoText
 } from '../model/approvalWording';
 import { visibleLabel, visibleProof } from '../model/visible';
@@ -113,18 +114,20 @@ interface IWhole {
   readonly read: () => void;
 }
 
-/** The stored approval lacks possible secrets. The gateway renders all of it for this page alone. */
+/** The stored approval lacks possible secrets, and most of a long list of names. The gateway renders all of it for this
+ * page alone. */
 function useWholeRow({ row, api, trans, isConnected }: IApprovalCardProps): IWhole {
   const [card, setCard] = React.useState<CardTexts | null>(null);
   const [problem, setProblem] = React.useState('');
   const [isGone, setGone] = React.useState(false);
   const { approval_id, status } = row;
-  const isHidden = row.card !== '' && status === 'pending';
+  const isCut = row.card !== '' || row.targets.some(({ more }) => more > 0);
+  const isHidden = isCut && status === 'pending';
   const read = React.useCallback((): void => {
     setProblem('');
     api.approvalCard(approval_id).then(
-      ({ sentence, proof, shown, undo, arguments: args }) =>
-        setCard({ sentence, proof, shown, undo, arguments: args, whole: null }),
+      ({ sentence, proof, shown, undo, arguments: args, targets }) =>
+        setCard({ sentence, proof, shown, undo, arguments: args, targets, whole: null }),
       (error: unknown) => {
         setProblem(problemText(error, trans, trans.__('No connection. It can’t be read in full.')));
         setGone(error instanceof RequestError && error.status === 409);
@@ -139,7 +142,7 @@ function useWholeRow({ row, api, trans, isConnected }: IApprovalCardProps): IWho
   return { row: card === null ? row : { ...row, ...card }, isRead: !isHidden || card !== null, problem, isGone, read };
 }
 
-type CardTexts = Pick<ApprovalRow, 'sentence' | 'proof' | 'shown' | 'undo' | 'arguments' | 'whole'>;
+type CardTexts = Pick<ApprovalRow, 'sentence' | 'proof' | 'shown' | 'undo' | 'arguments' | 'targets' | 'whole'>;
 
 function useSending(row: ApprovalRow, book: IApprovalCardProps['book'], trans: ITranslate): ISending {
   const [what, setWhat] = React.useState<ISending['what']>('');
@@ -255,10 +258,13 @@ function Pending(props: IPendingProps): React.JSX.Element {
       <p className="jp-Ozzie-sentence" id={id} tabIndex={-1}>
         <Spans text={row.sentence} />
       </p>
+      <Targets row={row} trans={trans} />
       <p>{[becauseText(row.reason, trans), note].filter(Boolean).join(' ')}</p>
       {row.made_from && <p>{trans.__('Made from %1.', visibleLabel(row.made_from))}</p>}
       {row.checked && <p>{visibleLabel(row.checked)}</p>}
-      {row.card !== '' && <WholeNote whole={whole} sending={sending} trans={trans} isConnected={isConnected} />}
+      {(row.card !== '' || !whole.isRead) && (
+        <WholeNote whole={whole} sending={sending} trans={trans} isConnected={isConnected} />
+      )}
       <Proof
         key={whole.isRead ? 'whole' : 'stored'}
         row={row}
@@ -332,7 +338,7 @@ interface IWholeNoteProps extends Pick<IPartProps, 'sending' | 'trans' | 'isConn
   readonly whole: IWhole;
 }
 
-/** Say that only this page shows all of it; or why it can't be read, and what to do. */
+/** Say that only this page shows all of it, since something looks like a secret; or why it can't be read. */
 function WholeNote({ whole, sending, trans, isConnected }: IWholeNoteProps): React.JSX.Element {
   if (whole.isRead) {
     return (
@@ -408,6 +414,38 @@ function Spans({ text }: { text: string }): React.JSX.Element {
         )
       )}
     </>
+  );
+}
+
+/** What the call names, one line for each argument. */
+function Targets({ row, trans }: Pick<IApprovalCardProps, 'row' | 'trans'>): React.JSX.Element | null {
+  const lines = targetLines(row, trans);
+  if (lines.length === 0) {
+    return null;
+  }
+  return (
+    <dl className="jp-Ozzie-targets">
+      {lines.map(({ word, names, rest }, at) => (
+        <React.Fragment key={at}>
+          <dt>{word}</dt>
+          <dd>
+            {names.map(({ text, note }, index) => (
+              <React.Fragment key={index}>
+                {index > 0 && ', '}
+                <bdi dir="ltr">{text}</bdi>
+                {note && (
+                  <span className="jp-Ozzie-targetNote">
+                    {' ('}
+                    <bdi dir="ltr">{note}</bdi>)
+                  </span>
+                )}
+              </React.Fragment>
+            ))}
+            {rest && (names.length > 0 ? trans.__(' and %1', rest) : rest)}
+          </dd>
+        </React.Fragment>
+      ))}
+    </dl>
   );
 }
 
