@@ -44,8 +44,10 @@ def target_lines(targets: Iterable[Mapping[str, Any]], *, rest_at: str = "") -> 
 
 
 def _target_word(target: Mapping[str, Any], *, is_alone: bool) -> str:
-    word = _TARGETS.get(target["kind"], NOT_KNOWN)
-    return word if is_alone else f"{word} ({cut_middle_columns(visible_label(target['argument']), _WORD_WIDTH)})"
+    word, argument = _TARGETS.get(target["kind"], NOT_KNOWN), target["argument"]
+    if is_alone or argument == word.lower():
+        return word
+    return f"{word} ({cut_middle_columns(visible_label(argument), _WORD_WIDTH)})"
 
 
 def _target_text(target: Mapping[str, Any], rest_at: str) -> str:

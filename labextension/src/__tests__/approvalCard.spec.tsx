@@ -168,7 +168,7 @@ describe('what a call names', () => {
 
   test('is told apart by the argument where several name the same kind', () => {
     show({ targets: [named('recipient', 'to', 'ben@firm.example'), named('recipient', 'bcc', 'evil@evil.example')] });
-    expect(lines()).toEqual(['To (to): ben@firm.example', 'To (bcc): evil@evil.example']);
+    expect(lines()).toEqual(['To: ben@firm.example', 'To (bcc): evil@evil.example']);
   });
 
   test('says what can not be read, and how a look-alike was written', () => {

@@ -59,7 +59,7 @@ export function targetLines({ targets }: Pick<ApprovalRow, 'targets'>, trans: IT
     const word = targetWord(kind, trans);
     const isAlone = targets.filter(each => each.kind === kind).length === 1;
     return {
-      word: isAlone ? word : trans.__('%1 (%2)', word, visibleLabel(argument)),
+      word: isAlone || argument === word.toLowerCase() ? word : trans.__('%1 (%2)', word, visibleLabel(argument)),
       names: names.map(name => ({ text: visibleLabel(name.text), note: nameNote(name, trans) })),
       rest: more === 0 ? '' : trans._n('%1 more', '%1 more', more, more)
     };

@@ -432,12 +432,14 @@ function Targets({ row, trans }: Pick<IApprovalCardProps, 'row' | 'trans'>): Rea
             {names.map(({ text, note }, index) => (
               <React.Fragment key={index}>
                 {index > 0 && ', '}
-                <bdi dir="ltr">{text}</bdi>
+                <bdi dir="ltr" className="jp-Ozzie-named">
+                  {text}
+                </bdi>
                 {note && (
-                  <span className="jp-Ozzie-targetNote">
+                  <>
                     {' ('}
                     <bdi dir="ltr">{note}</bdi>)
-                  </span>
+                  </>
                 )}
               </React.Fragment>
             ))}

@@ -295,7 +295,7 @@ def test_a_check_counts_and_is_not_who_answers() -> None:
         ),
         (
             [target("recipient", "to", "a@x.example"), target("recipient", "bcc", "b@x.example")],
-            [("To (to)", "a@x.example"), ("To (bcc)", "b@x.example")],
+            [("To", "a@x.example"), ("To (bcc)", "b@x.example")],
         ),
         ([target("account", "iban", '"AT62"', is_read=False)], [("Account", '"AT62" (can\'t be read)')]),
         (
