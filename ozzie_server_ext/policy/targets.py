@@ -234,7 +234,7 @@ def named_by(targets: Iterable[Target], args: Mapping[str, Json]) -> Iterator[Na
 
 def named_in(kind: TargetKind, value: Json, currency: str = "", *, argument: str = "") -> tuple[Named, ...]:
     """Return everything that an argument of a kind names; nothing if it is not given. A text with several recipients is
-    split at its commas and semicolons."""
+    split at its commas and semicolons. More than MAX_NAMED are one name that can't be read."""
     if value is None or value == "" or value == []:
         return ()
     if kind is TargetKind.AMOUNT:
@@ -249,14 +249,10 @@ def named_in(kind: TargetKind, value: Json, currency: str = "", *, argument: str
             texts += ((part, True) for part in split(text))
         else:
             texts.append((text or _as_text(each), bool(text)))
-    is_read = len(texts) <= MAX_NAMED
+        if len(texts) > MAX_NAMED:
+            return (Named(kind=kind, argument=argument, given=_as_text(value), value=None),)
     return tuple(
-        Named(
-            kind=kind,
-            argument=argument,
-            given=text,
-            value=normal_form(kind, text) if is_read and is_text else None,
-        )
+        Named(kind=kind, argument=argument, given=text, value=normal_form(kind, text) if is_text else None)
         for text, is_text in texts
     )
 
@@ -266,8 +262,8 @@ def _as_text(value: Json) -> str:
         return value
     try:
         return json.dumps(value, ensure_ascii=False)
-    except ValueError:  # Python writes no number of more than 4,300 digits
-        return "a number of thousands of digits"
+    except (ValueError, RecursionError):  # a number of more than 4,300 digits, or lists within lists
+        return "something that can't be written"
 
 
 def split(text: str) -> list[str]:
