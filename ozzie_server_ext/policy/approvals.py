@@ -43,7 +43,8 @@ def binding(
 
 def cover_of(action: Action, rule: str) -> SessionGrant | None:
     """Return what a session approval of this call would cover: the same tool in the folders of its files (a file in no
-    folder covers only itself) and on its hosts, or else this very call. None if no session approval is offered."""
+    folder covers only itself) and on its hosts, or else, also if it names anything else, this very call. None if no
+    session approval is offered."""
     meta = action.meta
     if not may_cover(meta) or action.commands or len(action.paths) + len(action.hosts) > _MOST_TARGETS:
         return None
@@ -59,7 +60,7 @@ def cover_of(action: Action, rule: str) -> SessionGrant | None:
             folders[path[:-1]] = None
         else:
             files[path] = None
-    names_nothing = not (folders or files or hosts)
+    is_very_call = bool(action.named) or not (folders or files or hosts)
     return SessionGrant(
         tool_id=meta.tool_id,
         version=meta.version,
@@ -69,8 +70,8 @@ def cover_of(action: Action, rule: str) -> SessionGrant | None:
         on=tuple(files),
         hosts=hosts,
         labels=action.reading.content.labels,
-        arguments=hashlib.sha256(canonical_bytes(dict(action.args))).hexdigest() if names_nothing else "",
-        said=_scope(meta, tuple(folders), tuple(files), hosts),
+        arguments=hashlib.sha256(canonical_bytes(dict(action.args))).hexdigest() if is_very_call else "",
+        said=_scope(meta, (), (), ()) if is_very_call else _scope(meta, tuple(folders), tuple(files), hosts),
     )
 
 

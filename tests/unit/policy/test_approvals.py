@@ -164,6 +164,18 @@ def test_a_yes_for_a_call_that_names_nothing_is_for_the_very_same_call() -> None
     assert not covers(replace(cover, arguments=""), action(NOTE, text="mine"), "r"), "one that an older Ozzie recorded"
 
 
+def test_a_yes_for_a_call_that_names_a_recipient_is_for_the_very_same_call() -> None:
+    share = dataclasses.replace(MANY, targets=(Target("path", TargetKind.PATH), Target("to", TargetKind.RECIPIENT)))
+    cover = cover_of(action(share, path="notes/a.md", to="ana@firm.example"), "r")
+    assert cover is not None
+
+    assert cover.said == "`fs_join` with these very arguments"
+    assert covers(cover, action(share, path="notes/a.md", to="ana@firm.example"), "r")
+    assert not covers(cover, action(share, path="notes/a.md", to="evil@evil.example"), "r")
+    assert not covers(cover, action(share, path="notes/b.md", to="ana@firm.example"), "r")
+    assert covers(replace(cover, arguments=""), action(share, path="notes/a.md"), "r"), "and none of that without one"
+
+
 def test_a_list_of_folders_that_nobody_reads_is_not_offered() -> None:
     assert cover_of(action(MANY, paths=[f"f{number}/a" for number in range(8)]), "r") is not None
     assert cover_of(action(MANY, paths=[f"f{number}/a" for number in range(9)]), "r") is None
