@@ -175,7 +175,7 @@ export interface ApprovalRequested {
   whole: string | null;
 }
 /**
- * What a yes for the session covers: calls of the tool in this version and project that the same rule asks for, if every path is below one of the folders `below` or is one of the files `on`, every host is one of `hosts`, and the call is made from content with the same labels. A call without paths and hosts could do anything, so only the identical call is covered: `arguments` is the SHA-256 of its arguments, otherwise empty. `said` describes the grant to people: "`edit_file` in `notes/`".
+ * What a yes for the session covers: calls of the tool in this version and project that the same rule asks for, if every path is below one of the folders `below` or is one of the files `on`, every host is one of `hosts`, and the call is made from content with the same labels. A call without paths and hosts could do anything, and one that names a recipient or the like is for just that, so only the identical call is covered: `arguments` is the SHA-256 of its arguments, otherwise empty. `said` describes the grant to people: "`edit_file` in `notes/`".
  */
 export interface SessionGrant {
   arguments: string;
