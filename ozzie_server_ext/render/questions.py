@@ -54,8 +54,8 @@ def _target_text(target: Mapping[str, Any], rest_at: str) -> str:
     named = ", ".join(map(_target_name, target["names"]))
     if not target["more"]:
         return named
-    more = f"{target['more']:,} more" + (f" ({rest_at})" if rest_at else "")
-    return f"{named} and {more}" if named else more
+    where = f" ({rest_at})" if rest_at else ""
+    return f"{named} and {target['more']:,} more{where}" if named else f"too long to be shown here{where}"
 
 
 def _target_name(name: Mapping[str, Any]) -> str:

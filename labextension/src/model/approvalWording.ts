@@ -44,7 +44,7 @@ export function becauseText(reason: string, trans: ITranslate): string {
 export interface ITargetLine {
   readonly word: string;
   readonly names: readonly ITargetName[];
-  /** The number of names that are left out, in words; empty if none is. */
+  /** What is left out, in words to put behind the names; empty if nothing is. */
   readonly rest: string;
 }
 
@@ -61,9 +61,16 @@ export function targetLines({ targets }: Pick<ApprovalRow, 'targets'>, trans: IT
     return {
       word: isAlone || argument === word.toLowerCase() ? word : trans.__('%1 (%2)', word, visibleLabel(argument)),
       names: names.map(name => ({ text: visibleLabel(name.text), note: nameNote(name, trans) })),
-      rest: more === 0 ? '' : trans._n('%1 more', '%1 more', more, more)
+      rest: restText(names.length, more, trans)
     };
   });
+}
+
+function restText(shown: number, more: number, trans: ITranslate): string {
+  if (more === 0) {
+    return '';
+  }
+  return shown > 0 ? trans._n(' and %1 more', ' and %1 more', more, more) : trans.__('too long to be shown here');
 }
 
 function targetWord(kind: CardTarget['kind'], trans: ITranslate): string {

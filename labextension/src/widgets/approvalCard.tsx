@@ -443,7 +443,7 @@ function Targets({ row, trans }: Pick<IApprovalCardProps, 'row' | 'trans'>): Rea
                 )}
               </React.Fragment>
             ))}
-            {rest && (names.length > 0 ? trans.__(' and %1', rest) : rest)}
+            {rest}
           </dd>
         </React.Fragment>
       ))}

@@ -303,7 +303,7 @@ def test_a_check_counts_and_is_not_who_answers() -> None:
             [("To", 'a@xn--x (written "a@\u0456")')],
         ),
         ([target("person", "who", '"Ben"', more=1200)], [("Person", '"Ben" and 1,200 more (CMD)')]),
-        ([target("object", "id", more=1)], [("Object", "1 more (CMD)")]),
+        ([target("object", "id", more=1)], [("Object", "too long to be shown here (CMD)")]),
         ([target("channel", "in", '"a"'), target("calendar", "of", '"b"')], [("Channel", '"a"'), ("Calendar", '"b"')]),
     ],
 )
