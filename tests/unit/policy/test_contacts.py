@@ -207,8 +207,8 @@ def test_a_further_name_never_weakens_a_decision(
         rule("ask", {"tools": ["mail.*"], "in_contacts": False}, "a", contacts=CONTACTS),
     )
     before = decide(action(MAIL, to=to, owner=owner), rules)
-    more = {"to": to, "owner": [*owner, person]} if is_person else {"to": [*to, address], "owner": owner}
-    after = decide(action(MAIL, **more), rules)
+    added = [*to, *([] if is_person else [address])], [*owner, *([person] if is_person else [])]
+    after = decide(action(MAIL, to=added[0], owner=added[1]), rules)
 
     assert not (to or owner) or after.strictness >= before.strictness
 
