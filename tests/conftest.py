@@ -12,7 +12,7 @@ from hypothesis import settings
 from tests.fakes.fixtures import fake_openai, fake_openai_server
 from tests.other_account import nobody, open_folder
 from tests.rig import Gateway, GatewayHome, Kernel, new_home, start_gateway, start_kernel
-from tests.warm import cold, start_kernels_warm
+from tests.warm import cold, programs_warm, start_kernels_warm
 
 __all__ = ["fake_openai", "fake_openai_server", "nobody", "open_folder"]
 
@@ -42,6 +42,13 @@ def say(capsys: pytest.CaptureFixture[str]) -> Callable[[str], None]:
 @pytest.fixture(autouse=True)
 def _start_cold(request: pytest.FixtureRequest) -> Iterator[None]:
     with cold() if request.node.get_closest_marker("cold") else nullcontext():
+        yield
+
+
+@pytest.fixture
+def warm_programs() -> Iterator[None]:
+    """Programs that the code under test starts from this process are forks, as those are that a gateway starts."""
+    with programs_warm():
         yield
 
 

@@ -1,7 +1,6 @@
 """A notebook that comes with Ozzie, run from top to bottom without a key and with nobody there to be asked."""
 
 import shutil
-import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -11,6 +10,7 @@ from typing import Any
 import nbformat
 
 from tests.rig import GatewayHome, new_home
+from tests.warm import run_warm
 
 NOTEBOOKS = Path(__file__).resolve().parents[2] / "notebooks"
 OFFLINE = "Offline script, not a language model. Connect a model for real answers: %model"
@@ -22,7 +22,7 @@ def executed(name: str, folder: Path) -> Iterator[tuple[Any, GatewayHome]]:
     home = new_home(folder)
     shutil.copytree(NOTEBOOKS, home.project, dirs_exist_ok=True)
     command = [sys.executable, "-m", "nbconvert", "--to=notebook", "--execute", "--inplace", name]
-    subprocess.run(command, cwd=home.project, env=dict(home.env), check=True, capture_output=True, timeout=150)
+    run_warm(command, env=home.env, cwd=home.project, timeout=150).check_returncode()
     try:
         yield nbformat.read(home.project / name, as_version=4), home
     finally:

@@ -17,6 +17,7 @@ from tests.integration.gateway import asked
 from tests.integration.gateway.test_rest import get
 from tests.integration.made_artifacts import MADE, TASK, make_artifacts
 from tests.rig import Gateway, new_home, ozzie, start_gateway
+from tests.warm import WarmPopen
 
 
 @pytest.fixture(scope="module")
@@ -115,7 +116,7 @@ def test_a_person_at_a_terminal_is_asked_with_name_and_size(
     here, there = pty.openpty()
     command = [sys.executable, "-m", "ozzie_server_ext.cli.main", "artifacts", "rm", one]
     with os.fdopen(here, "wb", buffering=0) as keyboard:
-        running = subprocess.Popen(
+        running = WarmPopen(
             command,
             env=dict(gateway.home.env),
             cwd=gateway.home.project,

@@ -17,6 +17,7 @@ from ozzie_server_ext.cli.main import main
 from tests.fakes.openai_server import FakeOpenAI
 from tests.integration.gateway.test_rest import get, post, until
 from tests.rig import Gateway, GatewayHome, ozzie, start_gateway, start_jupyter
+from tests.warm import WarmPopen, run_warm
 
 
 def test_ask_prints_the_answer(shared_gateway: Gateway) -> None:
@@ -118,7 +119,7 @@ def test_a_second_gateway_on_the_same_home_says_who_owns_it(gateway: Gateway) ->
 
 def test_a_gateway_for_a_while_that_begins_at_the_same_moment_says_who_owns_the_home(gateway: Gateway) -> None:
     command = [sys.executable, "-m", "ozzie_server_ext.programs.gateway", "--port", "0", "--temporary"]
-    second = subprocess.run(command, env=gateway.home.env, capture_output=True, text=True, timeout=60, check=False)
+    second = run_warm(command, env=gateway.home.env, cwd=gateway.home.project)
 
     assert second.returncode == 1
     assert f"belongs to another server already (process {gateway.process.pid})" in second.stderr
@@ -175,7 +176,7 @@ def test_interrupting_ask_stops_the_turn(home: GatewayHome) -> None:
     home.configure({"models": {}})
     with start_gateway(home):
         command = [sys.executable, "-m", "ozzie_server_ext.cli.main", "ask", "Say hello and tell me what you are."]
-        asking = subprocess.Popen(
+        asking = WarmPopen(
             command, env=dict(home.env), cwd=home.project, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
         )
         assert asking.stdout is not None
@@ -193,7 +194,7 @@ def test_interrupting_ask_stops_the_turn(home: GatewayHome) -> None:
 def asking(home: GatewayHome, text: str) -> "subprocess.Popen[str]":
     """`ozzie ask`, as soon as its turn runs."""
     command = [sys.executable, "-m", "ozzie_server_ext.cli.main", "ask", text]
-    process = subprocess.Popen(
+    process = WarmPopen(
         command, env=dict(home.env), cwd=home.project, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     )
     assert process.stdout is not None

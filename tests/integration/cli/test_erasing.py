@@ -9,6 +9,7 @@ import sys
 import pytest
 
 from tests.rig import Gateway, ozzie
+from tests.warm import WarmPopen
 
 
 def session_of(gateway: Gateway, name: str) -> str:
@@ -40,7 +41,7 @@ def test_a_person_at_a_terminal_is_asked_with_what_goes(gateway: Gateway, answer
     session = session_of(gateway, "two")
     here, there = pty.openpty()
     with os.fdopen(here, "wb", buffering=0) as keyboard:
-        running = subprocess.Popen(
+        running = WarmPopen(
             [sys.executable, "-m", "ozzie_server_ext.cli.main", "sessions", "erase", "two"],
             env=dict(gateway.home.env),
             cwd=gateway.home.project,

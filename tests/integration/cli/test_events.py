@@ -10,6 +10,7 @@ from typing import Any
 
 from tests.fakes.openai_server import FakeOpenAI
 from tests.rig import Gateway, GatewayHome, ozzie, start_gateway
+from tests.warm import WarmPopen
 
 
 @contextmanager
@@ -17,7 +18,7 @@ def following(home: GatewayHome, *words: str) -> Iterator["subprocess.Popen[str]
     """`ozzie events tail --follow`, ended at the end."""
     command = [sys.executable, "-m", "ozzie_server_ext.cli.main", "events", "tail", "--follow", *words]
     pipe = subprocess.PIPE
-    process = subprocess.Popen(command, env=dict(home.env), cwd=home.project, stdout=pipe, stderr=pipe, text=True)
+    process = WarmPopen(command, env=dict(home.env), cwd=home.project, stdout=pipe, stderr=pipe, text=True)
     try:
         yield process
     finally:

@@ -21,6 +21,7 @@ from ozzie_server_ext.config.settings import GatewaySettings
 from ozzie_server_ext.protocol.attached import attached_servers
 from ozzie_server_ext.protocol.handshake import Handshake
 from tests.rig import START_S, GatewayHome, ozzie, start_jupyter
+from tests.warm import WarmPopen
 
 ANY_PORT = ("--port", "0")
 
@@ -121,7 +122,7 @@ def test_beside_a_lab_it_is_attached_is_stopped_alone_and_takes_over_when_the_la
 def foreground(home: GatewayHome, *arguments: str) -> "Iterator[subprocess.Popen[str]]":
     """A gateway as a person has it in a terminal; what that one shows is its standard error."""
     command = [sys.executable, "-m", "ozzie_server_ext.cli.main", "gateway", *arguments]
-    with subprocess.Popen(
+    with WarmPopen(
         command, env=home.env, cwd=home.project, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     ) as gateway:
         try:

@@ -4,6 +4,7 @@ import json
 import re
 import subprocess
 from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ import pytest
 
 from tests.fakes.openai_server import FakeOpenAI
 from tests.rig import Gateway, GatewayHome, new_home, ozzie, start_gateway
+from tests.warm import cold
 
 S0 = Path(__file__).parents[2] / "unit" / "config" / "examples" / "s0_models.jsonc"
 COMPLIANCE = {
@@ -146,7 +148,9 @@ def used(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gateway]:
     home = new_home(tmp_path_factory.mktemp("used"))
     with FakeOpenAI() as provider:
         home.use_provider(provider.url, "echo")
-        with start_gateway(home) as gateway:
+        with ExitStack() as stack:
+            with cold():  # its worker is looked for among its children
+                gateway = stack.enter_context(start_gateway(home))
             nothing = ozzie(home, "models", "usage")
             assert (nothing.returncode, nothing.stdout) == (0, "No model was called in this time.\n")
             assert ozzie(home, "ask", "hello", "--session", "one").returncode == 0

@@ -13,7 +13,9 @@ from pathlib import Path
 
 import pytest
 
+from tests import rig
 from tests.rig import Gateway, GatewayHome
+from tests.warm import WarmPopen
 
 VALUE = "sk-typed-0123456789"
 PASSPHRASE = "correct horse battery"
@@ -25,16 +27,13 @@ AT_A_TERMINAL = (
 
 def ozzie(home: GatewayHome, *words: str, given: str | bytes = "") -> "subprocess.CompletedProcess[str]":
     """Run `ozzie secrets` without a terminal."""
-    done = subprocess.run(
-        [sys.executable, "-m", "ozzie_server_ext.cli.main", "secrets", *words],
-        env=dict(home.env),
-        cwd=home.project,
-        input=given if isinstance(given, bytes) else given.encode(),
-        capture_output=True,
-        timeout=60,
-        start_new_session=True,
-    )
-    return subprocess.CompletedProcess(done.args, done.returncode, done.stdout.decode(), done.stderr.decode())
+    pipe = subprocess.PIPE
+    command = [sys.executable, "-m", "ozzie_server_ext.cli.main", "secrets", *words]
+    with WarmPopen(
+        command, env=dict(home.env), cwd=home.project, stdin=pipe, stdout=pipe, stderr=pipe, start_new_session=True
+    ) as process:
+        out, err = process.communicate(given if isinstance(given, bytes) else given.encode(), 60)
+    return subprocess.CompletedProcess(command, process.returncode, out.decode(), err.decode())
 
 
 def typed(home: GatewayHome, words: Sequence[str], answers: Sequence[tuple[str, str]]) -> tuple[int, str]:
@@ -290,8 +289,7 @@ def test_status_tells_how_the_vault_is_and_no_name(gateway: Gateway) -> None:
     home = gateway.home
 
     def status(*words: str) -> str:
-        command = [sys.executable, "-m", "ozzie_server_ext.cli.main", "status", *words]
-        return subprocess.run(command, env=dict(home.env), capture_output=True, text=True, timeout=60).stdout
+        return rig.ozzie(home, "status", *words).stdout
 
     assert "  vault    none\n" in status()
     ozzie(home, "set", "MY_KEY", "--stdin", given=VALUE)
@@ -321,13 +319,7 @@ def test_a_gateway_that_runs_is_told_of_each_change_at_once(gateway: Gateway) ->
     first = ozzie(home, "set", "KEY", "--stdin", given=VALUE)
     nothing = ozzie(home, "unlock")
     refused = ozzie(home, "lock")
-    done = subprocess.run(
-        [sys.executable, "-m", "ozzie_server_ext.cli.main", "events", "tail", "--json", "--type", "secret.changed"],
-        env=dict(home.env),
-        capture_output=True,
-        text=True,
-        timeout=60,
-    )
+    done = rig.ozzie(home, "events", "tail", "--json", "--type", "secret.changed")
 
     (event,) = json.loads(done.stdout)
     assert (first.returncode, first.stderr) == (0, "")

@@ -12,6 +12,7 @@ from tests.integration.gateway.asked import ended
 from tests.integration.gateway.test_rest import get, post, until
 from tests.integration.gateway.test_run_graphs import begin, waits
 from tests.rig import Gateway, new_home, ozzie, start_gateway
+from tests.warm import WarmPopen
 from tests.ws_client import connected
 
 SUM = {"tool": "calculator", "args": {"expr": "{{steps.payment.output.expr}}"}}
@@ -40,7 +41,7 @@ def waiting(server: Gateway) -> Iterator[str]:
     before = {task["task_id"] for task in get(server, "tasks?limit=50")["items"]}
     command = [sys.executable, "-m", "ozzie_server_ext.cli.main", "skills", "run", "order"]
     quiet = subprocess.DEVNULL
-    run = subprocess.Popen(command, env=dict(server.home.env), cwd=server.home.project, stdout=quiet, stderr=quiet)
+    run = WarmPopen(command, env=dict(server.home.env), cwd=server.home.project, stdout=quiet, stderr=quiet)
     found: list[str] = []
 
     def has_begun() -> bool:
@@ -50,10 +51,10 @@ def waiting(server: Gateway) -> Iterator[str]:
 
     try:
         until(has_begun)
-        yield found[0]
-    finally:
+    finally:  # it would start a gateway in the place of one that ends
         run.kill()
         run.wait(20)
+    yield found[0]
 
 
 def test_a_run_is_shown_with_what_it_waits_for_paused_told_and_tried_again(server: Gateway) -> None:

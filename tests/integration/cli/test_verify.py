@@ -17,6 +17,7 @@ from ozzie_server_ext.domain.ids import BlobRef
 from ozzie_server_ext.store import contents
 from ozzie_server_ext.store.blobs import path_of
 from tests.rig import GatewayHome, ozzie, start_gateway
+from tests.warm import WarmPopen
 
 
 def health(home: GatewayHome) -> dict[str, Any]:
@@ -136,22 +137,23 @@ def test_a_person_at_a_terminal_is_told_what_they_accept_and_asked(used: Gateway
     terminal, its_end = pty.openpty()
     try:
         os.write(terminal, typed.encode())
-        done = subprocess.run(
+        with WarmPopen(
             [sys.executable, "-m", "ozzie_server_ext.cli.main", "events", "accept"],
             env=dict(used.env),
             cwd=used.project,
             stdin=its_end,
-            capture_output=True,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
             text=True,
-            timeout=60,
-        )
+        ) as done:
+            _, said = done.communicate(timeout=60)
     finally:
         os.close(terminal)
         os.close(its_end)
 
     assert done.returncode == status
-    assert "anchor.json is missing" in done.stderr
-    assert "Accept it? [y/N]" in done.stderr
+    assert "anchor.json is missing" in said
+    assert "Accept it? [y/N]" in said
     assert (used.home / "data" / "anchor.json").exists() == (status == 0)
 
 

@@ -18,6 +18,7 @@ from tests.integration.cli.test_task_control import ORDER, waiting
 from tests.integration.gateway.asked import asked, ended, write
 from tests.integration.gateway.test_rest import get, post, until
 from tests.rig import START_S, Gateway, GatewayHome, new_home, ozzie, start_gateway
+from tests.warm import WarmPopen
 
 SHOP = {"name": "shop", "type": "workflow", "vars": {}, "steps": [{"id": "sale", "skill": "order", "with": {}}]}
 GATED = {
@@ -60,7 +61,7 @@ def follower(home: GatewayHome, task_id: str, *words: str) -> Iterator["subproce
     """`ozzie tasks wait`, ended at the end."""
     command = [sys.executable, "-m", "ozzie_server_ext.cli.main", "tasks", "wait", task_id, *words]
     pipe = subprocess.PIPE
-    process = subprocess.Popen(command, env=dict(home.env), cwd=home.project, stdout=pipe, stderr=pipe, text=True)
+    process = WarmPopen(command, env=dict(home.env), cwd=home.project, stdout=pipe, stderr=pipe, text=True)
     try:
         yield process
     finally:

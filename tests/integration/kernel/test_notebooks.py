@@ -12,6 +12,7 @@ from nbclient.exceptions import CellExecutionError
 from nbformat.v4 import new_code_cell, new_notebook
 
 from tests.rig import Gateway, new_home, start_gateway
+from tests.warm import run_warm
 
 pytestmark = [pytest.mark.timeout(180)]
 
@@ -90,7 +91,7 @@ def test_papermill_runs_a_notebook_and_says_what_went_wrong_in_one(gateway: Gate
 
     def papermill(name: str) -> "subprocess.CompletedProcess[str]":
         command = [sys.executable, "-m", "papermill", f"{name}.ipynb", f"{name}-out.ipynb", "--no-progress-bar"]
-        return subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=120)
+        return run_warm(command, env=gateway.home.env, cwd=folder, timeout=120)
 
     good, bad = papermill("good"), papermill("bad")
 
@@ -113,8 +114,8 @@ def test_papermills_parameters_reach_messages_and_python(gateway: Gateway) -> No
     command = [sys.executable, "-m", "papermill", "given.ipynb", "given-out.ipynb", "--no-progress-bar"]
     given = ["-p", "left", "4", "-p", "name", 'a "b" größe']
 
-    done = subprocess.run([*command, *given], cwd=folder, capture_output=True, text=True, timeout=120)
-    shown_help = subprocess.run([*command, "--help-notebook"], cwd=folder, capture_output=True, text=True, timeout=60)
+    done = run_warm([*command, *given], env=gateway.home.env, cwd=folder, timeout=120)
+    shown_help = run_warm([*command, "--help-notebook"], env=gateway.home.env, cwd=folder)
 
     assert done.returncode == 0, done.stderr
     defaults, injected, turn, python = nbformat.read(folder / "given-out.ipynb", 4)["cells"]
@@ -143,7 +144,7 @@ def test_a_parameter_that_the_notebook_does_not_know_is_set_and_papermill_says_s
         "4",
     ]
 
-    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=120)
+    done = run_warm(command, env=gateway.home.env, cwd=folder, timeout=120)
 
     assert done.returncode == 0, done.stderr
     assert "does not contain a cell with tag 'parameters'" in done.stderr
@@ -175,7 +176,7 @@ def test_nbconvert_runs_a_notebook_and_writes_it_as_a_page(gateway: Gateway) -> 
     nbformat.write(notebook("What is 3 * 4? Use the calculator.", "%help"), path)
 
     command = [sys.executable, "-m", "nbconvert", "--execute", "--to=html", path.name]
-    subprocess.run(command, cwd=path.parent, check=True, capture_output=True, timeout=120)
+    run_warm(command, env=gateway.home.env, cwd=path.parent, timeout=120).check_returncode()
 
     html = path.with_suffix(".html").read_text()
     assert "<strong>12</strong>" in html

@@ -8,6 +8,11 @@ from ozzie_server_ext.web.reach import ErrandWeb
 from tests.fakes.web_server import FakeWeb
 
 
+@pytest.fixture(autouse=True)
+def _warm(warm_programs: None) -> None:
+    """Each test reads a page in a process of its own, or many."""
+
+
 @pytest.fixture
 def servers() -> Iterator[FakeWeb]:
     with FakeWeb() as running:

@@ -264,6 +264,7 @@ async def test_of_a_page_of_nothing_but_tags_the_beginning_is_read(servers: Fake
 
 
 @pytest.mark.soak
+@pytest.mark.cold
 async def test_a_page_that_takes_the_square_of_its_size_ends_only_its_reader(servers: FakeWeb, web: ErrandWeb) -> None:
     servers.pages |= {"/": answer("<!--" * MIB), "/b": answer("<p>well")}
 
@@ -273,6 +274,7 @@ async def test_a_page_that_takes_the_square_of_its_size_ends_only_its_reader(ser
     assert (failed.code, got.text, running()) == ("web.too_complex", "well", [])
 
 
+@pytest.mark.cold
 async def test_a_page_that_takes_too_long_to_be_read_ends_only_its_reader(
     servers: FakeWeb, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -285,6 +287,7 @@ async def test_a_page_that_takes_too_long_to_be_read_ends_only_its_reader(
     assert running() == []
 
 
+@pytest.mark.cold
 async def test_a_caller_that_is_cancelled_ends_the_process(servers: FakeWeb, web: ErrandWeb) -> None:
     servers.pages["/"] = silent(servers)
     asking = asyncio.create_task(web.fetch(servers.url()))
@@ -297,6 +300,7 @@ async def test_a_caller_that_is_cancelled_ends_the_process(servers: FakeWeb, web
     assert running() == []
 
 
+@pytest.mark.cold
 async def test_only_so_many_run_at_once_and_the_others_wait(servers: FakeWeb, web: ErrandWeb) -> None:
     servers.pages["/"] = silent(servers)
     asking = [asyncio.create_task(web.fetch(servers.url())) for _ in range(6)]
