@@ -105,6 +105,7 @@ async def recover(
             done,
             keyed,
             PromptId(ids.new()) if row["attended"] else None,
+            deaths=left.recoveries + 1,
             gives_up=task.mode != "GRAPH" and left.works and left.recoveries + 1 >= most,
             pause=pending_pause(events),
         )
@@ -163,13 +164,15 @@ def _judge(
     keyed: Set[CallId],
     prompt_id: PromptId | None,
     *,
+    deaths: int,
     gives_up: bool,
     pause: TaskPaused | None,
 ) -> tuple[list[EventBody], bool]:
     """Return the facts to record for a task, and whether it runs.
 
     `done`: whether each open call took effect; `keyed`: the calls that can be repeated with their key; `prompt_id`: for
-    a question, if a person can be asked; `gives_up`: the task may be what kills gateways; `pause`: the requested one.
+    a question, if a person can be asked; `deaths`: of gateways while it ran; `gives_up`: it may be what kills them;
+    `pause`: the requested one.
     """
     given_up = task.status is TaskStatus.RUNNING and gives_up
     goes_on = not task.stop_by and not given_up
@@ -196,7 +199,7 @@ def _judge(
         failed = TaskFailed(
             kind="system",
             code="task.interrupted",
-            message=f"This turn was interrupted by a restart {MAX_DEATHS} times and was not resumed.",
+            message=f"This turn was interrupted by a restart {deaths} times and was not resumed.",
             hint="Run the cell again. Your message is kept.",
         )
         return [*ends, failed], False

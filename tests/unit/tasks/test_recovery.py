@@ -43,7 +43,7 @@ from ozzie_server_ext.observability.clock import CountingIds, FakeClock
 from ozzie_server_ext.store.memory import InMemoryEventLog
 from ozzie_server_ext.store.recorder import Recorder
 from ozzie_server_ext.tasks.reconciliation import Reconciler, describe, unfinished
-from ozzie_server_ext.tasks.recovery import MAX_DEATHS, recover
+from ozzie_server_ext.tasks.recovery import MAX_DEATHS, MAX_DELEGATED_DEATHS, recover
 from tests.replay.histories import call_completed, call_started, completed
 from tests.unit.tasks.rig import Gate, TaskRig, always
 
@@ -162,6 +162,24 @@ async def test_a_turn_that_ran_at_each_of_three_deaths_is_given_up(log: InMemory
         assert (taken, runner.tasks) == (0, [])
         assert isinstance(last, TaskFailed)
         assert (last.code, "Your message is kept." in last.hint) == ("task.interrupted", True)
+        assert f"interrupted by a restart {attempts} times" in last.message
+
+
+@pytest.mark.parametrize("attempts", [MAX_DEATHS, MAX_DELEGATED_DEATHS - 1, MAX_DELEGATED_DEATHS])
+async def test_a_step_is_given_up_after_ten_deaths(log: InMemoryEventLog, attempts: int) -> None:
+    await left(log, "run", replace(CREATED, mode="GRAPH"), QUEUED, STARTED)
+    await left(log, "step", replace(CREATED, parent=TaskId("run")), QUEUED, *run_at_each_of(attempts))
+    runner = Taken()
+
+    await recover(log, runner, ids=CountingIds())
+
+    last = (await log.read_stream("task:step"))[-1].body
+    if attempts < MAX_DELEGATED_DEATHS:
+        assert (runner.tasks, last) == (["run", "step"], TaskQueued(reason="recovered"))
+    else:
+        assert runner.tasks == ["run"]
+        assert isinstance(last, TaskFailed)
+        assert "interrupted by a restart 10 times" in last.message
 
 
 async def test_a_turn_that_waited_at_each_death_for_what_it_had_handed_over_is_not_given_up(
