@@ -1,7 +1,8 @@
 """The loop: call the model and carry out its tool calls, until an answer has none.
 
 All of the loop's state is in the conversation (`agent/conversation.py`), which is folded from the log; a `Round`
-(`agent/rounds.py`) is one answer with its calls. So the same code starts a turn and resumes it after a crash.
+(`agent/rounds.py`) is one answer with its calls. So the same code starts a turn and resumes it after a crash. The
+conversation has folded an event when `append` returns: what a step of the loop did is read from it afterwards.
 """
 
 import asyncio
@@ -140,7 +141,7 @@ class Turn:
                 step = "its answer did not fit the schema: asking again" if last.problem else ""
             guard.check_round(number)
             await self._plan.pause_if_requested()
-            await self._rounds.run(number, step)
+            await self._rounds.run(number, step)  # its answer is `_last_round` now
             if self._caller.has_ended:
                 return number
             await self._plan.pause_if_requested()
@@ -203,10 +204,10 @@ class Turn:
             # The broker records failures of tools, so this is a failure of the log, once for each call.
             raise failures.exceptions[0] from None
         checked = [await self._check(last, *each, call.result()) for each, call in zip(open_reads, calls, strict=True)]
-        await self._hold(last, [asks for asks in checked if asks is not None])
+        await self._wait_for_person(last, [asks for asks in checked if asks is not None])
         if change is not None and change[0] in still_open:
             asks = await self._check(last, *change, await self._call(last, *change))
-            await self._hold(last, [] if asks is None else [asks])
+            await self._wait_for_person(last, [] if asks is None else [asks])
         for index, use in behind:
             if index in still_open:
                 await self._parts.broker.put_off(use, CallPosition(last.number, index), self._led_to_by(last))
@@ -246,7 +247,7 @@ class Turn:
             if opinion.verdict != "yes":
                 return await self._not_by_model(last, asks.before, wanted, opinion, use)
             yes = ApprovalGranted(approval_id=wanted.approval_id, extent="once", by=opinion.by, way=AuthStrength.MODEL)
-            await self._led_to_by(last).append(*asks.facts, yes)
+            await self._led_to_by(last).append(*asks.facts, yes)  # `last.earlier` has it now
             asks = await self._call(last, index, use)
         raise AssertionError("an endless loop ended")
 
@@ -262,7 +263,7 @@ class Turn:
         await self._led_to_by(last).append(*before, *refused_unattended(wanted, opinion))
         return None
 
-    async def _hold(self, last: Round, asking: list[AnswerNeeded]) -> None:
+    async def _wait_for_person(self, last: Round, asking: list[AnswerNeeded]) -> None:
         """If calls need a person, record the first requests and raise TurnHeld: all approvals together, then the
         model's own questions one by one. The others are not recorded yet.
 

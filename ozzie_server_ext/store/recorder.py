@@ -39,7 +39,10 @@ class Recorder(msgspec.Struct, frozen=True, kw_only=True):
     """Writes to one task's stream. `read` returns what the task has read so far, whose labels all its facts carry; with
     a `claim`, nothing is recorded once somebody else has claimed the task. `cause` is the event that led to the first
     fact of an append and to each tool call requested in it; without one, and for all other facts, that is the event
-    before in the stream."""
+    before in the stream.
+
+    The driver makes a task's recorder with its claim. A turn adds what it has read, and for calls the answer that led
+    to them; the broker, for what a call records, the yes, the intent, and what the call read beyond the turn."""
 
     log: Appends
     session_id: SessionId

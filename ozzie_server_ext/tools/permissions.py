@@ -1,6 +1,16 @@
 """Whether a call may run now: finds a valid yes to it, or makes the request for one.
 
-The request comes from the tool's plan and the checked arguments; a yes is valid for exactly that plan.
+The request comes from the tool's plan and the checked arguments; a yes is valid for exactly that plan. Whether one is
+needed is decided in this order:
+
+1. `policy.engine.explain`: the strictest rule that applies, or the default, and the floors that no general rule lowers.
+2. `policy.engine.of_call`, by the broker's `ruling_on`: stricter for outside content and for what a skill asks first.
+   The broker asks again if the plan reveals more.
+3. `refusal`: nobody's yes would help, or nobody is there to give it.
+4. `Permissions.find`: an earlier yes, or one for the session, of the strength that is needed.
+5. `agent.turn`: a second model, where a check is enough, before a person.
+
+`tasks.approvals` records a person's answer and refuses one that is too weak.
 """
 
 import asyncio
@@ -12,7 +22,7 @@ from typing import Protocol
 import msgspec
 
 from ozzie_server_ext.artifacts.store import ArtifactStore
-from ozzie_server_ext.domain.approvals import EXPIRES_S, GRANT_S, AuthStrength, SessionGrant, weakest_way
+from ozzie_server_ext.domain.approvals import REQUEST_EXPIRES_S, YES_EXPIRES_S, AuthStrength, SessionGrant, weakest_way
 from ozzie_server_ext.domain.clock import Clock, IdSource
 from ozzie_server_ext.domain.content import CLEAN, Content
 from ozzie_server_ext.domain.errors import OzzieError, PolicyError
@@ -109,7 +119,7 @@ class Permissions:
         clock: Clock,
         ids: IdSource,
         grants: Grants | None = None,
-        expires_s: Callable[[], float] = lambda: EXPIRES_S,
+        expires_s: Callable[[], float] = lambda: REQUEST_EXPIRES_S,
         known_secrets: Callable[[], Sequence[str]] = tuple,
     ) -> None:
         """`expires_s` returns how long a question stays open. `known_secrets`: see `OutcomeWriter`."""
@@ -195,7 +205,7 @@ class Permissions:
         grant = earlier.grant
         if grant is None or earlier.asked.binds != binds or grant.way.strength < needs.strength:
             return False
-        return self._clock.now() - grant.at <= timedelta(seconds=GRANT_S)
+        return self._clock.now() - grant.at <= timedelta(seconds=YES_EXPIRES_S)
 
     async def _proof(self, card: Card, name: str, call_id: CallId, recorder: Recorder) -> tuple[str, ArtifactId | None]:
         """Return what is shown at once, and the artifact with the whole proof if that is longer."""
