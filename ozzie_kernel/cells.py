@@ -14,7 +14,7 @@ _CELL_MAGIC = re.compile(r"%%([A-Za-z_]\w*)(?:[ \t]+(.*))?")
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """Text for the agent; `more` parameters of `message.send` go with it."""
+    """Text for the agent. `more`: further parameters of `message.send`."""
 
     text: str
     more: "JsonObject" = field(default_factory=dict)

@@ -56,7 +56,8 @@ POLL_S = 0.05
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SessionChoice:
-    """The session for a kernel: by default its notebook's, else the given one, a new one, or `again` an earlier one."""
+    """Which session a kernel uses: by default its notebook's. Otherwise `session_id`, a `new` one, or `again`, one that
+    it had before."""
 
     session_id: str = ""
     new: bool = False

@@ -176,7 +176,7 @@ class OzzieKernel(ReadingKernel):
         shell: Any = self.shell
         history: OzzieHistory = shell.history_manager
         if isinstance(cell, Python) or silent or not code.strip():
-            source = cell.code if isinstance(cell, Python) else ""
+            source = cell.code if isinstance(cell, Python) else ""  # a silent or empty cell is no message
             with history.typed(code):
                 return await super().do_execute(
                     source, silent, store_history, user_expressions, allow_stdin, cell_meta=cell_meta, cell_id=cell_id

@@ -201,13 +201,13 @@ class Ozzie:
 
     def _build_tasks(self) -> None:
         """Build the driver and the control of tasks. Each task runs with what belongs to its session's project."""
-        slots = TaskSlots(self.log, lambda: self._settings, self._progress.position)
+        slots = TaskSlots(self.log, lambda: self._settings, self._progress.ahead)
         self.driver = TaskDriver(
             self.log,
             self.ids,
             self._run_task,
             self._progress.step,
-            self._progress.position,
+            self._progress.ahead,
             self._reconciler_of,
             slots.slot,
             is_idle=self._idle.is_idle,

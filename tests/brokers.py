@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 
 from ozzie_server_ext.artifacts.store import ArtifactStore
-from ozzie_server_ext.domain.approvals import EXPIRES_S
+from ozzie_server_ext.domain.approvals import REQUEST_EXPIRES_S
 from ozzie_server_ext.domain.clock import Clock, IdSource
 from ozzie_server_ext.domain.events import EventBody, Transient
 from ozzie_server_ext.policy.engine import Rulings
@@ -21,7 +21,7 @@ def broker_of(
     ids: IdSource,
     grants: Grants | None = None,
     *,
-    expires_s: Callable[[], float] = lambda: EXPIRES_S,
+    expires_s: Callable[[], float] = lambda: REQUEST_EXPIRES_S,
     known_secrets: Callable[[], Sequence[str]] = tuple,
     publish: Callable[[Transient], None] = lambda transient: None,
 ) -> ToolBroker:

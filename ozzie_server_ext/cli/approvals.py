@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from ozzie_server_ext.cli.http import Object, expect_id, get, items, post
 from ozzie_server_ext.cli.sessions import find_session
 from ozzie_server_ext.cli.terminal import agreed, local_time, print_json, print_result
-from ozzie_server_ext.domain.approvals import SESSION_S
+from ozzie_server_ext.domain.approvals import SESSION_YES_EXPIRES_S
 from ozzie_server_ext.render.console import hanging, quoted_lines
 from ozzie_server_ext.render.questions import (
     EFFECTS,
@@ -118,7 +118,7 @@ def _answers(approval: Object) -> Iterator[str]:
         yield f"Once:    ozzie approvals approve {approval_id}"
     if approval["session_cover"] is not None and not in_page:
         yield f"Session: ozzie approvals approve {approval_id} --session"
-        yield from _hanging(" " * 9, f"for {SESSION_S // 60} minutes: {approval['session_cover']}")
+        yield from _hanging(" " * 9, f"for {SESSION_YES_EXPIRES_S // 60} minutes: {approval['session_cover']}")
     yield f"Not:     ozzie approvals reject {approval_id} [COMMENT]"
     if approval["session_cover"] is None:
         yield f"Approving for the session is not offered{_why_no_session(approval)}."

@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
 from ozzie_server_ext.config.validation import like
-from ozzie_server_ext.domain.approvals import EXPIRES_S
+from ozzie_server_ext.domain.approvals import REQUEST_EXPIRES_S
 from ozzie_server_ext.domain.budget import NANO_USD_PER_USD, OnBreach, TokenPrices
 
 
@@ -409,7 +409,7 @@ class ApprovalsSettings(_Settings):
     """`expires_s`: how long an approval waits for an answer; an expired one can be asked again. `checker`: the alias or
     provider that checks calls for rules with the decision CHECK."""
 
-    expires_s: float = Field(default=EXPIRES_S, ge=60, le=7 * 24 * 3600)
+    expires_s: float = Field(default=REQUEST_EXPIRES_S, ge=60, le=7 * 24 * 3600)
     checker: Name = CHEAP
 
 

@@ -31,11 +31,11 @@ _STRENGTHS = {way: rank for rank, way in enumerate(AuthStrength)}
 ApprovalScope: TypeAlias = Literal["once", "session"]
 """What a yes covers: the call that was shown, or everything in its `SessionGrant`."""
 
-EXPIRES_S = 3600
+REQUEST_EXPIRES_S = 3600
 """How long an approval waits by default. After that it can be requested again."""
-GRANT_S = 600
+YES_EXPIRES_S = 600
 """How long a yes is valid: a call that a restart delays for longer asks again."""
-SESSION_S = 1800
+SESSION_YES_EXPIRES_S = 1800
 """How long a yes for the session is valid."""
 MOST_ASKS = 5
 """How often a turn may ask before a person must allow it to ask more."""

@@ -33,7 +33,7 @@ from ozzie_server_ext.domain.remains import Remains
 from ozzie_server_ext.domain.toolmeta import Category, RiskLevel, SideEffect, TargetKind
 
 Actor: TypeAlias = Literal["user", "kernel", "worker", "tool", "system"]
-"""Who acted. `kernel` is the specification's word for the gateway."""
+"""Who acted. `kernel` is the specification's word for the gateway: in an event it never means a Jupyter kernel."""
 GATEWAY: Final = "kernel"
 """The gateway as an actor."""
 HUB: Final = "hub"

@@ -17,7 +17,7 @@ from msgspec.structs import replace
 
 from ozzie_server_ext.agent.provenance import SessionReading
 from ozzie_server_ext.artifacts.store import ArtifactStore
-from ozzie_server_ext.domain.approvals import EXPIRES_S, AuthStrength
+from ozzie_server_ext.domain.approvals import REQUEST_EXPIRES_S, AuthStrength
 from ozzie_server_ext.domain.calls import CallOutcome, CallRecord, fold_calls
 from ozzie_server_ext.domain.content import CLEAN, Content, Label
 from ozzie_server_ext.domain.errors import Conflict, InputError, NotFound, OzzieError
@@ -163,7 +163,7 @@ async def open_gate(
     project: Path | None = None,
     caller: Caller | None = None,
     session: str = "embedded",
-    expires_s: float = EXPIRES_S,
+    expires_s: float = REQUEST_EXPIRES_S,
     known_secrets: Callable[[], Sequence[str]] = tuple,
     clock: SystemClock | FakeClock | None = None,
     web: Web | None = None,

@@ -66,7 +66,7 @@ def explain(action: Action, rules: tuple[Rule, ...]) -> Explanation:
     meta = action.meta
     verdicts = [rule.says(action) for rule in applying]
     if all(rule.only_tightens for rule in applying):
-        verdicts.append(default_for(meta))  # a project's rules replace nothing
+        verdicts.append(default_for(meta))  # no rule applies, or only a project's, which replace nothing
     verdict = max(verdicts, key=lambda each: each.strictness)
     floors = (
         (effect_floor(meta), _may_lower_effect),

@@ -18,7 +18,8 @@ from ozzie_server_ext.protocol.jsontext import dumps, loads
 
 
 class Names(NamedTuple):
-    """What other documents call an event: `s0` and `s1` in their WebSocket frames, `s4` OctoAgent, `sse` FazAI."""
+    """What the documents of docs/documents.md call an event: S0 and S1 in a frame of the WebSocket, S4 (OctoAgent) in
+    its log, S2 (FazAI) in server-sent events."""
 
     s0: str = ""
     s1: str = ""

@@ -159,7 +159,7 @@ class _Parts:
             self._tools.may_be_repeated, takes_key=self._tools.takes_key, calls=self._calls
         )
         self.driver = TaskDriver(
-            log, self._ids, self._run_task, self._progress.step, self._progress.position, self._reconciler_of
+            log, self._ids, self._run_task, self._progress.step, self._progress.ahead, self._reconciler_of
         )
         self._tasks = TaskService(log, self._ids, self.driver)
         self._updates = UpdateIntake(log, self._tasks)

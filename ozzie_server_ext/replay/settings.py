@@ -139,13 +139,13 @@ class RecordedRules(RulesInForce):
             self.policy = self._policies[found.version]
         return self.policy
 
-    async def now(self, meta: ToolMeta, args: JsonObject, caller: Caller, reading: Reading = UNREAD) -> Ruling:
+    async def of_last_read(self, meta: ToolMeta, args: JsonObject, caller: Caller, reading: Reading = UNREAD) -> Ruling:
         """See `RulesInForce`. While a file of rules was invalid, all calls were denied: the log has that alone."""
         decisions = (event.body for event in self._stage.ahead(RUNNING.get()))
         decided = next((body for body in decisions if isinstance(body, ToolCallDecided)), None)
         if self._tried is None and decided is not None and decided.rule == BROKEN:
             return Ruling(Verdict(decision=Decision.DENY, rule=BROKEN, reason=decided.reason))
-        return await super().now(meta, args, caller, reading)
+        return await super().of_last_read(meta, args, caller, reading)
 
     def _policy(self, texts: JsonObject) -> Policy:
         projects = self._of.project / PROJECT_FILE

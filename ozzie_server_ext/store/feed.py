@@ -266,7 +266,7 @@ class Feed:
         return subscription
 
     async def expect_not_erased(self, task_id: TaskId) -> None:
-        """Raise Gone if the task was erased: who follows it would wait for its end for ever."""
+        """Raise Gone if the task was erased: whoever followed it would wait for an end that never comes."""
         if await self._log.rows("tasks", where={"task_id": task_id}, limit=1):
             return
         if await self._log.version(task_stream(task_id)) and not await self._log.read(task_id=task_id, limit=1):
@@ -283,7 +283,7 @@ class Feed:
         for observe in self._observers:
             observe(transient)
         if transient.type == "reply.delta" and transient.payload["offset"] != 0:
-            self._hold(transient)
+            self._delay(transient)
         else:
             self.release()
             self._push((transient,))
@@ -345,7 +345,7 @@ class Feed:
             self._releasing = None
             self._push(self._deltas.take())
 
-    def _hold(self, delta: Transient) -> None:
+    def _delay(self, delta: Transient) -> None:
         if not self._deltas.add(delta):
             self.release()
             self._deltas.add(delta)

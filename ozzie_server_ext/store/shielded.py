@@ -52,7 +52,7 @@ class _Rest(Coroutine[Any, Any, T]):
 
 async def shielded(work: Coroutine[Any, Any, T]) -> T:
     """Return the result of `work`, which runs to its end however often the caller is cancelled; the cancellation is
-    raised afterwards, unless `work` raises: who goes on then has to look (`expect_not_cancelled`)."""
+    raised afterwards, unless `work` raises: a caller that goes on then must call `expect_not_cancelled`."""
     task = eager_task(work)
     if isinstance(task, Ended):
         return task.value

@@ -13,7 +13,7 @@ from typing import Literal, TypeAlias, cast
 
 import msgspec
 
-from ozzie_server_ext.domain.approvals import SESSION_S, ApprovalScope, AuthStrength, SessionGrant
+from ozzie_server_ext.domain.approvals import SESSION_YES_EXPIRES_S, ApprovalScope, AuthStrength, SessionGrant
 from ozzie_server_ext.domain.calls import fold_calls
 from ozzie_server_ext.domain.clock import Clock
 from ozzie_server_ext.domain.errors import Conflict, InputError, NotFound, PolicyError, VersionConflict
@@ -91,7 +91,7 @@ class Approval(msgspec.Struct, frozen=True, kw_only=True):
         """Return when a yes for the session expires; None if it is no such yes, or void."""
         if self.status != "granted" or self.extent != "session" or self.why or self.answered_at is None:
             return None
-        return self.answered_at + timedelta(seconds=SESSION_S)
+        return self.answered_at + timedelta(seconds=SESSION_YES_EXPIRES_S)
 
 
 class Approvals:

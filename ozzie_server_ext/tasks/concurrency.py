@@ -20,12 +20,12 @@ MOST_NOTIFIED = 20
 MOST_KNOWN = 1000
 """The size of the cache of `TaskSlots`."""
 
-OnPosition = Callable[[int], None]
+OnAhead = Callable[[int], None]
 """Receives the number of waiters ahead."""
 
 
 class _Waiter(msgspec.Struct, eq=False):
-    on_position: OnPosition
+    on_ahead: OnAhead
     number: int
     granted: "asyncio.Future[None]" = msgspec.field(default_factory=lambda: asyncio.get_running_loop().create_future())
     ahead: int = -1
@@ -42,17 +42,17 @@ class FairSlots:
         self._count = 0
 
     @asynccontextmanager
-    async def slot(self, group: str, on_position: OnPosition = lambda ahead: None) -> AsyncIterator[None]:
+    async def slot(self, group: str, on_ahead: OnAhead = lambda ahead: None) -> AsyncIterator[None]:
         """Wait for a slot and hold it."""
-        await self._acquire(group, on_position)
+        await self._acquire(group, on_ahead)
         try:
             yield
         finally:
             self._release(group)
 
-    async def _acquire(self, group: str, on_position: OnPosition) -> None:
+    async def _acquire(self, group: str, on_ahead: OnAhead) -> None:
         self._count += 1
-        waiter = _Waiter(on_position, self._count)
+        waiter = _Waiter(on_ahead, self._count)
         self._waiting.setdefault(group, deque()).append(waiter)
         self._grant()
         try:
@@ -89,7 +89,7 @@ class FairSlots:
         for ahead, (_, _, waiter) in enumerate(order):
             if waiter.ahead != ahead:
                 waiter.ahead = ahead
-                waiter.on_position(ahead)
+                waiter.on_ahead(ahead)
 
     def _forget(self, group: str, waiter: _Waiter) -> None:
         self._waiting[group].remove(waiter)
@@ -101,12 +101,12 @@ class TaskSlots:
     """The slots of tasks: turns of sessions and steps of skills are limited separately; runs need none."""
 
     def __init__(
-        self, log: EventLog, settings: Callable[[], Settings], on_position: Callable[[SessionId, TaskId, int], None]
+        self, log: EventLog, settings: Callable[[], Settings], on_ahead: Callable[[SessionId, TaskId, int], None]
     ) -> None:
         self._log = log
         self._turns = FairSlots(lambda: settings().tasks.max_running)
         self._steps = FairSlots(lambda: settings().skills.max_parallel_steps)
-        self._on_position = on_position
+        self._on_ahead = on_ahead
         self._within_step: dict[str, bool] = {}
 
     @asynccontextmanager
@@ -117,7 +117,7 @@ class TaskSlots:
             yield
             return
         slots, group = (self._turns, str(session_id)) if parent is None else (self._steps, str(parent))
-        async with slots.slot(group, lambda ahead: self._on_position(session_id, task_id, ahead)):
+        async with slots.slot(group, lambda ahead: self._on_ahead(session_id, task_id, ahead)):
             yield
 
     async def _is_within_step(self, task_id: str) -> bool:

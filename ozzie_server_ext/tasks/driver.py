@@ -82,17 +82,17 @@ class TaskDriver:
         ids: IdSource,
         run_task: RunTask,
         on_wait: Callable[[Recorder, str], None] = lambda recorder, step: None,
-        on_position: Callable[[SessionId, TaskId, int], None] = lambda session_id, task_id, ahead: None,
+        on_ahead: Callable[[SessionId, TaskId, int], None] = lambda session_id, task_id, ahead: None,
         reconciler_of: ReconcilerOf = nothing_is_known,
         slot: Callable[[Row], AbstractAsyncContextManager[None]] = lambda row: nullcontext(),
         is_idle: Callable[[TaskId], bool] = lambda task_id: False,
     ) -> None:
-        """`on_wait` receives what a task waits for, `on_position` the number of tasks ahead of a queued one. `slot`
+        """`on_wait` receives what a task waits for, `on_ahead` the number of tasks ahead of a queued one. `slot`
         limits the number of running tasks; `is_idle`: whether a running task only waits for others."""
         self._log = log_
         self._run_task = run_task
         self._on_wait = on_wait
-        self._on_position = on_position
+        self._on_ahead = on_ahead
         self._reconciler_of = reconciler_of
         self._slot = slot
         self._is_idle = is_idle
@@ -180,7 +180,7 @@ class TaskDriver:
             return
         task_id = queue.popleft()
         for ahead, waiting in enumerate(queue, 1):
-            self._on_position(session_id, waiting, ahead)
+            self._on_ahead(session_id, waiting, ahead)
         if not queue:
             del self._queues[thread]
         work = asyncio.create_task(self._drive(task_id, session_id, thread), name=f"task {task_id}")

@@ -31,7 +31,7 @@ class Progress:
         """Publish what a task waits for."""
         self._send(recorder.session_id, recorder.task_id, {"step": step})
 
-    def position(self, session_id: SessionId, task_id: TaskId, ahead: int) -> None:
+    def ahead(self, session_id: SessionId, task_id: TaskId, ahead: int) -> None:
         """Publish how many tasks are ahead of a queued one."""
         self._send(session_id, task_id, {"ahead": ahead})
 

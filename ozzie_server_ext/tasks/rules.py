@@ -67,10 +67,10 @@ class RulesInForce:
     async def of(self, meta: ToolMeta, args: JsonObject, caller: Caller, reading: Reading = UNREAD) -> Ruling:
         """Return the ruling on a call by the current files."""
         await self.refresh()
-        return await self.now(meta, args, caller, reading)
+        return await self.of_last_read(meta, args, caller, reading)
 
-    async def now(self, meta: ToolMeta, args: JsonObject, caller: Caller, reading: Reading = UNREAD) -> Ruling:
-        """Like `of`, by the rules as last read."""
+    async def of_last_read(self, meta: ToolMeta, args: JsonObject, caller: Caller, reading: Reading = UNREAD) -> Ruling:
+        """Like `of`, by the files as last read, without a look at them."""
         if self.error:
             return Ruling(Verdict(decision=Decision.DENY, rule=BROKEN, reason=self.problem))
         return await FixedRulings(self.policy.rules, self.policy.version).of(meta, args, caller, reading)

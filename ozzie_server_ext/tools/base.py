@@ -303,7 +303,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Tool(Protocol):
-    """Anything a model can call. Only the broker calls `plan`, `run` and `happened`."""
+    """Anything a model can call. Only the broker calls `run` and `happened`; `plan` also draws a card."""
 
     @property
     def meta(self) -> ToolMeta: ...

@@ -189,7 +189,7 @@ def validate(use: ToolUse, registry: ToolRegistry, may_call: Callable[[ToolMeta]
 
 
 async def ruling_on(rulings: Rulings, meta: ToolMeta, args: JsonObject, context: ToolContext) -> Ruling:
-    """Return what the rules say about a call, as `of_call` has it."""
+    """Return the ruling of the rules, made stricter for outside content and for what the running skill asks first."""
     ruling = await rulings.of(meta, args, context.caller, context.reading)
     is_outside = bool(context.reading.content)
     return replace(ruling, verdict=of_call(ruling.verdict, is_outside=is_outside, asks_first=context.asks_first(meta)))
@@ -380,7 +380,7 @@ class _ToolCall:
         self._recorder = self._recorder.made_from(reading.content)
 
     async def _find_permission(self, tool: Tool, plan: Plan, ruling: Ruling) -> Permission:
-        """Return by what the call may run now, or the request for an approval. Raises as `Permissions.find`."""
+        """Return the approval that lets the call run now, or the request for one. Raises as `Permissions.find`."""
         if ruling.verdict.decision not in (Decision.CHECK, Decision.ASK):
             return Permission()
         quoted = await self._read(CLEAN)

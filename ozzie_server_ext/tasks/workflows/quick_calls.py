@@ -62,7 +62,7 @@ class RecentRules:
         if self._clock.monotonic() - self._looked >= LOOK_S:
             await self._rules.refresh()
             self._looked = self._clock.monotonic()
-        return await self._rules.now(meta, args, caller, reading)
+        return await self._rules.of_last_read(meta, args, caller, reading)
 
 
 class QuickCalls:

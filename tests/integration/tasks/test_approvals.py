@@ -13,7 +13,7 @@ import pytest
 
 from ozzie_server_ext.app import Ozzie
 from ozzie_server_ext.config.home import Home
-from ozzie_server_ext.domain.approvals import SESSION_S, AuthStrength
+from ozzie_server_ext.domain.approvals import SESSION_YES_EXPIRES_S, AuthStrength
 from ozzie_server_ext.domain.errors import Conflict
 from ozzie_server_ext.domain.events import (
     ApprovalExpired,
@@ -312,7 +312,7 @@ async def test_a_yes_for_the_session_is_for_its_folder_its_session_and_half_an_h
         assert await bench.rests(task_id) == "task.waiting_approval", (path, notebook)
         await bench.ozzie.tasks.cancel(task_id, by="ana")
 
-    monkeypatch.setattr(MovedClock, "later", timedelta(seconds=SESSION_S + 1))
+    monkeypatch.setattr(MovedClock, "later", timedelta(seconds=SESSION_YES_EXPIRES_S + 1))
     over = await bench.turn("notes/d.md")
     assert await bench.rests(over) == "task.waiting_approval"
     assert [bench.is_there(path) for path in ("data/c.md", "notes/c.md", "notes/d.md")] == [False] * 3

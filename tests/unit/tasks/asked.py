@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from datetime import timedelta
 from typing import Any
 
-from ozzie_server_ext.domain.approvals import EXPIRES_S, AuthStrength, SessionGrant
+from ozzie_server_ext.domain.approvals import REQUEST_EXPIRES_S, AuthStrength, SessionGrant
 from ozzie_server_ext.domain.events import (
     ApprovalRefused,
     ApprovalRequested,
@@ -70,7 +70,7 @@ class Waiting:
         session_id: SessionId = S1,
         needs: AuthStrength = AuthStrength.RELAY,
         cover: SessionGrant | None = None,
-        expires_s: float = EXPIRES_S,
+        expires_s: float = REQUEST_EXPIRES_S,
     ) -> tuple[TaskId, list[ApprovalId]]:
         """A task that asks for these calls, and their approvals."""
         task_id = TaskId(self.ids.new())

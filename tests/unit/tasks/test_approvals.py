@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from ozzie_server_ext.domain.approvals import EXPIRES_S, SESSION_S, AuthStrength
+from ozzie_server_ext.domain.approvals import REQUEST_EXPIRES_S, SESSION_YES_EXPIRES_S, AuthStrength
 from ozzie_server_ext.domain.errors import Conflict, InputError, NotFound, OzzieError, PolicyError
 from ozzie_server_ext.domain.events import (
     ApprovalExpired,
@@ -117,7 +117,7 @@ async def test_a_task_that_asks_for_several_calls_goes_on_with_the_last_answer(r
 async def test_an_answer_does_not_set_a_task_going_that_waits_for_something_else(rig: Waiting) -> None:
     task_id, first = await rig.one()
     await rig.approvals.approve(first, ANA)
-    asked = rig.requested("b", expires_s=EXPIRES_S)
+    asked = rig.requested("b", expires_s=REQUEST_EXPIRES_S)
     await rig.record(task_id, [TaskStarted(attempt=1, epoch="f"), asked, TaskWaitingInput(question="More?")])
 
     await rig.approvals.approve(asked.approval_id, ANA)
@@ -445,7 +445,7 @@ async def test_only_what_is_over_is_asked_anew_and_only_once_nothing_else_is_ope
     assert (await refusal(rig.approvals.renew(answered, ANA))).code == "approval.late"
 
     task_id, over = await rig.one(expires_s=60)
-    other = rig.requested("b", expires_s=EXPIRES_S)
+    other = rig.requested("b", expires_s=REQUEST_EXPIRES_S)
     await rig.record(task_id, [other])
     rig.clock.advance(61)
     await rig.approvals.expire()
@@ -485,7 +485,7 @@ async def test_a_yes_for_the_session_is_found_for_what_it_covers_in_that_session
     assert await rig.approvals.covering(S1, lambda cover: False, AuthStrength.RELAY) is None
     assert await rig.approvals.covering(S2, lambda cover: True, AuthStrength.RELAY) is None
 
-    rig.clock.advance(SESSION_S - 1)
+    rig.clock.advance(SESSION_YES_EXPIRES_S - 1)
     assert await rig.approvals.covering(S1, lambda cover: True, AuthStrength.RELAY) == approval_id
     rig.clock.advance(1)
     assert await rig.approvals.covering(S1, lambda cover: True, AuthStrength.RELAY) is None
@@ -536,7 +536,7 @@ async def test_what_is_not_in_force_can_not_be_taken_back(rig: Waiting) -> None:
     _, once = await rig.one(cover=NOTES)
     await rig.approvals.approve(once, ANA)
     over = await yes_for_the_session(rig)
-    rig.clock.advance(SESSION_S)
+    rig.clock.advance(SESSION_YES_EXPIRES_S)
 
     for approval_id in (pending, once, over):
         assert (await refusal(rig.approvals.revoke(approval_id, ANA))).code == "approval.revoke"
@@ -600,7 +600,7 @@ async def test_how_one_ended_stays_whatever_is_recorded_behind(rig: Waiting) -> 
 async def test_what_asks_after_all_are_answered_waits_again(rig: Waiting) -> None:
     task_id, approval_id = await rig.one()
     await rig.approvals.approve(approval_id, ANA)
-    asked = rig.requested("a", expires_s=EXPIRES_S)
+    asked = rig.requested("a", expires_s=REQUEST_EXPIRES_S)
     await rig.record(
         task_id, [TaskStarted(attempt=1, epoch="f"), asked, TaskWaitingApproval(approval_id=asked.approval_id)]
     )

@@ -266,7 +266,7 @@ async def test_who_waits_is_told_each_time_that_fewer_are_before_it() -> None:
     rig, gates = TaskRig(), [Gate() for _ in range(3)]
     told: list[tuple[str, int]] = []
     rig.driver = TaskDriver(
-        rig.log, rig.ids, rig._run_turn, on_position=lambda session_id, task_id, ahead: told.append((task_id, ahead))
+        rig.log, rig.ids, rig._run_turn, on_ahead=lambda session_id, task_id, ahead: told.append((task_id, ahead))
     )
     rig.service = TaskService(rig.log, rig.ids, rig.driver)
     for number, gate in enumerate(gates):

@@ -12,7 +12,7 @@ import pytest
 from msgspec.structs import replace
 
 from ozzie_server_ext.artifacts.store import ArtifactStore
-from ozzie_server_ext.domain.approvals import EXPIRES_S, GRANT_S, AuthStrength, SessionGrant
+from ozzie_server_ext.domain.approvals import REQUEST_EXPIRES_S, YES_EXPIRES_S, AuthStrength, SessionGrant
 from ozzie_server_ext.domain.content import Content
 from ozzie_server_ext.domain.events import (
     ApprovalExpired,
@@ -112,7 +112,7 @@ class Bench:
         self.context = msgspec.structs.replace(context, caller=Caller(project="/home/ana/work"))
         self.rulings: Rulings = ASKED_FOR
         self.yeses = Yeses()
-        self.expires_s = float(EXPIRES_S)
+        self.expires_s = float(REQUEST_EXPIRES_S)
 
     async def call(
         self, tool: Tool, earlier: Earlier | None = None, arguments: str = "{}", place: CallPosition | None = None
@@ -449,7 +449,7 @@ async def test_a_yes_to_another_version_of_the_tool_is_void(bench: Bench, probe:
 async def test_a_yes_is_good_for_ten_minutes_and_then_asked_for_again(bench: Bench, probe: Probe) -> None:
     before = await bench.ask(probe.tool())
     yes = bench.yes(before)
-    bench.clock.advance(GRANT_S + 0.001)
+    bench.clock.advance(YES_EXPIRES_S + 0.001)
 
     _, void, asked = await bench.call(probe.tool(), yes)
 
@@ -457,7 +457,9 @@ async def test_a_yes_is_good_for_ten_minutes_and_then_asked_for_again(bench: Ben
     assert isinstance(asked, ApprovalRequested)
     assert probe.done == []
 
-    still_good = replace(yes, grant=Grant(way=AuthStrength.BROWSER, at=bench.clock.now() - timedelta(seconds=GRANT_S)))
+    still_good = replace(
+        yes, grant=Grant(way=AuthStrength.BROWSER, at=bench.clock.now() - timedelta(seconds=YES_EXPIRES_S))
+    )
     assert await bench.call(probe.tool(), still_good) == ()
     assert probe.done == ["a"]
 
