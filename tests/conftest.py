@@ -7,24 +7,35 @@ from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
-from hypothesis import settings
+from hypothesis import is_hypothesis_test, settings
 
 from tests.fakes.fixtures import fake_openai, fake_openai_server
 from tests.other_account import nobody, open_folder
 from tests.rig import Gateway, GatewayHome, Kernel, new_home, start_gateway, start_kernel
+from tests.tiers import SOAK
 from tests.warm import cold, programs_warm, start_kernels_warm
 
 __all__ = ["fake_openai", "fake_openai_server", "nobody", "open_folder"]
 
-# How long an example takes says more about the machine than about the code.
-settings.register_profile("ozzie", deadline=None)
-settings.load_profile("ozzie")
+# `make test` tries the same few examples of each property every time, `make soak` many, and others each time. How long
+# one takes says more about the machine than about the code.
+settings.register_profile("few", max_examples=40, derandomize=True, deadline=None)
+settings.register_profile("many", max_examples=400, deadline=None)
+settings.load_profile("many" if SOAK else "few")
 
 # As in the model worker (`programs.worker_backend`): litellm would ask the web for prices as it is imported.
 os.environ["LITELLM_LOCAL_MODEL_COST_MAP"] = "True"
 os.environ["LITELLM_MODE"] = "PRODUCTION"
 
 start_kernels_warm()
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark the properties as `sampled`: both tiers try them."""
+    for item in items:
+        if isinstance(item, pytest.Function) and is_hypothesis_test(item.obj):
+            item.add_marker("sampled")
 
 
 @pytest.fixture

@@ -23,6 +23,7 @@ class Console:
     """A terminal with Ozzie's console in it."""
 
     def __init__(self, home: GatewayHome) -> None:
+        self._home = home
         self._child: pexpect.spawn = pexpect.spawn(
             sys.executable,
             ["-m", "jupyter_console", "--kernel", "ozzie"],
@@ -62,7 +63,9 @@ class Console:
     def begin(self, text: str, until: str) -> None:
         self._child.send(f"{text}\r")
         self._child.expect_exact("\x1b[?2004l")
-        self._child.expect_exact(until)
+        if self._child.expect_exact([until, pexpect.TIMEOUT]) == 1:
+            tasks = ozzie(self._home, "tasks", "list").stdout
+            pytest.fail(f"{text!r} shows {self._child.before!r}; the gateway's tasks:\n{tasks}")
 
     def answer(self, text: str) -> None:
         """Type an answer to a question of the cell that runs."""

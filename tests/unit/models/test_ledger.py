@@ -6,7 +6,7 @@ from collections.abc import Callable
 from contextlib import AsyncExitStack
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from ozzie_server_ext.domain.budget import PRICED_TOKENS, SHORTEST_ANSWER, Account, Budget, Need, Spending, TokenPrices
@@ -383,7 +383,6 @@ async def test_a_model_whose_limit_nobody_knows_is_told_the_one_that_was_reserve
 amounts = st.integers(min_value=0, max_value=20_000)
 
 
-@settings(deadline=None)
 @given(
     limit_tokens=st.none() | amounts,
     limit_cost=st.none() | amounts,

@@ -4,7 +4,7 @@ from dataclasses import replace
 from time import process_time
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from ozzie_server_ext.render.graph.geometry import Layout, rounded
@@ -236,7 +236,6 @@ def test_a_thousand_steps_are_laid_out_in_a_second_of_the_processor() -> None:
     assert sum(len(node.dots) for node in layout.nodes) == 1000
 
 
-@settings(deadline=None, max_examples=150)
 @given(workflows(), WIDTHS)
 def test_any_workflow_is_drawn_without_anything_on_something_else(view: GraphView, width: int) -> None:
     layout = graph_layout(view, width=width)
@@ -252,7 +251,6 @@ def test_any_workflow_is_drawn_without_anything_on_something_else(view: GraphVie
                 assert source.layer < to.layer
 
 
-@settings(deadline=None, max_examples=60)
 @given(st.one_of(workflows(most=40), machines()), st.data())
 def test_a_node_never_moves_when_only_states_change(view: GraphView, data: st.DataObject) -> None:
     def later(each: GraphStep) -> GraphStep:

@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from ozzie_server_ext.render.graph.layout import LEAST_WIDTH, graph_layout
@@ -66,7 +66,6 @@ def test_two_moves_on_the_same_way_are_one_line_with_both_labels() -> None:
     assert {(edge.source, edge.to): edge.label for edge in layout.edges} == {("n0", "n2"): "ok, skip", ("n0", "n1"): ""}
 
 
-@settings(deadline=None, max_examples=100)
 @given(machines(), st.integers(LEAST_WIDTH, 1400))
 def test_any_state_machine_is_drawn_without_anything_on_something_else(view: GraphView, width: int) -> None:
     layout = graph_layout(view, width=width)
@@ -78,7 +77,6 @@ def test_any_state_machine_is_drawn_without_anything_on_something_else(view: Gra
     assert all(edge.is_back == (place[edge.source] >= place[edge.to]) for edge in layout.edges)
 
 
-@settings(deadline=None, max_examples=100)
 @given(machines())
 def test_no_way_of_a_state_machine_runs_over_another_one(view: GraphView) -> None:
     assert shared(graph_layout(view)) == []

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from ozzie_server_ext.render.graph.output import graph_svg
@@ -302,7 +302,6 @@ def test_hostile_text_stays_text(text: str) -> None:
         assert acting(root) == set()
 
 
-@settings(max_examples=60)
 @given(st.text(st.characters(exclude_categories=[])))
 @example("\U00013430\U0001bca0\U0001d173")
 def test_any_text_stays_text(text: str) -> None:
@@ -319,7 +318,6 @@ def test_what_would_act_is_shown_as_what_it_is() -> None:
     assert texts(drawn(view))[0] == "c\\u202ed<e>"
 
 
-@settings(max_examples=40)
 @given(workflows(most=70), st.data())
 def test_any_workflow_in_any_state_is_a_picture(view: GraphView, data: st.DataObject) -> None:
     states = st.sampled_from(STATES)

@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from hypothesis import given, settings
+from hypothesis import given
 
 from ozzie_server_ext.render.graph.output import MOST_ROWS, graph_table
 from ozzie_server_ext.render.graph.view import GraphView
@@ -84,7 +84,6 @@ def test_a_saved_turn_has_it_before_its_result_and_one_without_a_run_has_none() 
     assert "<details>" not in turn_markdown(view)
 
 
-@settings(max_examples=50)
 @given(workflows())
 def test_every_workflow_is_one_table_of_whole_rows(view: GraphView) -> None:
     long = changed(view, lambda each: replace(each, note="x|`<b>\n" * 40))

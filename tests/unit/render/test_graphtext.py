@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from ozzie_server_ext.render.graph.output import GraphWriter, graph_text
@@ -131,7 +131,6 @@ def test_a_terminal_obeys_nothing_of_a_title(text: str) -> None:
         assert written.count("\n") == graph_text(view).count("\n")
 
 
-@settings(max_examples=60)
 @given(workflows(), st.data())
 def test_any_workflow_is_lines_that_fit(view: GraphView, data: st.DataObject) -> None:
     states = st.sampled_from(STATES)

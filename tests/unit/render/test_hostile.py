@@ -220,7 +220,7 @@ _NESTED = st.recursive(
     max_leaves=4,
 )
 DOCUMENT = st.lists(_NESTED, min_size=1, max_size=6).map("\n\n".join)
-_FUZZ = settings(max_examples=600, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+_FUZZ = settings(suppress_health_check=[HealthCheck.too_slow])
 
 
 @_FUZZ
@@ -242,7 +242,7 @@ def test_no_mixture_of_code_and_formulas_frees_what_stands_in_code(text: str):
     assert_inert_source(inert_markdown(text))
 
 
-@settings(_FUZZ, max_examples=150)
+@_FUZZ
 @given(NASTY)
 def test_no_mixture_of_marks_in_any_field_becomes_html(text: str):
     view = turn_with(text)
@@ -250,7 +250,7 @@ def test_no_mixture_of_marks_in_any_field_becomes_html(text: str):
     assert_inert_source(static_bundle(view)[0]["text/markdown"])
 
 
-@settings(_FUZZ, max_examples=150)
+@_FUZZ
 @given(NASTY)
 def test_no_mixture_of_marks_in_what_is_told_of_a_run_becomes_html(text: str):
     steps = (
@@ -261,7 +261,7 @@ def test_no_mixture_of_marks_in_what_is_told_of_a_run_becomes_html(text: str):
     assert_inert_source(static_bundle(turn_with("a"), view)[0]["text/markdown"])
 
 
-@settings(_FUZZ, max_examples=200)
+@_FUZZ
 @given(st.lists(NASTY, max_size=6))
 def test_no_mixture_becomes_html_while_it_streams(chunks: list[str]):
     stream = StreamingMarkdown()

@@ -1,7 +1,7 @@
 """Conditions compare values, and do nothing else."""
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from ozzie_server_ext.domain.json import Json
@@ -107,7 +107,6 @@ def test_values_without_an_order_are_told_and_not_guessed(text: str) -> None:
         read_condition(text).holds(find)
 
 
-@settings(deadline=None, max_examples=300)
 @given(st.text(max_size=80))
 def test_whatever_stands_there_it_is_read_or_refused(text: str) -> None:
     try:

@@ -1,7 +1,7 @@
 """Texts with braces in them are filled in once, and with nothing but what was declared."""
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from ozzie_server_ext.domain.json import Json
@@ -78,7 +78,6 @@ def test_what_is_no_reference_is_refused_with_its_place(text: str, at: int) -> N
     assert caught.value.at == at
 
 
-@settings(deadline=None, max_examples=200)
 @given(st.text(max_size=60), st.text(max_size=30))
 def test_any_text_is_taken_in_as_it_is_or_refused(before: str, value: str) -> None:
     """What is filled in comes through whole, whatever it is."""

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from ozzie_server_ext.domain.content import Content
@@ -226,7 +226,6 @@ def graphs(draw: st.DrawFn) -> WorkflowSkill:
     return workflow(*order, max_parallel=draw(st.integers(1, 4)))
 
 
-@settings(deadline=None, max_examples=300)
 @given(graphs(), st.integers(0, 1 << 30))
 def test_any_graph_respects_its_needs_and_comes_to_an_end_under_failures_and_restarts(
     skill: WorkflowSkill, seed: int
@@ -276,7 +275,6 @@ def test_any_graph_respects_its_needs_and_comes_to_an_end_under_failures_and_res
 MADE = MadeCall(tool_id="t", name="t", version="1", args={}, rule="r", policy="", duration_ms=1.0)
 
 
-@settings(deadline=None)
 @given(graphs(), st.integers(0, 1 << 30))
 def test_what_is_recorded_with_its_end_alone_is_made_again_after_a_death_and_never_stands_before_its_needs(
     skill: WorkflowSkill, seed: int

@@ -4,7 +4,7 @@ import asyncio
 from collections import Counter
 from contextlib import AsyncExitStack, suppress
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from ozzie_server_ext.tasks.concurrency import FairSlots
@@ -99,7 +99,6 @@ async def test_more_places_are_given_as_soon_as_one_is_left() -> None:
 _STEP = st.tuples(st.sampled_from(["want", "leave", "cancel"]), st.integers(0, 30), st.sampled_from("abc"))
 
 
-@settings(max_examples=150, deadline=None)
 @given(st.integers(1, 4), st.lists(_STEP, max_size=30))
 def test_none_is_lost_or_given_twice_whoever_comes_leaves_or_is_stopped(
     most: int, steps: list[tuple[str, int, str]]

@@ -149,7 +149,7 @@ async def test_what_lies_behind_the_end_is_said_to_be_there(context: ToolContext
 
 
 @given(st.text(alphabet="ab\n\x1b\u00e9", max_size=300), st.integers(1, 7), st.integers(1, 40))
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=50)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_read_on_to_the_end_gives_every_character_once(
     monkeypatch: pytest.MonkeyPatch, context: ToolContext, project: Path, text: str, most: int, room: int
 ) -> None:

@@ -174,7 +174,7 @@ async def test_who_has_read_a_part_may_change_a_passage_and_not_write_the_whole(
 
 
 @given(st.text(alphabet="ab\n\u00e9", max_size=40), st.booleans(), st.booleans())
-@settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_what_was_read_and_is_written_back_leaves_the_file_as_it_was(
     context: ToolContext, text: str, windows: bool, marked: bool
 ) -> None:
@@ -393,7 +393,7 @@ async def test_a_file_that_was_trashed_is_told_from_one_that_was_not(context: To
     assert await TRASH.happened(plan.effect, context) is True
 
 
-@settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.lists(st.text(alphabet="ab\n", max_size=12), min_size=1, max_size=5))
 def test_a_file_holds_what_was_written_last_however_often_it_is(context: ToolContext, texts: list[str]) -> None:
     async def go() -> None:

@@ -5,7 +5,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from ozzie_server_ext.domain.errors import Conflict
@@ -225,7 +225,6 @@ STEPS = st.lists(
 )
 
 
-@settings(max_examples=30)
 @given(STEPS)
 def test_whatever_is_done_the_vault_holds_what_a_dictionary_would(steps: list[tuple[str, str, Scope, str]]) -> None:
     with TemporaryDirectory() as folder:

@@ -5,7 +5,7 @@ from typing import Any
 
 import nbformat
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
 
@@ -243,7 +243,6 @@ def edits_of(notebook: Notebook, draw: st.DataObject) -> Edit:
     return Delete(cell_id=found.cell_id, was=found.source, was_outputs=found.outputs, was_after=was_after)
 
 
-@settings(max_examples=300, deadline=None)
 @given(made=notebooks(), data=st.data())
 def test_any_edit_does_what_it_says_and_its_inverse_gives_back_the_same_file(
     made: tuple[bytes, list[dict[str, Any]]], data: st.DataObject
