@@ -193,7 +193,7 @@ def _state(model: JsonObject) -> str:
 
 async def _skills(argument: str, host: Host) -> Sequence[Block]:
     if argument:
-        raise InputError("%skills takes no arguments.", hint="Run one with `%run NAME key=value`.")
+        raise InputError("%skills takes no arguments.", hint="Run one with `%run NAME key=value`.", code="magic.usage")
     return skills_page(await host.ask("skills.list"))
 
 

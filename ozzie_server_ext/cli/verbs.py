@@ -296,7 +296,14 @@ ARTIFACTS = group(
         _ARTIFACT,
         argument("--output", metavar="FILE", help="save to a new file (default: print)"),
     ),
-    verb("rm", "erase an artifact's content; its record stays", "artifacts:erase_artifact", _ARTIFACT, _YES),
+    verb(
+        "rm",
+        "erase an artifact's content; its record stays",
+        "artifacts:erase_artifact",
+        _ARTIFACT,
+        _YES,
+        speaks_for_a_person=True,
+    ),
 )
 
 LABELS = group(
@@ -341,6 +348,7 @@ EVENTS = group(
         "verify:accept_log",
         _YES,
         more="For a restored backup, a copied folder, a lost anchor or key. It is recorded beside the key.",
+        speaks_for_a_person=True,
     ),
     verb("rebuild", "rebuild the tables from the log at the next start", "verify:rebuild"),
 )

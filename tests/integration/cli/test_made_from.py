@@ -2,9 +2,12 @@
 
 import json
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
+from ozzie_server_ext.cli.declared import Group
+from ozzie_server_ext.cli.verbs import COMMANDS
 from ozzie_server_ext.domain.content import Content, Label
 from ozzie_server_ext.protocol.made_from import with_sources
 from tests.integration.gateway.asked import WRITE
@@ -70,6 +73,10 @@ SPEAKS = [
     ("tasks", "update", "01M800000000000000000000ZZ", "more"),
     ("approvals", "approve", "01M800000000000000000000ZZ", "--yes"),
     ("labels", "clear", "mine"),
+    ("sessions", "erase", "mine", "--yes"),
+    ("messages", "erase", "01M800000000000000000000ZZ", "--yes"),
+    ("artifacts", "rm", "01M800000000000000000000ZZ", "--yes"),
+    ("events", "accept", "--yes"),
     ("config", "trust"),
     ("policy", "trust"),
     ("skills", "trust", "a.jsonc"),
@@ -85,6 +92,20 @@ def test_a_command_of_ozzies_can_not_speak_for_a_person(home: GatewayHome, words
         f"ozzie: ozzie {' '.join(words[:2])} is for a person, and this runs in one of Ozzie's own commands.",
         "Run it yourself, in your own terminal.",
     ]
+
+
+def test_these_are_all_commands_that_speak_for_a_person_and_the_page_on_security_names_each() -> None:
+    declared = [
+        f"{group.name} {verb.name}"
+        for group in COMMANDS
+        if isinstance(group, Group)
+        for verb in group.verbs
+        if verb.speaks_for_a_person
+    ]
+    page = (Path(__file__).parents[3] / "docs" / "security.md").read_text()
+
+    assert sorted(" ".join(words[:2]) for words in SPEAKS) == sorted(declared)
+    assert [name for name in declared if f"`{name}`" not in page] == []
 
 
 def test_it_can_look_and_say_no(allowing: Gateway) -> None:
