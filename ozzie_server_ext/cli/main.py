@@ -6,6 +6,7 @@ import io
 import json
 import os
 import sys
+import warnings
 from collections.abc import Callable, Sequence
 
 from ozzie_server_ext.cli.parser import Misused, parser
@@ -45,6 +46,9 @@ def main(argv: Sequence[str] | None = None) -> None:
         )
         status = _failed(missing, as_json)
     except KeyboardInterrupt:
+        # What the interrupt left half made would complain as it goes.
+        sys.unraisablehook = lambda _: None
+        warnings.simplefilter("ignore")
         status = INTERRUPTED
     except BrokenPipeError:
         # The reader is gone, as with `| head`: not an error, but nothing more can be written.

@@ -191,6 +191,22 @@ def test_interrupting_ask_stops_the_turn(home: GatewayHome) -> None:
     assert errors == ""
 
 
+def test_an_interrupt_while_a_loop_is_made_prints_nothing(home: GatewayHome) -> None:
+    """The loop is then half made, and Python would say so with a traceback as it goes."""
+    code = """
+import asyncio.selector_events, sys
+def interrupted(self): raise KeyboardInterrupt
+asyncio.selector_events.BaseSelectorEventLoop._make_self_pipe = interrupted
+from ozzie_server_ext.cli.main import main
+sys.argv = ["ozzie", "ask", "hello"]
+main()
+"""
+    command = [sys.executable, "-c", code]
+    done = subprocess.run(command, env=home.env, cwd=home.project, capture_output=True, text=True, timeout=60)
+
+    assert (done.returncode, done.stdout, done.stderr) == (130, "", "")
+
+
 def asking(home: GatewayHome, text: str) -> "subprocess.Popen[str]":
     """`ozzie ask`, as soon as its turn runs."""
     command = [sys.executable, "-m", "ozzie_server_ext.cli.main", "ask", text]

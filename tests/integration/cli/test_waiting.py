@@ -73,10 +73,12 @@ def follower(home: GatewayHome, task_id: str, *words: str) -> Iterator["subproce
 def an_order(server: Gateway) -> Iterator[str]:
     """A run that waits to be told that it was paid; what comes next in its session does not wait for it."""
     with waiting(server) as task_id:
-        yield task_id
-        if server.process.poll() is None and get(server, f"tasks/{task_id}")["finished_at"] is None:
-            post(server, f"tasks/{task_id}/cancel")
-            ended(server, task_id)
+        try:
+            yield task_id
+        finally:
+            if server.process.poll() is None and get(server, f"tasks/{task_id}")["finished_at"] is None:
+                post(server, f"tasks/{task_id}/cancel")
+                ended(server, task_id)
 
 
 def told(process: "subprocess.Popen[str]") -> str:
