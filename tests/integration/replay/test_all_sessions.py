@@ -77,7 +77,9 @@ def test_they_come_out_as_they_were_recorded(lines: list[dict[str, object]]) -> 
     replayed = [line for line in lines if "session" in line]
     expected = [line for line in replayed if _is_expected_to_be_same(line) and "missing" not in line]
 
-    assert [line for line in expected if not line.get("is_same")] == []
+    differing = [line for line in expected if not line.get("is_same")]
+
+    assert differing == [], json.dumps(differing, indent=1)
     assert len(expected) >= LEAST
 
 
