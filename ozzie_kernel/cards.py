@@ -10,6 +10,7 @@ from functools import cache
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
+from ozzie_kernel.widgets import close_all
 from ozzie_server_ext.domain.json import Json, JsonObject
 from ozzie_server_ext.render.questions import PendingApproval, QuestionView
 from ozzie_server_ext.render.turnview import TurnView
@@ -77,7 +78,7 @@ class Buttons:
         self.widget.add_class("jp-Ozzie-plainCard")
 
     def close(self) -> None:
-        self.widget.close()
+        close_all(self.widget)
 
     def _press(self, params: JsonObject) -> None:
         text: dict[str, Json] = {}

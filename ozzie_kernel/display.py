@@ -1,12 +1,12 @@
 """Displays of a turn: a live widget in the cell, text on a console, or only the saved form at the end."""
 
 import time
-from collections.abc import Awaitable, Callable, Mapping
-from functools import cache
+from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any, Protocol
 
 from ozzie_kernel.cards import Answer, PlainCards
 from ozzie_kernel.keyboard import Asking, Keyboard, Prompt, next_prompt, withdrawn_notice
+from ozzie_kernel.widgets import box_of, close_all, html_widget, widget_output
 from ozzie_server_ext.domain.json import JsonObject
 from ozzie_server_ext.render.console import ConsoleWriter
 from ozzie_server_ext.render.graph.output import GraphWriter, graph_bundle, graph_svg
@@ -27,47 +27,6 @@ MAX_DRAWN = 60
 
 CHARACTERS_PER_S = 1_000_000
 """Each update contains the whole turn, so long turns are drawn less often, or a page would fall behind."""
-
-
-@cache
-def _shared_style() -> dict[str, Any]:
-    """The shared default layout and style: otherwise each widget opens two comms of its own for them."""
-    from ipywidgets import Layout
-    from ipywidgets.widgets.widget_string import HTMLStyle
-
-    return {"layout": Layout(), "style": HTMLStyle()}
-
-
-def html_widget(html: str) -> "HTML":
-    """Return a widget that shows our HTML."""
-    from ipywidgets import HTML  # takes 0.1 s; the kernel imports it in the background, once it is ready
-
-    return HTML(value=html, **_shared_style())
-
-
-def box_of(children: "list[Any]") -> "VBox":
-    """Return the widgets in a column."""
-    from ipywidgets import VBox
-
-    return VBox(children)
-
-
-def close_all(widget: "DOMWidget") -> None:
-    """Close a widget with all that belong to it. Closing it alone leaves the others in the kernel, for good."""
-    own = [widget.layout, getattr(widget, "style", None)]
-    shared = list(_shared_style().values())
-    for part in getattr(widget, "children", ()):
-        close_all(part)
-    widget.close()
-    for part in own:
-        if part is not None and not any(part is each for each in shared):
-            part.close()
-
-
-def widget_output(widget: "DOMWidget", others: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a widget as an output. `others` are its other forms, for where there is no such widget."""
-    view = {"version_major": 2, "version_minor": 0, "model_id": widget.model_id}
-    return {"data": {"application/vnd.jupyter.widget-view+json": view, **others}, "metadata": {}, "transient": {}}
 
 
 def graph_output(view: GraphView) -> dict[str, Any]:
@@ -185,10 +144,9 @@ class WidgetDisplay:
         transient = {} if widget is None else {"display_id": self._display_id}
         self._publisher.publish(kind, {"data": data, "metadata": metadata, "transient": transient})
         self._cards.close()
-        for each in (self._box, widget):
-            if each is not None:
-                each.close()
-        self._box = None
+        box, self._box = self._box, None
+        if (shown := box or widget) is not None:  # the box contains the widget
+            close_all(shown)
 
 
 class ConsoleDisplay:

@@ -10,16 +10,9 @@ from html import escape
 from logging import Logger
 from typing import TYPE_CHECKING, Any
 
-from ozzie_kernel.display import (
-    CHARACTERS_PER_S,
-    Publisher,
-    box_of,
-    close_all,
-    html_widget,
-    live_picture,
-    widget_output,
-)
+from ozzie_kernel.display import CHARACTERS_PER_S, Publisher, live_picture
 from ozzie_kernel.recording import MORE, Moment, Place, Recording, pause_between
+from ozzie_kernel.widgets import box_of, close_all, html_widget, widget_output
 from ozzie_server_ext.domain.errors import OzzieError
 from ozzie_server_ext.render.live import LiveTurn
 from ozzie_server_ext.render.page import Strong, page_bundle, paragraph

@@ -6,11 +6,13 @@ from datetime import UTC, datetime
 from typing import Any
 
 import pytest
+from ipywidgets.widgets.widget import _instances  # the public name of it is deprecated
 
 from ozzie_kernel import cards
 from ozzie_kernel import display as shown
-from ozzie_kernel.display import ConsoleDisplay, StaticDisplay, WidgetDisplay, html_widget
+from ozzie_kernel.display import ConsoleDisplay, StaticDisplay, WidgetDisplay
 from ozzie_kernel.keyboard import MAX_BLANK
+from ozzie_kernel.widgets import html_widget
 from ozzie_server_ext.domain.errors import Conflict
 from ozzie_server_ext.domain.json import JsonObject
 from ozzie_server_ext.render.graph.view import GraphStep, GraphView
@@ -233,6 +235,24 @@ def test_plain_buttons_stand_below_the_turn_where_the_page_draws_no_cards(monkey
         ("approval.answer", {**named, "answer": "reject", "comment": "not that one"}),
     ]
     assert all(button.disabled for button in row.children)
+
+
+def test_a_turn_whose_buttons_are_gone_leaves_no_widget_in_the_kernel(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(shown, "CHARACTERS_PER_S", float("inf"))
+    monkeypatch.setattr(cards, "HERE_S", 0.0)
+    html_widget("").close()  # what all share is there
+    before = set(_instances)
+    display = WidgetDisplay(Page(), "here", unanswered)
+    display.show(waiting_view(), NOW)
+    display.show(waiting_view(), NOW)
+    with_buttons = set(_instances) - before
+
+    display.show(folded([*waiting(), *GRANTED]), NOW)
+    without = set(_instances) - before
+    display.finish(folded([*waiting(), *GRANTED, (30, "task.succeeded", {"rounds": 1})]))
+
+    assert len(without) < len(with_buttons)
+    assert set(_instances) == before
 
 
 def test_a_kernel_has_no_buttons_for_what_it_may_not_answer(monkeypatch: pytest.MonkeyPatch) -> None:
