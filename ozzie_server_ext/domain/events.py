@@ -34,8 +34,6 @@ from ozzie_server_ext.domain.toolmeta import Category, RiskLevel, SideEffect, Ta
 
 Actor: TypeAlias = Literal["user", "kernel", "worker", "tool", "system"]
 """Who acted. `kernel` is the specification's word for the gateway: in an event it never means a Jupyter kernel."""
-GATEWAY: Final = "kernel"
-"""The gateway as an actor."""
 HUB: Final = "hub"
 """The source of events that the gateway records for its clients, as the log format calls it."""
 

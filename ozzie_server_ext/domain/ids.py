@@ -4,7 +4,10 @@ import os
 import re
 import threading
 from functools import lru_cache
-from typing import NewType
+from typing import Final, NewType
+
+GATEWAY: Final = "kernel"
+"""The gateway as an actor, by the specification's word."""
 
 _BUFFER_SIZE = 4096
 

@@ -5,6 +5,7 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Any, TypeAlias
 
+from ozzie_server_ext.domain.ids import GATEWAY
 from ozzie_server_ext.render import toolrows
 from ozzie_server_ext.render.questions import answered, pending_approval_of, question_of
 from ozzie_server_ext.render.text import visible_label
@@ -353,12 +354,13 @@ def _failed(view: TurnView, payload: Mapping[str, Any], ts: datetime | None) -> 
 
 
 def _cancelled(view: TurnView, payload: Mapping[str, Any], ts: datetime | None) -> TurnView:
-    by_person = str(payload.get("by", "user")) not in ("system", "watchdog", "limit")
-    closing = "Stopped here by you." if by_person else f"Stopped here: {payload.get('reason') or 'by Ozzie'}."
+    reason = str(payload.get("reason", ""))
+    by_gateway = payload.get("by") == GATEWAY
+    closing = f"Stopped here: {reason.removesuffix('.') or 'by Ozzie'}." if by_gateway else "Stopped here by you."
     last = view.parts[-1] if view.parts else None
     if isinstance(last, WorkPart) and last.rows[-1].state in ("running", "cancelled"):
         closing += f" {last.rows[-1].name} was cancelled."
-    return replace(_ended(view, "Stopped", payload, ts), closing=closing, reason=str(payload.get("reason", "")))
+    return replace(_ended(view, "Stopped", payload, ts), closing=closing, reason=reason)
 
 
 def _ended(view: TurnView, status: Status, payload: Mapping[str, Any], ts: datetime | None) -> TurnView:

@@ -17,7 +17,6 @@ import msgspec
 
 from ozzie_server_ext.domain.errors import OzzieError
 from ozzie_server_ext.domain.events import (
-    GATEWAY,
     INTERRUPTED,
     Draft,
     Event,
@@ -34,7 +33,7 @@ from ozzie_server_ext.domain.events import (
     ToolCallCancelled,
     ToolCallUncertain,
 )
-from ozzie_server_ext.domain.ids import SessionId, TaskId
+from ozzie_server_ext.domain.ids import GATEWAY, SessionId, TaskId
 from ozzie_server_ext.domain.tasks import Claim, TaskStatus
 from ozzie_server_ext.replay.difference import UNRECORDED, Comparing, Difference, translated
 from ozzie_server_ext.replay.ids import Ids

@@ -7,7 +7,6 @@ import msgspec
 
 from ozzie_server_ext.domain.content import CLEAN, Content
 from ozzie_server_ext.domain.events import (
-    GATEWAY,
     Actor,
     ApprovalRequested,
     Draft,
@@ -18,7 +17,7 @@ from ozzie_server_ext.domain.events import (
     ToolCallRequested,
     ToolCallUncertain,
 )
-from ozzie_server_ext.domain.ids import EventId, SessionId, TaskId, task_stream
+from ozzie_server_ext.domain.ids import GATEWAY, EventId, SessionId, TaskId, task_stream
 from ozzie_server_ext.domain.tasks import Claim
 
 BRINGING = (ApprovalRequested, ToolCallCompleted, ToolCallFailed, ToolCallUncertain)

@@ -13,7 +13,6 @@ from ozzie_server_ext.domain.calls import CallRecord
 from ozzie_server_ext.domain.clock import IdSource
 from ozzie_server_ext.domain.errors import Conflict, OzzieError
 from ozzie_server_ext.domain.events import (
-    GATEWAY,
     INTERRUPTED,
     Draft,
     EventBody,
@@ -27,7 +26,7 @@ from ozzie_server_ext.domain.events import (
     WorkerStarted,
     content_of,
 )
-from ozzie_server_ext.domain.ids import CallId, PromptId, SessionId, TaskId, task_stream, worker_stream
+from ozzie_server_ext.domain.ids import GATEWAY, CallId, PromptId, SessionId, TaskId, task_stream, worker_stream
 from ozzie_server_ext.domain.json import Json, JsonObject
 from ozzie_server_ext.domain.tasks import FINAL, HELD, Task, TaskStatus
 from ozzie_server_ext.observability.logs import logger

@@ -12,7 +12,6 @@ from ozzie_server_ext.domain.clock import IdSource
 from ozzie_server_ext.domain.content import CLEAN, Content
 from ozzie_server_ext.domain.errors import Conflict, InputError, NotFound, VersionConflict
 from ozzie_server_ext.domain.events import (
-    GATEWAY,
     HUB,
     Actor,
     Draft,
@@ -27,7 +26,7 @@ from ozzie_server_ext.domain.events import (
     TaskQueued,
     content_of,
 )
-from ozzie_server_ext.domain.ids import MessageId, SessionId, TaskId, is_ulid, task_stream
+from ozzie_server_ext.domain.ids import GATEWAY, MessageId, SessionId, TaskId, is_ulid, task_stream
 from ozzie_server_ext.domain.json import Json, JsonObject
 from ozzie_server_ext.domain.messages import GivenPicture, MentionedPictures, mentioned_pictures
 from ozzie_server_ext.domain.tasks import FINAL, TaskStatus

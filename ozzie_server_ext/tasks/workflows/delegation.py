@@ -6,7 +6,6 @@ import msgspec
 
 from ozzie_server_ext.domain.content import CLEAN, Content
 from ozzie_server_ext.domain.events import (
-    GATEWAY,
     HUB,
     Brief,
     Draft,
@@ -20,7 +19,7 @@ from ozzie_server_ext.domain.events import (
     TaskCreated,
     TaskQueued,
 )
-from ozzie_server_ext.domain.ids import MessageId, SessionId, TaskId, task_stream
+from ozzie_server_ext.domain.ids import GATEWAY, MessageId, SessionId, TaskId, task_stream
 from ozzie_server_ext.domain.json import JsonObject
 from ozzie_server_ext.domain.messages import DELEGATED
 from ozzie_server_ext.store.log import EventLog

@@ -17,7 +17,6 @@ from ozzie_server_ext.domain.clock import Clock
 from ozzie_server_ext.domain.errors import Conflict, VersionConflict
 from ozzie_server_ext.domain.events import (
     FINAL_TYPES,
-    GATEWAY,
     Event,
     StepFailed,
     StepStarted,
@@ -30,7 +29,7 @@ from ozzie_server_ext.domain.events import (
     TaskWaitingApproval,
     TaskWaitingInput,
 )
-from ozzie_server_ext.domain.ids import SessionId, TaskId, task_stream
+from ozzie_server_ext.domain.ids import GATEWAY, SessionId, TaskId, task_stream
 from ozzie_server_ext.domain.tasks import TurnHeld
 from ozzie_server_ext.observability.logs import logger
 from ozzie_server_ext.skills.run import FsmRun, WorkflowRun

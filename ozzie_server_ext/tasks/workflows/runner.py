@@ -16,7 +16,6 @@ from ozzie_server_ext.domain.budget import Account, Budget
 from ozzie_server_ext.domain.content import Content
 from ozzie_server_ext.domain.errors import Conflict, NotFound, OzzieError
 from ozzie_server_ext.domain.events import (
-    GATEWAY,
     CheckpointSaved,
     EventBody,
     MessageCompleted,
@@ -31,7 +30,7 @@ from ozzie_server_ext.domain.events import (
     ToolCallFailed,
     content_of,
 )
-from ozzie_server_ext.domain.ids import ReplyId, TaskId, task_stream
+from ozzie_server_ext.domain.ids import GATEWAY, ReplyId, TaskId, task_stream
 from ozzie_server_ext.domain.json import Json, JsonObject
 from ozzie_server_ext.domain.tasks import TurnHeld
 from ozzie_server_ext.skills.run import Begin, Broken, Done, Failed, FsmRun, Next, Skip

@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ozzie_server_ext.domain.events import EVENT_CLASSES
+from ozzie_server_ext.domain.ids import GATEWAY
 from ozzie_server_ext.protocol.frames import NAMES
 from ozzie_server_ext.render.console import plain_text
 from ozzie_server_ext.render.static import static_bundle, turn_json, turn_markdown
@@ -137,8 +138,9 @@ def test_a_call_that_was_running_when_the_turn_was_stopped_is_named():
 
 
 def test_a_stop_by_ozzie_itself_is_not_put_on_the_user():
-    view = folded([*BEGINNING, (3, "task.cancelled", {"by": "system", "reason": "the time limit was reached"})])
-    assert view.closing == "Stopped here: the time limit was reached."
+    reason = "The run that it was part of has ended."
+    view = folded([*BEGINNING, (3, "task.cancelled", {"by": GATEWAY, "reason": reason})])
+    assert view.closing == f"Stopped here: {reason}"
 
 
 def test_the_cost_of_a_call_that_was_cut_off_is_not_known():
