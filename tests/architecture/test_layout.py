@@ -155,14 +155,14 @@ def test_the_command_lines_help_loads_none_of_what_its_verbs_need() -> None:
     assert of(loaded, *SERVER_ONLY, "tornado", "ozzie_kernel") == []
 
 
-@pytest.mark.parametrize("path", modules(), ids=named)
-def test_a_module_is_short_and_begins_by_saying_what_it_is(path: Path) -> None:
-    text = path.read_text()
-    first = (ast.get_docstring(ast.parse(text)) or "").splitlines()[:1]
+def test_a_module_is_short_and_begins_by_saying_what_it_is() -> None:
+    for path in modules():
+        text = path.read_text()
+        first = (ast.get_docstring(ast.parse(text)) or "").splitlines()[:1]
 
-    assert first, "a module begins with a docstring"
-    assert first[0].rstrip().endswith((".", ":")) or len(first[0]) > 60, "its first line is a sentence"
-    assert len(text.splitlines()) <= MAX_LINES or "One file, though it is long: " in text[:400]
+        assert first, f"{named(path)} begins with a docstring"
+        assert first[0].rstrip().endswith((".", ":")) or len(first[0]) > 60, f"{named(path)} begins with a sentence"
+        assert len(text.splitlines()) <= MAX_LINES or "One file, though it is long: " in text[:400], named(path)
 
 
 @cache

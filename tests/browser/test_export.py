@@ -37,6 +37,7 @@ async def recorded(it: NotebookPage, lab: Lab) -> str:
     return json.loads(ozzie(lab.home, "sessions", "list", "--json").stdout)[0]["id"]
 
 
+@pytest.mark.soak
 async def test_lab_shows_and_saves_an_exported_session_as_it_was(
     notebook: Callable[..., NotebookPage], lab: Lab
 ) -> None:

@@ -20,6 +20,7 @@ _TYPE = """() => {
 }"""
 
 
+@pytest.mark.soak
 async def test_a_fork_goes_on_in_a_notebook_of_its_own(notebook: Callable[..., NotebookPage], lab: Lab) -> None:
     it = notebook("What is 17.5 % of 2,480? Use the calculator.", wants("forked.md"), "%session fork 1")
     await it.open()

@@ -32,6 +32,7 @@ def held(lab: Lab, provider: FakeOpenAI) -> threading.Event:
     return go
 
 
+@pytest.mark.soak
 async def test_a_run_is_held_and_let_go_on_in_its_cell_and_in_the_sidebar(
     notebook: NewNotebook, held: threading.Event
 ) -> None:

@@ -56,6 +56,7 @@ def told(provider: FakeOpenAI) -> str:
     return short(provider.requests[-1].body["messages"][-1]["content"])
 
 
+@pytest.mark.soak
 async def test_a_choice_is_made_in_the_cell_while_it_runs(notebook: NewNotebook, provider: FakeOpenAI) -> None:
     it = await waiting(notebook, provider, "Write the report.")
     found = card(it.output(1))

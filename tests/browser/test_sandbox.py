@@ -14,6 +14,7 @@ NewNotebook = Callable[..., NotebookPage]
 COMMAND = "for i in 1 2 3 4; do echo line $i; sleep 0.7; done; ls data; echo kept > $OUT/kept.txt"
 
 
+@pytest.mark.soak
 async def test_a_command_prints_as_it_goes_and_asks_for_nothing(notebook: NewNotebook) -> None:
     it = notebook(f"Run `{COMMAND}`")
     await it.open()

@@ -96,7 +96,7 @@ def _expect_only_the_static_form(lab: Lab, name: str, *, at: int) -> None:
     assert "Traceback" not in json.dumps(saved)
 
 
-@pytest.mark.parametrize("way", ["button", "keys"])
+@pytest.mark.parametrize("way", ["button", pytest.param("keys", marks=pytest.mark.soak)])
 async def test_a_stop_keeps_the_text_and_the_next_cell_works(
     notebook: NewNotebook, provider: FakeOpenAI, way: str
 ) -> None:
