@@ -39,7 +39,7 @@ class Replay:
 
 
 @dataclass(frozen=True, slots=True)
-class Magic:
+class MagicLine:
     """One `%` line."""
 
     name: str
@@ -60,7 +60,9 @@ class Mistake:
     sentence: str
 
 
-Cell: TypeAlias = Message | Run | Replay | Python | Mistake | tuple[Magic, ...]
+OwnCell: TypeAlias = Message | Run | Replay | Mistake | tuple[MagicLine, ...]
+"""A cell that is not Python."""
+Cell: TypeAlias = OwnCell | Python
 
 RUN = "run"
 REPLAY = "replay"
@@ -78,7 +80,7 @@ def parse(text: str) -> Cell:
     matches = [_MAGIC.fullmatch(line) for line in lines]
     if not lines or matches[0] is None:
         return Message(text)
-    found_magics = tuple(Magic(match[1], (match[2] or "").strip()) for match in matches if match is not None)
+    found_magics = tuple(MagicLine(match[1], (match[2] or "").strip()) for match in matches if match is not None)
     if len(found_magics) < len(lines):
         return Mistake("A cell holds either magics, one a line, or a message. Put the message into a separate cell.")
     alone = next((magic for magic in found_magics if magic.name in (RUN, REPLAY)), None)
@@ -89,7 +91,7 @@ def parse(text: str) -> Cell:
     return found_magics
 
 
-def _run(text: str, magic: Magic) -> Run | Mistake:
+def _run(text: str, magic: MagicLine) -> Run | Mistake:
     try:
         words = shlex.split(magic.argument)
     except ValueError:

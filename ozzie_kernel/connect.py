@@ -87,7 +87,8 @@ class Link:
 async def connect(
     kernel_id: str, session_name: str, env: Mapping[str, str] = os.environ, *, choice: SessionChoice = SessionChoice()
 ) -> Link:
-    """Connect this kernel to its home's gateway; start one if none runs.
+    """Connect this kernel to its home's gateway; start one if none runs. `session_name` is Jupyter's: the notebook's
+    path.
 
     Raises Unavailable with a hint, and Refused with the gateway's error.
     """

@@ -28,10 +28,10 @@ from IPython.core.interactiveshell import InteractiveShell
 from IPython.core.magic import needs_local_scope, no_var_expand
 
 from ozzie_kernel.answer import Answer, TurnFailed, TurnStopped
-from ozzie_kernel.cells import Message, Mistake, Python, Run, parse
+from ozzie_kernel.cells import Message, Mistake, OwnCell, Python, Run, parse
 from ozzie_kernel.front_end import KernelFrontEnd
 from ozzie_kernel.handover import fill, made_by, schema_of
-from ozzie_kernel.runner import STOPPED, CellRunner, Ended, OwnCell
+from ozzie_kernel.runner import STOPPED, CellRunner, Ended
 from ozzie_server_ext.domain.errors import InputError
 from ozzie_server_ext.domain.json import JsonObject
 from ozzie_server_ext.protocol.answers import value_in

@@ -11,7 +11,7 @@ from papermill.engines import NBClientEngine
 from papermill.models import Parameter
 from papermill.translators import Translator, papermill_translators
 
-from ozzie_kernel.cells import Magic, parse
+from ozzie_kernel.cells import MagicLine, parse
 from ozzie_kernel.parameters import line, read, shown
 from ozzie_server_ext.domain.errors import InputError
 
@@ -39,7 +39,7 @@ class OzzieEngine(NBClientEngine):
     """papermill's own engine: an Ozzie notebook runs like any other."""
 
 
-def _parameter(magic: Magic) -> Parameter | None:
+def _parameter(magic: MagicLine) -> Parameter | None:
     try:
         name, value = read(magic.argument)
     except InputError:

@@ -8,11 +8,11 @@ from concurrent.futures import Future
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from logging import Logger
-from typing import Any, Protocol, TypeAlias
+from typing import Any, Protocol
 
 from ozzie_kernel import completion, replay
 from ozzie_kernel.cards import Answer
-from ozzie_kernel.cells import Magic, Message, Mistake, Replay, Run
+from ozzie_kernel.cells import Message, Mistake, OwnCell, Replay, Run
 from ozzie_kernel.connect import Link, SessionChoice, connect
 from ozzie_kernel.display import CellDisplay, ConsoleDisplay, Publisher, StaticDisplay, WidgetDisplay
 from ozzie_kernel.gateway import GatewayConnection
@@ -94,8 +94,6 @@ class FrontEnd(Publisher, Keyboard, Protocol):
     """The front end that shows a kernel's cells."""
 
 
-OwnCell: TypeAlias = Message | Run | Replay | Mistake | tuple[Magic, ...]
-"""A cell that is not Python."""
 STOPPED = "KeyboardInterrupt"
 """The failure of a cell that a person stopped."""
 

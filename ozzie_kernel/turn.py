@@ -62,8 +62,7 @@ class CellTurn:
 
     async def run(self, text: str, cell_id: str, more: JsonObject | None = None) -> TurnView:
         """Run the turn to its end; `more` parameters of `message.send` make it a skill's, or ask for a value as its
-        answer. Cancelling also stops it in the gateway, even one that the gateway
-        accepts only after this gave up.
+        answer. Cancelling also stops it in the gateway, even one that the gateway accepts only after this gave up.
 
         Raises OzzieError if the gateway did not accept the message, or can't be reached any more.
         """

@@ -70,7 +70,7 @@ from ozzie_server_ext.domain.json import JsonObject
 from ozzie_server_ext.domain.messages import Picture
 from ozzie_server_ext.models.driver import ChatMessage
 from ozzie_server_ext.protocol.jsontext import dumps
-from ozzie_server_ext.tools.permissions import Earlier, Grant
+from ozzie_server_ext.tools.permissions import EarlierRequest, Grant
 
 CALL_TYPES = frozenset(
     {
@@ -286,7 +286,7 @@ class Conversation:
         match event.body:
             case ApprovalRequested() as approval if found := self._outcomes.find(approval.call_id):
                 round_, use_id = found
-                round_.earlier[use_id] = Earlier(asked=approval)
+                round_.earlier[use_id] = EarlierRequest(asked=approval)
                 self._approvals[approval.approval_id] = round_, use_id
                 if approval.needs is not AuthStrength.MODEL:  # otherwise no person was asked
                     self._asks[event.task_id] += 1
@@ -530,7 +530,7 @@ class Conversation:
     def _entry(self, reply_id: ReplyId | None, task_id: TaskId | None) -> Round:
         """Return the round of a reply, after placing it if it has no place yet."""
         found = self._rounds.get(reply_id) if reply_id else None
-        found = found or self._without_begin(reply_id, task_id)
+        found = found or self._round_without_start(reply_id, task_id)
         if not found.placed:
             self._begin_turn(task_id)
             found.placed = True
@@ -538,7 +538,7 @@ class Conversation:
             self._rounds_of[found.task_id].append(found)
         return found
 
-    def _without_begin(self, reply_id: ReplyId | None, task_id: TaskId | None) -> Round:
+    def _round_without_start(self, reply_id: ReplyId | None, task_id: TaskId | None) -> Round:
         """Return the round of an answer whose start was erased: joined from its end, which names no reply, and its
         text, which follows."""
         found = self._without_start.pop(task_id, None) if reply_id else None

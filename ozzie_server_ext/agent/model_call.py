@@ -145,7 +145,7 @@ class ModelCaller:
         started: ModelCallStarted,
         allowance: Allowance,
         *,
-        before: Callable[[ModelCallStarted], Iterable[EventBody]] = lambda started: (),
+        before: Callable[[], Iterable[EventBody]] = tuple,
         is_asked_again: Callable[[OzzieError], bool] = lambda error: False,
         end_if_last: EndIfLast = _is_not_last,
     ) -> Answer:
@@ -199,12 +199,12 @@ class ModelCaller:
         started: ModelCallStarted,
         reserved: Reserved,
         slot: RateSlot,
-        before: Callable[[ModelCallStarted], Iterable[EventBody]],
+        before: Callable[[], Iterable[EventBody]],
         is_asked_again: Callable[[OzzieError], bool],
         end_if_last: EndIfLast,
     ) -> Answer:
         """Record the start of the call and carry it out. Raises like `make`."""
-        await self._begin(started, before(started))
+        await self._begin(started, before())
         reserved.begun()
         reply = Reply(started.reply_id, self._parts.known_secrets())
         began, is_shown = self._parts.clock.monotonic(), started.purpose == "answer"

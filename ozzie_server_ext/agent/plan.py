@@ -102,8 +102,8 @@ class TurnPlan(msgspec.Struct, frozen=True, kw_only=True):
 class TurnParts(msgspec.Struct, frozen=True, kw_only=True):
     """The objects that all turns share. `known_secrets` returns texts to remove from whatever is recorded. `leaving`:
     the gateway stops, so a turn that is cancelled now goes on at the next start. `find_misfit`: see
-    `agent.structured_output`. `failed_summaries`: when the earlier
-    turns of a session could last not be summarized, in monotonic seconds."""
+    `agent.structured_output`. `failed_summaries`: when summarizing the earlier turns of a session last failed, in
+    monotonic seconds."""
 
     models: ModelDriver
     health: Health
@@ -123,7 +123,7 @@ class TurnParts(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class TurnContext(msgspec.Struct, frozen=True):
-    """One run of one turn: its plan and conversation, the recorder of its task, and the shared parts."""
+    """One turn while it is carried on: its plan and conversation, the recorder of its task, and the shared parts."""
 
     parts: TurnParts
     plan: TurnPlan

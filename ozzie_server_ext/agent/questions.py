@@ -12,7 +12,7 @@ EXCEEDED, TOO_LATE = "budget.exceeded", "limit.deadline"
 """The error codes of a budget's end."""
 
 ALLOW, CHEAPER, STOP = "allow", "cheap", "stop"
-"""The options of `budget_prompt`."""
+"""The options of `budget_question`."""
 
 _CENT = NANO_USD_PER_USD // 100
 _SETTING: dict[Measure, str] = {"cost": "max_cost_usd", "tokens": "max_tokens", "time": "deadline_s"}
@@ -31,7 +31,7 @@ def budget_exceeded(breach: BudgetOverrun, action: OnBreach) -> BudgetExceeded:
     )
 
 
-def budget_prompt(
+def budget_question(
     breach: BudgetOverrun, prompt_id: PromptId, *, said: str, cheaper: str
 ) -> tuple[PromptRequested, TaskWaitingInput]:
     """Return the question about a full budget. `said` names the next call's model, `cheaper` is the alias of a cheaper
@@ -105,10 +105,10 @@ def _amount(measure: Measure, value: int) -> str:
 
 
 DONE, AGAIN, LEAVE = "done", "again", "leave"
-"""The options of `uncertain_prompt`."""
+"""The options of `uncertain_question`."""
 
 
-def uncertain_prompt(prompt_id: PromptId, question: str) -> tuple[PromptRequested, TaskWaitingInput]:
+def uncertain_question(prompt_id: PromptId, question: str) -> tuple[PromptRequested, TaskWaitingInput]:
     """Return the question about calls that may or may not have taken effect."""
     prompt = PromptRequested(
         prompt_id=prompt_id,
@@ -125,10 +125,10 @@ def uncertain_prompt(prompt_id: PromptId, question: str) -> tuple[PromptRequeste
 
 
 GO_ON = "go_on"
-"""The option of `ask_limit_prompt` besides `STOP`."""
+"""The option of `ask_limit_question` besides `STOP`."""
 
 
-def ask_limit_prompt(prompt_id: PromptId) -> tuple[PromptRequested, TaskWaitingInput]:
+def ask_limit_question(prompt_id: PromptId) -> tuple[PromptRequested, TaskWaitingInput]:
     """Return the question whether a turn may ask more often. It replaces the next request for an approval."""
     prompt = PromptRequested(
         prompt_id=prompt_id,

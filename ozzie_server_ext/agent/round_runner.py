@@ -9,13 +9,12 @@ from msgspec.structs import replace
 from ozzie_server_ext.agent.compaction import MOST_PASSES, Compactor
 from ozzie_server_ext.agent.model_call import WARN_SHARE, IncompleteAnswer, ModelCaller
 from ozzie_server_ext.agent.plan import TurnContext
-from ozzie_server_ext.agent.questions import budget_exceeded, budget_prompt, limit_exceeded
+from ozzie_server_ext.agent.questions import budget_exceeded, budget_question, limit_exceeded
 from ozzie_server_ext.agent.requests import RequestBuilder, TurnToolbox, injected_tools, need_of, toolset_version
 from ozzie_server_ext.agent.rounds import Round
 from ozzie_server_ext.agent.summarizing import Summarizer
 from ozzie_server_ext.domain.errors import OzzieError
 from ozzie_server_ext.domain.events import (
-    ModelCallStarted,
     TaskModelChosen,
     TaskSucceeded,
     ToolsetInjected,
@@ -28,7 +27,7 @@ from ozzie_server_ext.models.failures import model_error
 from ozzie_server_ext.models.ledger import BudgetBreach, BudgetOverrun
 
 
-def check_whole(answer: Round, alias: str) -> None:
+def expect_whole(answer: Round, alias: str) -> None:
     """Raise IncompleteAnswer if a recorded answer is incomplete, which ends the turn."""
     if answer.finish == "length":
         raise IncompleteAnswer(
@@ -118,8 +117,8 @@ class RoundRunner:
         return self._chain.first.alias
 
     async def end(self, breach: BudgetOverrun) -> NoReturn:
-        """End a turn whose budget has no room for the next step: ask a person if that is configured and one
-        is there, otherwise fail. Raises TurnHeld or LimitExceeded."""
+        """End a turn whose budget has no room for the next step: ask a person if that is configured and one is
+        there, otherwise fail. Raises TurnHeld or LimitExceeded."""
         wants_to_ask = breach.budget.on_breach != "stop" and not breach.ends_a_part
         if not (wants_to_ask and self._context.plan.attended):
             await self._context.recorder.append(budget_exceeded(breach, "stop"))
@@ -127,7 +126,7 @@ class RoundRunner:
         choice = self._choice
         cheaper = await self._cheaper(breach, choice)
         alias = cheaper.first.alias if cheaper else ""
-        prompt = budget_prompt(breach, PromptId(self._context.parts.ids.new()), said=choice.label, cheaper=alias)
+        prompt = budget_question(breach, PromptId(self._context.parts.ids.new()), said=choice.label, cheaper=alias)
         await self._context.recorder.append(budget_exceeded(breach, "ask"), *prompt)
         raise TurnHeld
 
@@ -184,16 +183,15 @@ class RoundRunner:
                 break
             request, updates = self._requests.request(choice, prompt), conversation.updates(task_id)
         injected = injected_tools(self._requests.tools(choice))
-        started = self._caller.start_event(
-            request, allowance, number=number, prompt=prompt.version, tools=toolset_version(injected)
-        )
+        offered = toolset_version(injected)
 
-        def new_toolset(started: ModelCallStarted) -> list[ToolsetInjected]:
+        def new_toolset() -> list[ToolsetInjected]:
             """Return the event to record if the offered tools differ from the last call's, and remember them."""
-            is_new = started.tools != self._offered
-            self._offered = started.tools
+            is_new = offered != self._offered
+            self._offered = offered
             return [injected] if is_new else []
 
+        started = self._caller.start_event(request, allowance, number=number, prompt=prompt.version, tools=offered)
         started = replace(started, attempt=attempt.number, instead_of=attempt.instead_of, updates=updates)
         answer = await self._caller.make(
             request,

@@ -25,7 +25,7 @@ from ozzie_server_ext.models.driver import ChatMessage
 from ozzie_server_ext.policy.decision import UNREAD, Reading
 from ozzie_server_ext.protocol.jsontext import dumps
 from ozzie_server_ext.tools.outcome import summarized
-from ozzie_server_ext.tools.permissions import Earlier
+from ozzie_server_ext.tools.permissions import EarlierRequest
 
 MAX_REPEATS = 3
 MAX_CALLS_A_ROUND = 50
@@ -53,8 +53,8 @@ class LimitGuard:
         self._last: tuple[tuple[str, str], ...] = ()
         self._repeats = 0
 
-    def check_round(self, number: int) -> None:
-        """Check the round before its model call. Raises LimitExceeded."""
+    def expect_round(self, number: int) -> None:
+        """Raise LimitExceeded if a turn may not ask the model so often. Called before each model call."""
         if number > self._limits.max_rounds:
             raise LimitExceeded(
                 f"This turn asked the model {self._limits.max_rounds} times without coming to an end.",
@@ -62,9 +62,8 @@ class LimitGuard:
                 code="limit.rounds",
             )
 
-    def check_uses(self, uses: tuple[ToolUse, ...]) -> None:
-        """Check the tool calls of an answer. Raises LimitExceeded for too many at once, or the third time in a row that
-        they are the same."""
+    def expect_uses(self, uses: tuple[ToolUse, ...]) -> None:
+        """Raise LimitExceeded for too many calls in one answer, or the third time in a row that they are the same."""
         if len(uses) > MAX_CALLS_A_ROUND:
             raise LimitExceeded(
                 f"The model asked for {len(uses)} tool calls at once; at most {MAX_CALLS_A_ROUND} are carried out.",
@@ -129,7 +128,7 @@ class Round(msgspec.Struct):
     guessed: bool = False
     problem: str = ""
     unresolved: dict[str, str] = msgspec.field(default_factory=dict[str, str])
-    earlier: dict[str, Earlier] = msgspec.field(default_factory=dict[str, Earlier])
+    earlier: dict[str, EarlierRequest] = msgspec.field(default_factory=dict[str, EarlierRequest])
     begun: dict[str, JsonObject | None] = msgspec.field(default_factory=dict[str, JsonObject | None])
     to_repeat: dict[str, str] = msgspec.field(default_factory=dict[str, str])
     failures: dict[str, str] = msgspec.field(default_factory=dict[str, str])
@@ -180,13 +179,14 @@ class Outcomes:
 
     def __init__(self) -> None:
         self._calls = Calls()
-        self._asking: dict[CallId, tuple[Round, str]] = {}
+        self._requested_in: dict[CallId, tuple[Round, str]] = {}
+        """The round that requested each call, and the model's own id of the call."""
         self._shortened: dict[CallId, tuple[Round, str, JsonObject, tuple[ArtifactId, ...]]] = {}
         """The results that are there only in part."""
 
     def find(self, call_id: CallId) -> tuple[Round, str] | None:
         """Return the round of an open call, and the model's own id of the call."""
-        return self._asking.get(call_id) if call_id in self._calls and self._calls[call_id].is_open else None
+        return self._requested_in.get(call_id) if call_id in self._calls and self._calls[call_id].is_open else None
 
     def apply(self, body: EventBody, last: Round | None) -> None:
         """Take in one event; `last` is the latest round of its task."""
@@ -198,73 +198,73 @@ class Outcomes:
             return
         if isinstance(body, ToolCallRequested) and last is not None and (last.guessed or last.number == body.round):
             last.number, last.guessed = body.round, False
-            self._asking[call.call_id] = last, body.use_id
-        if call.call_id in self._asking:
-            _update(*self._asking[call.call_id], call)
-            self._note_part(*self._asking[call.call_id], call)
+            self._requested_in[call.call_id] = last, body.use_id
+        if call.call_id in self._requested_in:
+            _update(*self._requested_in[call.call_id], call)
+            self._note_part(*self._requested_in[call.call_id], call)
         if call.is_settled:
             self._calls.forget(call.call_id)
-            self._asking.pop(call.call_id, None)
+            self._requested_in.pop(call.call_id, None)
 
-    def _note_part(self, asking: Round, use_id: str, call: CallRecord) -> None:
+    def _note_part(self, round_: Round, use_id: str, call: CallRecord) -> None:
         if isinstance(call.outcome, ToolCallCompleted) and call.outcome.ok and call.outcome.cut is not None:
             assert isinstance(call.outcome.data, dict), "an excerpt is an object"
-            asking.shortened[use_id] = ShortenedResult(call.call_id, call.outcome.cut)
-            self._shortened[call.call_id] = asking, use_id, call.outcome.data, call.outcome.artifacts
+            round_.shortened[use_id] = ShortenedResult(call.call_id, call.outcome.cut)
+            self._shortened[call.call_id] = round_, use_id, call.outcome.data, call.outcome.artifacts
 
     def _replace_part(self, summary: ToolCallSummarized) -> None:
         found = self._shortened.pop(summary.call_id, None)
         if found is not None:  # else the call was erased
-            asking, use_id, excerpt, artifacts = found
-            cut = asking.shortened.pop(use_id)
+            round_, use_id, excerpt, artifacts = found
+            cut = round_.shortened.pop(use_id)
             data = summarized(excerpt, cut.artifact_id, summary.text)
-            asking.outcomes[use_id] = result_text(data=data, artifacts=artifacts)
+            round_.outcomes[use_id] = result_text(data=data, artifacts=artifacts)
 
 
-def _update(asking: Round, use_id: str, call: CallRecord) -> None:
+def _update(round_: Round, use_id: str, call: CallRecord) -> None:
     match call.outcome:
         case None:
             if call.started is not None:
-                asking.begun[use_id] = call.started.effect
+                round_.begun[use_id] = call.started.effect
         case ToolCallCompleted(ok=True, data=data, artifacts=artifacts):
-            asking.outcomes[use_id] = result_text(data=data, artifacts=artifacts)
+            round_.outcomes[use_id] = result_text(data=data, artifacts=artifacts)
         case ToolCallCompleted(data=data, summary=summary, artifacts=artifacts):
             error: JsonObject = {"code": "tool.failed", "message": summary}
-            asking.outcomes[use_id] = result_text(data=data, error=error, artifacts=artifacts)
+            round_.outcomes[use_id] = result_text(data=data, error=error, artifacts=artifacts)
         case ToolCallFailed(code=code, message=message):
-            asking.outcomes[use_id] = result_text(error={"code": code, "message": message})
-            asking.failures[use_id] = message
+            round_.outcomes[use_id] = result_text(error={"code": code, "message": message})
+            round_.failures[use_id] = message
         case ToolCallCancelled():
-            _close_approval(asking, use_id)
+            _close_approval(round_, use_id)
         case ToolCallUncertain(reason=reason, again=again):
             message = f"It may or may not have happened. {reason}"
             content = result_text(error={"code": "tool.uncertain", "message": message})
             if again:
-                asking.to_repeat[use_id] = content
-                _close_approval(asking, use_id)
+                round_.to_repeat[use_id] = content
+                _close_approval(round_, use_id)
             else:
-                _doubt(asking, use_id, call, content)
+                _doubt(round_, use_id, call, content)
 
 
-def _doubt(asking: Round, use_id: str, call: CallRecord, content: str) -> None:
+def _doubt(round_: Round, use_id: str, call: CallRecord, content: str) -> None:
     """Apply an uncertain outcome. An approval of the call is no approval of repeating it."""
     match call.resolved and call.resolved.outcome:
         case "done":
-            asking.unresolved.pop(use_id, None)
+            round_.unresolved.pop(use_id, None)
             done: JsonObject = {"done": True, "note": "A person looked, and says that it was done."}
-            asking.outcomes[use_id] = result_text(data=done)
+            round_.outcomes[use_id] = result_text(data=done)
         case "again":
-            asking.unresolved.pop(use_id, None)
-            asking.outcomes.pop(use_id, None)
+            round_.unresolved.pop(use_id, None)
+            round_.outcomes.pop(use_id, None)
         case _:
-            asking.outcomes[use_id] = content
-            asking.unresolved[use_id] = next((use.name for use in asking.uses if use.use_id == use_id), "")
-            asking.earlier.pop(use_id, None)
-            asking.begun.pop(use_id, None)
-            asking.to_repeat.pop(use_id, None)
+            round_.outcomes[use_id] = content
+            round_.unresolved[use_id] = next((use.name for use in round_.uses if use.use_id == use_id), "")
+            round_.earlier.pop(use_id, None)
+            round_.begun.pop(use_id, None)
+            round_.to_repeat.pop(use_id, None)
 
 
-def _close_approval(asking: Round, use_id: str) -> None:
+def _close_approval(round_: Round, use_id: str) -> None:
     """Mark an earlier approval as ended, since its call has ended."""
-    if (earlier := asking.earlier.get(use_id)) is not None:
-        asking.earlier[use_id] = replace(earlier, has_ended=True)
+    if (earlier := round_.earlier.get(use_id)) is not None:
+        round_.earlier[use_id] = replace(earlier, has_ended=True)

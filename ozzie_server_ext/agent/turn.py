@@ -16,10 +16,10 @@ from ozzie_server_ext.agent.checking import CHANGING, CallChecker, Opinion, refu
 from ozzie_server_ext.agent.conversation import Conversation
 from ozzie_server_ext.agent.model_call import ModelCaller
 from ozzie_server_ext.agent.plan import TurnContext, TurnParts, TurnPlan
-from ozzie_server_ext.agent.questions import ask_limit_prompt, time_overrun, uncertain_prompt
+from ozzie_server_ext.agent.questions import ask_limit_question, time_overrun, uncertain_question
 from ozzie_server_ext.agent.requests import TurnToolbox
 from ozzie_server_ext.agent.result_summaries import ResultSummaries
-from ozzie_server_ext.agent.round_runner import RoundRunner, check_whole
+from ozzie_server_ext.agent.round_runner import RoundRunner, expect_whole
 from ozzie_server_ext.agent.rounds import LimitGuard, OutOfTime, Round
 from ozzie_server_ext.agent.structured_output import MAX_REJECTED, UnfitAnswer, unfit_answer
 from ozzie_server_ext.agent.summarizing import Summarizer
@@ -59,26 +59,26 @@ class Turn:
         """Raises InputError if a pinned tool does not exist."""
         toolbox = TurnToolbox(parts.index, plan.offers, conversation, recorder.task_id)
         toolbox.expect_pinned()
-        read = recorder.read
+        before = recorder
         # Events also bear what the descriptions of the offered tools were made from.
-        recorder = msgspec.structs.replace(recorder, read=lambda: read() | toolbox.content)
+        recorder = msgspec.structs.replace(recorder, content_now=lambda: before.content | toolbox.content)
         self._parts = parts
         self._plan = plan
         self._conversation = conversation
         self._recorder = recorder
-        self._context = msgspec.structs.replace(context, toolbox=toolbox)
+        self._tool_context = msgspec.structs.replace(context, toolbox=toolbox)
         self._running_calls = 0
         shared = TurnContext(parts, plan, conversation, recorder)
         caller = ModelCaller(shared)
         self._caller = caller
-        self._rounds = RoundRunner(shared, caller, toolbox)
+        self._round_runner = RoundRunner(shared, caller, toolbox)
         self._checker = CallChecker(shared, caller)
-        self._summaries = ResultSummaries(shared, Summarizer(shared, caller), self._context.artifacts)
+        self._summaries = ResultSummaries(shared, Summarizer(shared, caller), self._tool_context.artifacts)
 
     @property
     def is_idle(self) -> bool:
         """Whether it only waits for delegated tasks."""
-        return 0 < self._running_calls == self._context.delegates.waiting
+        return 0 < self._running_calls == self._tool_context.delegates.waiting
 
     @property
     def _last_round(self) -> Round | None:
@@ -96,7 +96,7 @@ class Turn:
         except ToolUncertain as error:
             if not self._plan.attended:
                 raise
-            await self._recorder.append(*uncertain_prompt(PromptId(self._parts.ids.new()), str(error)))
+            await self._recorder.append(*uncertain_question(PromptId(self._parts.ids.new()), str(error)))
             raise TurnHeld from None
 
     async def _in_time(self) -> int:
@@ -114,7 +114,7 @@ class Turn:
             if last is not None and last.unresolved:  # more time would not resolve an uncertain call
                 raise uncertain(", ".join(last.unresolved.values())) from None
             breach = time_overrun(deadline.budget, deadline.limit_s)
-        return await self._rounds.end(breach)  # outside of `deadline.within`, which must not cut it off
+        return await self._round_runner.end(breach)  # outside of `deadline.within`, which must not cut it off
 
     async def _run(self) -> int:
         """Return once the last round has no calls, or its answer was recorded together with the end of the task. Until
@@ -127,21 +127,21 @@ class Turn:
         if before is not None and before.is_given:
             return await self._make_given_call(before)
         while True:
-            number, step = 1, ""
+            number, why = 1, ""
             if (last := self._last_round) is not None:
-                check_whole(last, self._rounds.alias)
+                expect_whole(last, self._round_runner.alias)
                 is_answer = not last.uses and await self._fits(last)
                 if is_answer and not self._conversation.has_new_updates(self._recorder.task_id):
                     return last.number
                 if last.open_uses():
-                    guard.check_uses(last.uses)
+                    guard.expect_uses(last.uses)
                     await self._carry_out(last)
                 await self._summaries.write(last)
                 number = last.number + 1
-                step = "its answer did not fit the schema: asking again" if last.problem else ""
-            guard.check_round(number)
+                why = "its answer did not fit the schema: asking again" if last.problem else ""
+            guard.expect_round(number)
             await self._plan.pause_if_requested()
-            await self._rounds.run(number, step)  # its answer is `_last_round` now
+            await self._round_runner.run(number, why)  # its answer is `_last_round` now
             if self._caller.has_ended:
                 return number
             await self._plan.pause_if_requested()
@@ -173,7 +173,7 @@ class Turn:
             await self._recorder.append(MessageRejected(reply_id=answer.reply_id, problem=problem))
         tries = self._conversation.rejected(self._recorder.task_id)
         if tries > MAX_REJECTED or answer.number >= self._plan.limits.max_rounds:
-            raise unfit_answer(self._rounds.alias, problem, tries)
+            raise unfit_answer(self._round_runner.alias, problem, tries)
         return False
 
     async def _carry_out(self, last: Round) -> None:
@@ -224,7 +224,7 @@ class Turn:
         # A model that was not offered the tool learns about it from the errors of the call.
         content = last.reading.content | (tool.meta.told_by if tool else CLEAN)
         reading = replace(last.reading, content=content, followed=last.reading.followed + going_out)
-        context = msgspec.structs.replace(self._context, reading=reading)
+        context = msgspec.structs.replace(self._tool_context, reading=reading)
         self._running_calls += 1
         try:
             return await self._parts.broker.call(use, position, context, self._led_to_by(last), earlier, begun)
@@ -245,7 +245,7 @@ class Turn:
                 return asks
             opinion = await self._checker.check(wanted, last.number) if count < _MOST_CHECKS else CHANGING
             if opinion.verdict != "yes":
-                return await self._not_by_model(last, asks.before, wanted, opinion, use)
+                return await self._not_by_model(last, asks.unrecorded, wanted, opinion, use)
             yes = ApprovalGranted(approval_id=wanted.approval_id, extent="once", by=opinion.by, way=AuthStrength.MODEL)
             await self._led_to_by(last).append(*asks.facts, yes)  # `last.earlier` has it now
             asks = await self._call(last, index, use)
@@ -279,7 +279,7 @@ class Turn:
         """Return the requests to record now, or the question whether the turn may ask more often."""
         room = MOST_ASKS - self._conversation.asks(self._recorder.task_id)
         if room <= 0:
-            return ask_limit_prompt(PromptId(self._parts.ids.new()))
+            return ask_limit_question(PromptId(self._parts.ids.new()))
         approvals = [asks for asks in asking if isinstance(asks.request, ApprovalRequested)]
         chosen = approvals[:room] or asking[:1]
         first, facts = chosen[0].request, [fact for asks in chosen for fact in asks.facts]

@@ -87,7 +87,7 @@ class FileWatch:
 
     async def in_thread(self, look: Callable[[], T]) -> T:
         """Look in a thread. A caller who is cancelled need not wait for the disk; the next one waits for that look
-        before its own. Raise what `look` raises."""
+        before its own. Raises what `look` raises."""
         if self._look is not None and not self._look.done():
             await asyncio.wait([self._look])
         running = asyncio.ensure_future(asyncio.to_thread(look))

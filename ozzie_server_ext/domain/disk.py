@@ -40,7 +40,7 @@ def hint_for(*paths: Path, error: OSError | None = None) -> str:
 
 
 def write_new(path: Path, content: bytes) -> None:
-    """Write a new file for a person, whole or not at all, and never over an existing one. Raise Conflict,
+    """Write a new file for a person, whole or not at all, and never over an existing one. Raises Conflict,
     Unavailable."""
     try:
         with path.open("xb") as file:

@@ -10,7 +10,7 @@ Form: TypeAlias = Literal["ipynb", "md", "html", "jsonl"]
 
 
 def form_of(name: str) -> Form:
-    """Return the form that a file's name asks for. Raise InputError."""
+    """Return the form that a file's name asks for. Raises InputError."""
     ending = PurePath(name).suffix.removeprefix(".")
     if ending not in get_args(Form):
         raise InputError(

@@ -66,7 +66,7 @@ from ozzie_server_ext.tools.base import FunctionTool, Tool, ToolContext, ToolUnc
 from ozzie_server_ext.tools.broker import CallPosition, ToolBroker
 from ozzie_server_ext.tools.cards import Card, changed, draw
 from ozzie_server_ext.tools.outcome import OutcomeWriter
-from ozzie_server_ext.tools.permissions import Earlier, Grant, Permissions
+from ozzie_server_ext.tools.permissions import EarlierRequest, Grant, Permissions
 from ozzie_server_ext.tools.registry import ToolRegistry
 from ozzie_server_ext.web.port import Web
 from ozzie_server_ext.web.reach import ErrandWeb
@@ -393,7 +393,9 @@ class Gate:
         finally:
             self._busy.discard(task_id)
 
-    async def _make(self, task_id: TaskId, name: str, args: str, content: Content, earlier: Earlier | None) -> Outcome:
+    async def _make(
+        self, task_id: TaskId, name: str, args: str, content: Content, earlier: EarlierRequest | None
+    ) -> Outcome:
         reading = await self._read()
         reading = replace(reading, content=reading.content | content)
         recorder = self._recorder(task_id).made_from(reading.content)
@@ -402,7 +404,7 @@ class Gate:
         with suppress(ToolUncertain):  # the log has the outcome
             asking = await self._broker.call(use, _POSITION, context, recorder, earlier)
             if asking is not None and isinstance(asking.request, PromptRequested):
-                await recorder.append(*asking.before, _nobody_answers(record_of(asking.before)))
+                await recorder.append(*asking.unrecorded, _nobody_answers(record_of(asking.unrecorded)))
             elif asking is not None:
                 await recorder.append(*asking.facts)
         record = await self._record(task_id)
@@ -469,9 +471,9 @@ def _pending(record: CallRecord) -> Outcome:
     return Outcome(call_id=record.call_id, status="asked", asked=record.approval)
 
 
-def _earlier(approval: Approval) -> Earlier:
+def _earlier(approval: Approval) -> EarlierRequest:
     """Return an earlier approval of the same call, for the broker."""
     grant = None
     if approval.status == "granted" and not approval.why and approval.answered_at is not None:
         grant = Grant(way=AuthStrength(approval.way), at=approval.answered_at)
-    return Earlier(asked=approval.asked, grant=grant, is_open=approval.status == "pending")
+    return EarlierRequest(asked=approval.asked, grant=grant, is_open=approval.status == "pending")

@@ -47,7 +47,7 @@ class Check(msgspec.Struct, frozen=True):
 
 
 def check(export: Export, trusted: Sequence[str], database: Path) -> Check:
-    """Check a file. `trusted` are public keys that were not taken from it. Raise InputError if it has no proof;
+    """Check a file. `trusted` are public keys that were not taken from it. Raises InputError if it has no proof;
     DamagedStore or Unavailable if there is a log which can't be read."""
     proof = export.proof
     if proof is None or proof.kind != export.kind:

@@ -106,7 +106,7 @@ class Export(msgspec.Struct, frozen=True):
 
 
 def read_export(content: bytes) -> Export:
-    """Read an exported notebook or file of lines. Raise InputError for anything else."""
+    """Read an exported notebook or file of lines. Raises InputError for anything else."""
     first = content.lstrip()[:1]
     if first != b"{":
         raise _no_export()

@@ -55,7 +55,7 @@ class Exports:
 
     async def export(self, session_id: SessionId, form: Form) -> tuple[str, str]:
         """Return a name for the file, and its text. A notebook and lines have a proof in them, signed unless there is
-        no key. Raise NotFound; Gone if the session was erased; Unavailable if the key can't be read."""
+        no key. Raises NotFound; Gone if the session was erased; Unavailable if the key can't be read."""
         row, at = await self._sessions.row(session_id), self._clock.now()
         extent = await extent_of(self._log, row)
         name = f"{_NOT_IN_NAMES.sub('-', texts.title_of(extent))[:_NAME_LENGTH].strip('-') or 'session'}.{form}"

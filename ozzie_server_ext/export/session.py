@@ -89,7 +89,7 @@ class ExportedSession(msgspec.Struct, frozen=True):
 
 
 async def extent_of(log: EventLog, row: Row) -> Extent:
-    """Return a session as of now, by its row. Raise what reading the log raises."""
+    """Return a session as of now, by its row. Raises what reading the log raises."""
     head = await log.head()
     lineage = await lineage_of(log, SessionId(str(row["session_id"])))
     parts = (*lineage[:-1], replace(lineage[-1], until=head.position))
@@ -97,7 +97,7 @@ async def extent_of(log: EventLog, row: Row) -> Extent:
 
 
 async def read_session(log: EventLog, blobs: BlobStore, extent: Extent) -> ExportedSession:
-    """Return the turns of a session. Raise what reading the log raises."""
+    """Return the turns of a session. Raises what reading the log raises."""
     until = {part.session_id: part for part in extent.parts}
     parts: list[Part] = [ErasedTurn("", at) for at in await erased_sessions(log, extent.parts)]
     parts += [

@@ -53,7 +53,7 @@ def is_key(text: str) -> bool:
 
 
 def expect_key(text: str) -> str:
-    """Return a public key that somebody gave. Raise InputError if it is none."""
+    """Return a public key that somebody gave. Raises InputError if it is none."""
     return _PREFIX + _encoded(_public(text.strip()).public_bytes_raw())
 
 

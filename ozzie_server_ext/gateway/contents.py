@@ -43,7 +43,7 @@ class ManagedNotebooks:
         self.locks: WeakValueDictionary[tuple[int, str], asyncio.Lock] = WeakValueDictionary()
 
     async def opened(self, path: Path) -> OpenNotebook | None:
-        """Return the notebook at this absolute path; None if writing its file is enough. Raise ToolFailed, as `look`,
+        """Return the notebook at this absolute path; None if writing its file is enough. Raises ToolFailed, as `look`,
         if the manager might write through a link, or the file is larger than MAX_NOTEBOOK_BYTES."""
         manager = self._serverapp.contents_manager
         if not does_more(manager):
@@ -105,7 +105,7 @@ class ManagedNotebook:
             return await shielded(self._edit(edit))
 
     async def look(self) -> Looked:
-        """Return the file's state and bytes. Raise ToolFailed if it is missing, too large, not a plain file with one
+        """Return the file's state and bytes. Raises ToolFailed if it is missing, too large, not a plain file with one
         name, or if its path passes a symbolic link."""
         looked = await asyncio.to_thread(look, self._root, self._path, most=MAX_NOTEBOOK_BYTES)
         if looked.seen.file is None:
@@ -187,7 +187,7 @@ class ManagedNotebook:
 
 
 def _text_of(content: JsonObject, path: str) -> NotebookText:
-    """Return the notebook without marks of trust. Raise ToolFailed above MAX_NOTEBOOK_BYTES."""
+    """Return the notebook without marks of trust. Raises ToolFailed above MAX_NOTEBOOK_BYTES."""
     _distrust(content)
     raw = json.dumps(content, ensure_ascii=False).encode("utf-8", "surrogatepass")
     if len(raw) > MAX_NOTEBOOK_BYTES:

@@ -1,4 +1,4 @@
-"""The operations as the WebSocket alone has them. Of some, such as `message.send`, REST has another form (`rest/`)."""
+"""The operations that only the WebSocket has. Of some, such as `message.send`, REST has another form (`rest/`)."""
 
 from base64 import b64decode
 from typing import Annotated, Literal

@@ -62,8 +62,8 @@ class WsHandler(AuthenticatedHandler, WebSocketHandler):
         self._outbox = Outbox(self._write)
         self._tasks: set[asyncio.Task[None]] = set()
         self._requests = 0
-        self._feeds: dict[str, Followed] = {}
-        self._feed_ids = itertools.count(1)
+        self._followed: dict[str, Followed] = {}
+        self._subscription_ids = itertools.count(1)
         self._page = PageLink(self._outbox.put)
         self.session_id = ""
         """The session of the handshake or of the first message, for requests that name none. A kernel's is that of its
@@ -215,7 +215,7 @@ class WsHandler(AuthenticatedHandler, WebSocketHandler):
         start = head if request.from_position is None else request.from_position
         if start > head:
             raise InputError(f"Position {start} is not in the log, which ends at {head}.", hint="Start from 0.")
-        if len(self._feeds) >= MAX_SUBSCRIPTIONS:
+        if len(self._followed) >= MAX_SUBSCRIPTIONS:
             raise InputError(
                 f"A connection can follow at most {MAX_SUBSCRIPTIONS} feeds.",
                 hint="End one with feed.unsubscribe, or open another connection.",
@@ -229,19 +229,19 @@ class WsHandler(AuthenticatedHandler, WebSocketHandler):
             task_id=TaskId(request.task_id) if request.task_id else None,
             on_news=self._outbox.notice,
         )
-        feed_id = str(next(self._feed_ids))
+        subscription_id = str(next(self._subscription_ids))
 
         def ended() -> None:
-            del self._feeds[feed_id]
+            del self._followed[subscription_id]
 
         followed = Followed(subscription, last=_is_final if request.task_id else None, on_end=ended)
-        self._feeds[feed_id] = followed
+        self._followed[subscription_id] = followed
         self._outbox.follow(followed)
-        return {"subscription": feed_id, "position": head}
+        return {"subscription": subscription_id, "position": head}
 
-    def unsubscribe(self, subscription: str) -> None:
-        """Stop a feed; do nothing if it has ended meanwhile."""
-        followed = self._feeds.get(subscription)
+    def unsubscribe(self, subscription_id: str) -> None:
+        """End a subscription; do nothing if it has ended meanwhile."""
+        followed = self._followed.get(subscription_id)
         if followed is not None:
             self._outbox.unfollow(followed)
 

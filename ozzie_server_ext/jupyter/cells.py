@@ -66,7 +66,7 @@ class Notebook(msgspec.Struct, frozen=True, kw_only=True):
 
     @classmethod
     def of(cls, cells: Sequence[object], *, named: bool = True, language: str = "") -> "Notebook":
-        """Return the notebook of these nbformat cells. Raise ValueError for an invalid one."""
+        """Return the notebook of these nbformat cells. Raises ValueError for an invalid one."""
         return cls(cells=tuple(_cell(*each, named) for each in enumerate(cells)), named=named, language=language)
 
     def find(self, cell_id: str) -> Cell | None:
@@ -76,7 +76,7 @@ class Notebook(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def joined(text: object) -> str:
-    """Return a multiline string of nbformat, which may be a list of lines, as text. Raise ValueError."""
+    """Return a multiline string of nbformat, which may be a list of lines, as text. Raises ValueError."""
     if isinstance(text, str):
         return text
     if isinstance(text, list):
@@ -196,7 +196,7 @@ TOP = ""
 
 
 def place_of(edit: Edit, notebook: Notebook) -> int:
-    """Return the index of the cell that the edit is about, or that a new cell will get. Raise CellChanged if the edit
+    """Return the index of the cell that the edit is about, or that a new cell will get. Raises CellChanged if the edit
     does not match the notebook."""
     if isinstance(edit, Insert):
         if notebook.named and any(cell.cell_id == edit.cell.get("id") for cell in notebook.cells):
@@ -218,7 +218,7 @@ def place_of(edit: Edit, notebook: Notebook) -> int:
 
 
 def index_of(cell_id: str, notebook: Notebook) -> int:
-    """Return the index of the cell. Raise CellChanged if there is none, or more than one."""
+    """Return the index of the cell. Raises CellChanged if there is none, or more than one."""
     found = [index for index, cell in enumerate(notebook.cells) if cell.cell_id == cell_id]
     if len(found) > 1:
         raise CellChanged(f"Two cells are called {cell_id}. Saved once in Jupyter, each has a name of its own.")
@@ -228,7 +228,7 @@ def index_of(cell_id: str, notebook: Notebook) -> int:
 
 
 def behind(after: str, notebook: Notebook) -> int:
-    """Return the index of a cell below the cell `after`. Raise CellChanged."""
+    """Return the index of a cell below the cell `after`. Raises CellChanged."""
     return 0 if after == TOP else index_of(after, notebook) + 1
 
 
@@ -238,7 +238,7 @@ def above(index: int, notebook: Notebook) -> str:
 
 
 def inverse(edit: Edit, notebook: Notebook) -> Edit:
-    """Return the edit that undoes `edit`, for the notebook before it. Raise CellChanged."""
+    """Return the edit that undoes `edit`, for the notebook before it. Raises CellChanged."""
     index = place_of(edit, notebook)
     match edit:
         case Insert():

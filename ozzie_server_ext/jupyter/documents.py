@@ -37,12 +37,12 @@ class OpenNotebook(Protocol):
     def where(self) -> Where: ...
 
     async def read(self) -> Notebook:
-        """Return its present content; large outputs are only mentioned. Raise OzzieError."""
+        """Return its present content; large outputs are only mentioned. Raises OzzieError."""
         ...
 
     async def edit(self, edit: Edit) -> Edited:
-        """Make the edit, and save. What others type meanwhile stays. Raise CellChanged if it does not match the present
-        content, or another OzzieError: then nothing was done; DocumentSilent if that is not known."""
+        """Make the edit, and save. What others type meanwhile stays. Raises CellChanged if it does not match the
+        present content, or another OzzieError: then nothing was done; DocumentSilent if that is not known."""
         ...
 
 
@@ -51,7 +51,7 @@ class LiveDocuments(Protocol):
 
     async def opened(self, path: Path) -> OpenNotebook | None:
         """Return the notebook at the absolute `path` if it is open, or kept by a contents manager that does more than
-        write files. Raise DocumentBusy if it is open in a way in which its file may not be changed either."""
+        write files. Raises DocumentBusy if it is open in a way in which its file may not be changed either."""
         ...
 
 

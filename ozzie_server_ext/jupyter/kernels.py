@@ -114,7 +114,7 @@ class Kernels(Protocol):
         ...
 
     async def process(self, kernel_id: str) -> str:
-        """Return an id of the kernel's process, which changes with each restart. Raise NoSuchKernel, KernelBusy,
+        """Return an id of the kernel's process, which changes with each restart. Raises NoSuchKernel, KernelBusy,
         KernelUnfit."""
         ...
 
@@ -124,14 +124,14 @@ class Kernels(Protocol):
         """Run code as a cell of that process, which counts in its history. `show` gets what it prints, as it comes. If
         the caller is cancelled once the code was sent, still return its result.
 
-        Only this code is ever interrupted, not that of others. Raise like `process`, and KernelChanged if another
+        Only this code is ever interrupted, not that of others. Raises like `process`, and KernelChanged if another
         process is there by now; nothing was run then.
         """
         ...
 
     async def inspect(self, kernel_id: str, name: str = "") -> JsonObject:
         """Return the user's variables, or one of them in more detail, without running, changing or calling anything of
-        the user's. Raise like `process`, and NotFound if there is no such variable."""
+        the user's. Raises like `process`, and NotFound if there is no such variable."""
         ...
 
 
@@ -204,7 +204,7 @@ _MOST_BYTES = 1024 * 1024
 
 
 def expression(name: str = "") -> str:
-    """Return the expression that describes the variables. Raise InputError for an invalid variable name."""
+    """Return the expression that describes the variables. Raises InputError for an invalid variable name."""
     if name and not is_plain_name(name):
         raise InputError(f"{quoted(name[:LONGEST_NAME])} is no plain name of a variable.", code="kernel.name")
     # Functions know their globals and their built-ins without any lookup of a name.
@@ -221,7 +221,7 @@ def is_plain_name(name: str) -> bool:
 
 
 def inspection_of(answer: Any, name: str = "") -> JsonObject:
-    """Return the variables in the kernel's answer to `expression`. Raise NotFound, and KernelUnfit for any other
+    """Return the variables in the kernel's answer to `expression`. Raises NotFound, and KernelUnfit for any other
     answer: code in a kernel can answer whatever it likes."""
     data = answer.get("data") if isinstance(answer, dict) else None
     found = data.get(MIME) if isinstance(data, dict) else None

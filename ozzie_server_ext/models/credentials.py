@@ -41,7 +41,7 @@ def token_file(env: Mapping[str, str]) -> Path:
 
 
 def claude_code_token(env: Mapping[str, str], *, now: Callable[[], float] = time.time) -> str:
-    """Return the token of Claude Code. Raise MissingToken."""
+    """Return the token of Claude Code. Raises MissingToken."""
     if token := env.get(VARIABLE, "").strip():
         return token
     file = token_file(env)
@@ -135,7 +135,7 @@ class Secrets(Protocol):
     """The secrets that Ozzie itself may see."""
 
     def find(self, name: str) -> Secret | None:
-        """Return the secret, or None. Raise VaultLocked if it is in a locked vault, OzzieError if that is unknown."""
+        """Return the secret, or None. Raises VaultLocked if it is in a locked vault, OzzieError if that is unknown."""
         ...
 
 
@@ -186,7 +186,7 @@ class CredentialStore:
         self._secrets = secrets
 
     def of(self, alias: str, auth: Auth) -> Credentials:
-        """Return the credentials for `auth`, of the model called `alias`. Raise Unavailable."""
+        """Return the credentials for `auth`, of the model called `alias`. Raises Unavailable."""
         match auth:
             case NoAuth():
                 return Credentials()
@@ -205,7 +205,7 @@ class CredentialStore:
                 return Credentials(api_key=self._claude_code_token(alias), name=CLAUDE_CODE, place="Claude Code")
 
     def first_of(self, alias: str, names: Sequence[str]) -> Credentials:
-        """Return the first of these keys that exists. Raise Unavailable, naming the first."""
+        """Return the first of these keys that exists. Raises Unavailable, naming the first."""
         return self._key(alias, next((name for name in names if self.look_for(name)[0]), names[0]), "")
 
     def look(self, auth: Auth) -> tuple[KeyPlace, str]:
@@ -236,7 +236,7 @@ class CredentialStore:
         return (key.place, "") if key else ("", f"{name} is not set")
 
     def _find(self, name: str) -> Key | None:
-        """Return the key of this name. Raise VaultLocked if it is in a locked vault: another key of that name must not
+        """Return the key of this name. Raises VaultLocked if it is in a locked vault: another key of that name must not
         stand in for it. Raise the error of a vault that can't be used, unless the environment has the key."""
         secret: Secret | None = None
         try:
@@ -272,7 +272,7 @@ class CredentialStore:
         return token
 
     def _expect(self, alias: str, name: str) -> Key:
-        """Return the key. Raise Unavailable if there is none, or none that can be used."""
+        """Return the key. Raises Unavailable if there is none, or none that can be used."""
         try:
             key = self._find(name)
         except VaultLocked as error:

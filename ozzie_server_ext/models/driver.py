@@ -111,7 +111,7 @@ class ModelRequest(msgspec.Struct, frozen=True, kw_only=True):
 
     def to_parts(self) -> list[bytes]:
         """Return the canonical JSON of the exact request in parts: what comes before the messages, each message (with a
-        long text by itself), what comes after them, and the tools, which are the last by name. Raise InvalidJson."""
+        long text by itself), what comes after them, and the tools, which are the last by name. Raises InvalidJson."""
         fields = self.to_json()
         del fields["tools"]
         *parts, end = canonical_parts(fields, "messages", text="content", write=_message_bytes)
@@ -123,7 +123,7 @@ _SORTED = msgspec.json.Encoder(order="sorted")
 
 def _message_bytes(message: Json) -> bytes:
     """Return the canonical JSON of a message, all of which each request has: msgspec takes a tenth of the time. It
-    writes some numbers otherwise, but a message has only texts. Raise InvalidJson."""
+    writes some numbers otherwise, but a message has only texts. Raises InvalidJson."""
     try:
         return _SORTED.encode(message)
     except UnicodeEncodeError:  # a lone surrogate: say it in the same words
@@ -244,7 +244,7 @@ class ModelDriver(Protocol):
         """Stream the answer: perhaps a Reasoning, any number of TextDelta, then one Finished, then the end.
 
         Closing the iterator (`aclose`) or cancelling its reader aborts the call upstream; a reader that stops early
-        must do one of the two. Raise ModelError.
+        must do one of the two. Raises ModelError.
         """
         ...
 
@@ -325,7 +325,7 @@ class Models:
         self._named = {OFFLINE: offline, FOREIGN: foreign, SCRIPTED: scripted}
 
     def generate(self, request: ModelRequest) -> AsyncGenerator[ModelEvent, None]:
-        """See ModelDriver. Raise InputError for a driver that does not exist."""
+        """See ModelDriver. Raises InputError for a driver that does not exist."""
         return self._driver(request.choice.driver).generate(request)
 
     def _driver(self, name: str) -> ModelDriver:

@@ -118,7 +118,7 @@ class FactBook:
         return found[0] if found else None
 
     async def learn(self, names: Iterable[ModelName]) -> None:
-        """Ask about models that no running worker has described; starts a worker if none runs. Raise Unavailable if no
+        """Ask about models that no running worker has described; starts a worker if none runs. Raises Unavailable if no
         worker answers."""
         missing = tuple(dict.fromkeys(name for name in names if not self._is_fresh(name)))
         if not missing:

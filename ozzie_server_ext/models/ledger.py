@@ -200,7 +200,7 @@ class Ledger:
         have reserved; `waiting` is called once if it has to wait for them. If less is left than the model's longest
         answer takes, the rest is reserved, and the answer limited to it.
 
-        Raise BudgetBreach if the call does not fit, whatever the others use.
+        Raises BudgetBreach if the call does not fit, whatever the others use.
         """
         budgets = [budget for budget in budgets if _constrains(budget, need)]
         entries = [self._entries.setdefault(budget.account, _Entry()) for budget in budgets]
@@ -298,7 +298,7 @@ class Ledger:
 
 
 def _bounded(rooms: Sequence[_Room], need: Need) -> Reserved:
-    """Reserve for `need` what the settled calls leave. Raise BudgetBreach if its answer would break off."""
+    """Reserve for `need` what the settled calls leave. Raises BudgetBreach if its answer would break off."""
     written: int = need.written
     tightest: _Room | None = None
     for room in rooms:

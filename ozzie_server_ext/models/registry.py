@@ -94,12 +94,12 @@ class ModelRegistry:
 
     def resolve(self, name: str = "", *, base_url: str = "") -> ModelChoice:
         """Return the first model that `name` stands for: an alias, a provider, `offline`, or `driver/model`. Only
-        `driver/model` may have a `base_url`. Raise UnknownModel, BadAddress."""
+        `driver/model` may have a `base_url`. Raises UnknownModel, BadAddress."""
         return self.chain(name, base_url=base_url).first
 
     def chain(self, name: str = "", *, base_url: str = "") -> Chain:
         """Return all models that may answer for `name`, in order. A provider that is requested by its own name is
-        replaced only by the one that the configuration's `upgrade` gives for it. Raise like `resolve`."""
+        replaced only by the one that the configuration's `upgrade` gives for it. Raises like `resolve`."""
         requested, name = name, name or self.default
         providers = self._settings.providers_of(name)
         if not providers:
@@ -144,7 +144,7 @@ class ModelRegistry:
         )
 
     def _named_directly(self, name: str, base_url: str) -> ModelChoice:
-        """Resolve `driver/model`. Raise UnknownModel, BadAddress."""
+        """Resolve `driver/model`. Raises UnknownModel, BadAddress."""
         driver, _, model = name.partition("/")
         if model and (driver in KEY_VARIABLES or driver in KEYLESS):
             _check_address(base_url)
@@ -167,7 +167,7 @@ class ModelRegistry:
         return weigh(selector, {name: provider.tags for name, provider in self._settings.providers.items()})
 
     def access(self, choice: ModelChoice) -> ProviderAccess:
-        """Return how the choice's provider is reached, with its key. Raise Unavailable if the key is missing or
+        """Return how the choice's provider is reached, with its key. Raises Unavailable if the key is missing or
         invalid, UnknownModel for a provider that is no longer configured."""
         if choice.driver == OFFLINE.driver:
             return ProviderAccess(driver=choice.driver)
@@ -204,7 +204,7 @@ class ModelRegistry:
 
     def address(self, choice: ModelChoice) -> str:
         """Return the address of the choice's provider; "" for the driver's usual one, a path for a worker's socket.
-        Raise Unavailable if there is none."""
+        Raises Unavailable if there is none."""
         found = self._settings.providers.get(choice.provider)
         if choice.driver == WORKER:
             return expanduser((found.socket if found else None) or DEFAULT_SOCKET)

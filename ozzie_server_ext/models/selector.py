@@ -157,14 +157,14 @@ class Resolution(msgspec.Struct, frozen=True, kw_only=True):
     chosen: str | None
 
     def expect(self) -> str:
-        """Return the chosen name. Raise NoCandidate, which says what no model meets."""
+        """Return the chosen name. Raises NoCandidate, which says what no model meets."""
         if self.chosen is None:
             raise NoCandidate(_why_none(self.weighed), hint="See ozzie models resolve --selector … --explain.")
         return self.chosen
 
 
 def parse_selector(raw: Json) -> ModelSelector:
-    """Parse a selector from JSON. Raise InvalidSelector."""
+    """Parse a selector from JSON. Raises InvalidSelector."""
     try:
         return ModelSelector.model_validate(raw)
     except ValidationError as error:

@@ -68,7 +68,7 @@ class KnownProviders:
 
     def send(self, channel: Channel, name: str, access: ProviderAccess) -> None:
         """Tell a worker how a provider is reached, if it does not know. Messages on a connection keep their order, so
-        nothing may be awaited between this and the call. Raise ChannelLost."""
+        nothing may be awaited between this and the call. Raises ChannelLost."""
         sent = self._sent.setdefault(channel, {})
         known = sent.pop(name, None)
         sent[name] = access
@@ -114,7 +114,7 @@ class WorkerDriver:
         self._clock = clock or SystemClock()
 
     def warm(self) -> None:
-        """Begin to start a worker, so that the first cell does not wait for it. Raise PlaneUnavailable."""
+        """Begin to start a worker, so that the first cell does not wait for it. Raises PlaneUnavailable."""
         self._pool.start()
 
     async def generate(self, request: ModelRequest) -> AsyncGenerator[ModelEvent, None]:
@@ -171,7 +171,7 @@ class WorkerDriver:
             raise model_error("worker.unavailable", request.choice, detail=str(error)) from error
 
     async def _pictures(self, request: ModelRequest) -> dict[str, str]:
-        """Return the base64 content of pictures: a worker reads no files. Raise ModelError."""
+        """Return the base64 content of pictures: a worker reads no files. Raises ModelError."""
         contents: list[tuple[BlobRef, bytes]] = []
         for picture in request.pictures:
             assert self._content is not None, "who asks with pictures says how they are read"

@@ -153,9 +153,9 @@ def _may_lower_source(rule: Rule, meta: ToolMeta) -> bool:
     return _may_lower_effect(rule, meta) and rule.states_sources
 
 
-def of_call(verdict: Verdict, *, is_outside: bool, asks_first: bool) -> Verdict:
-    """Return what the verdict of the rules means for a call. Outside content may speak to a model, so such a call goes
-    to a person, not a second model. A skill's `asks_first` turns a yes into a question; a no stays a no."""
+def tightened(verdict: Verdict, *, is_outside: bool, asks_first: bool) -> Verdict:
+    """Return the verdict of the rules, made stricter for this call. Outside content may speak to a model, so such a
+    call goes to a person, not a second model. A skill's `asks_first` turns a yes into a question; a no stays a no."""
     if verdict.decision is Decision.CHECK and is_outside:
         return replace(verdict, decision=Decision.ASK)
     if verdict.decision in (Decision.ALLOW, Decision.CHECK) and asks_first:

@@ -39,7 +39,7 @@ class Attachment:
         self._descriptor: int | None = None
 
     def enter(self) -> None:
-        """Be found by `attached_servers`. Called again, only restore a file that was removed. Raise Unavailable."""
+        """Be found by `attached_servers`. Called again, only restore a file that was removed. Raises Unavailable."""
         if self._descriptor is not None and os.path.lexists(self._path):
             return
         fresh = self._path.with_suffix(".new")

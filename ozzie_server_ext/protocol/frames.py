@@ -182,14 +182,14 @@ def encode_frame(frame: Frame) -> str:
 
 
 def decode_frames(text: str | bytes) -> tuple[Frame, ...]:
-    """Return the frames in one socket message. Raise InvalidJson, InvalidShape."""
+    """Return the frames in one socket message. Raises InvalidJson, InvalidShape."""
     value = loads(text, max_bytes=64 * MAX_FRAME_BYTES)
     return tuple(_frame(item) for item in value) if isinstance(value, list) else (_frame(value),)
 
 
 def decode_request(text: str | bytes) -> Request | EventFrame:
-    """Return the one frame that a client sends: a request, or an event of S0 such as `user.message`. Raise InvalidJson,
-    InvalidShape."""
+    """Return the one frame that a client sends: a request, or an event of S0 such as `user.message`. Raises
+    InvalidJson, InvalidShape."""
     frame = _frame(loads(text, max_bytes=MAX_FRAME_BYTES))
     if isinstance(frame, Response):
         raise InvalidShape("A client sends frames of type req or event.")

@@ -36,7 +36,7 @@ def loads(
     max_depth: int = MAX_DEPTH,
     surrogates: Literal["refuse", "repair"] = "refuse",
 ) -> Json:
-    """Return the JSON value in `text`. Raise InvalidJson."""
+    """Return the JSON value in `text`. Raises InvalidJson."""
     raw = text if isinstance(text, str) else _decode(text, max_bytes)
     # A character takes at least a byte: a cheap bound first, the exact one only near it.
     if len(raw) > max_bytes or (len(raw) * 4 > max_bytes and len(raw.encode("utf-8", "surrogatepass")) > max_bytes):
@@ -62,7 +62,7 @@ def loads(
 def loads_object(
     text: bytes | str, *, max_bytes: int = MAX_BYTES, surrogates: Literal["refuse", "repair"] = "refuse"
 ) -> JsonObject:
-    """Return the JSON object in `text`. Raise InvalidJson, also for any other value."""
+    """Return the JSON object in `text`. Raises InvalidJson, also for any other value."""
     value = loads(text, max_bytes=max_bytes, surrogates=surrogates)
     if not isinstance(value, dict):
         raise InvalidJson("Expected a JSON object.")
@@ -70,13 +70,13 @@ def loads_object(
 
 
 def dumps(value: Any) -> str:
-    """Return compact JSON text. Raise InvalidJson for what JSON can't express: NaN, lone surrogates, other types."""
+    """Return compact JSON text. Raises InvalidJson for what JSON can't express: NaN, lone surrogates, other types."""
     return canonical_bytes(value, sort=False).decode()
 
 
 def canonical_bytes(value: Any, *, sort: bool = True) -> bytes:
     """Return the canonical JSON of a value, which is hashed: sorted keys, no spaces, UTF-8, as few escapes as possible.
-    Raise InvalidJson."""
+    Raises InvalidJson."""
     try:
         return (_SORTED if sort else _AS_IT_IS).encode(value).encode()
     except (ValueError, TypeError, RecursionError) as error:  # UnicodeEncodeError is a ValueError
@@ -92,7 +92,7 @@ def canonical_parts(
 ) -> list[bytes]:
     """Return the canonical JSON of an object in parts: up to the items of its list `name`, each item, and the rest. An
     item with a long text in its field `text` is three parts (`parts_around`). `write` may write items faster than
-    `canonical_bytes` does, to the same. Raise InvalidJson."""
+    `canonical_bytes` does, to the same. Raises InvalidJson."""
     before = canonical_bytes({key: field for key, field in value.items() if key < name})
     after = canonical_bytes({key: field for key, field in value.items() if key > name})
     begin = before[:-1] + (b"," if len(before) > 2 else b"") + canonical_bytes(name) + b":["

@@ -32,7 +32,7 @@ def content_in(environment: Mapping[str, str]) -> Content:
 
 
 def content_of(sources: Sequence[object]) -> Content:
-    """Return content from these sources. Raise InputError for an unknown one."""
+    """Return content from these sources. Raises InputError for an unknown one."""
     if len(sources) > MOST_SOURCES:
         raise InputError(
             f"At most {MOST_SOURCES} sources are allowed.", hint='Name only the kind of the rest, as "web:".'

@@ -19,7 +19,7 @@ class LineTooLong(InputError):
 
 
 def encode_line(message: JsonObject, *, max_line: int = MAX_LINE_TO_WORKER) -> bytes:
-    """Return `message` as one line. Raise InvalidJson, LineTooLong."""
+    """Return `message` as one line. Raises InvalidJson, LineTooLong."""
     line = canonical_bytes(message, sort=False) + b"\n"
     if len(line) > max_line + 1:
         raise LineTooLong(max_line)
@@ -47,7 +47,7 @@ class LineDecoder:
         self._searched = 0
 
     def feed(self, data: bytes) -> list[bytes]:
-        """Return the lines that `data` completes, without their ends. Raise LineTooLong, after which it is useless."""
+        """Return the lines that `data` completes, without their ends. Raises LineTooLong, after which it is useless."""
         self._buffer += data
         lines: list[bytes] = []
         start = 0

@@ -194,7 +194,7 @@ def command_json(command: Command, *, plain: bool = False) -> JsonObject:
 
 
 def parse_command(message: JsonObject) -> Command:
-    """Return the command in `message`. Raise InvalidShape."""
+    """Return the command in `message`. Raises InvalidShape."""
     return decode(_kind(_COMMANDS, message), message)
 
 
@@ -203,7 +203,7 @@ def event_json(event: StreamEvent, call_id: str) -> JsonObject:
 
 
 def parse_event(message: JsonObject | str) -> StreamEvent:
-    """Return the event in `message`: a plain line is a token, `{ok: false, error}` an error. Raise InvalidShape."""
+    """Return the event in `message`: a plain line is a token, `{ok: false, error}` an error. Raises InvalidShape."""
     if isinstance(message, str):
         return Token(text=message)
     if message.get("ok") is False:
@@ -212,7 +212,7 @@ def parse_event(message: JsonObject | str) -> StreamEvent:
 
 
 def parse_described(message: JsonObject) -> tuple[ModelFacts, ...]:
-    """Return the facts in the answer to Describe. Raise InvalidShape."""
+    """Return the facts in the answer to Describe. Raises InvalidShape."""
     return decode(Described, message).models
 
 

@@ -12,7 +12,7 @@ import msgspec
 from ozzie_server_ext.domain.errors import OzzieError
 from ozzie_server_ext.domain.ids import SessionId
 from ozzie_server_ext.policy.decision import Action, Verdict
-from ozzie_server_ext.policy.engine import decide, of_call
+from ozzie_server_ext.policy.engine import decide, tightened
 from ozzie_server_ext.policy.rules import Rule
 from ozzie_server_ext.replay.decisions import Decided, Decisions
 from ozzie_server_ext.replay.record import Reading
@@ -104,4 +104,4 @@ class Simulator:
 
 def _verdict(call: Decided, rules: tuple[Rule, ...]) -> Verdict:
     action = Action.of(call.meta, call.requested.args, call.caller, call.reading)
-    return of_call(decide(action, rules), is_outside=bool(call.reading.content), asks_first=call.asks_first)
+    return tightened(decide(action, rules), is_outside=bool(call.reading.content), asks_first=call.asks_first)

@@ -329,11 +329,11 @@ def _question(asked: PromptRequested) -> ModelQuestion:
 class RecordedOutcomes(OutcomeWriter):
     """Writes the outcome that was recorded in the place of a result."""
 
-    async def shorten(
+    async def outcome_of(
         self, call_id: CallId, meta: ToolMeta, args: JsonObject, result: ToolResult, since: Callable[[], float]
     ) -> tuple[ToolCallCompleted | ToolCallFailed, list[Kept]]:
         if not isinstance(result, RecordedResult):
-            return await super().shorten(call_id, meta, args, result, since)
+            return await super().outcome_of(call_id, meta, args, result, since)
         call, ended = result.call, result.call.last.body
         if not isinstance(ended, ToolCallCompleted | ToolCallFailed):
             raise MissingFact("the result of a tool call")

@@ -108,7 +108,7 @@ def prepare(
     salts: SaltSource,
     contents: Mapping[bytes, Parts] | None = None,
 ) -> Append:
-    """Encode an append. Raise InputError for what can't be stored."""
+    """Encode an append. Raises InputError for what can't be stored."""
     if not stream:
         raise InputError("A stream needs a name.")
     if not drafts:
@@ -126,7 +126,7 @@ def prepare(
 
 
 def admit(append: Append, log: LogState, rows: Rows) -> Admitted:
-    """Give an append its place and fold it into `rows`. Raise VersionConflict, IdempotencyConflict, ClaimLost, Gone
+    """Give an append its place and fold it into `rows`. Raises VersionConflict, IdempotencyConflict, ClaimLost, Gone
     if it repeats what was erased, or what a check or a fold raises; `rows` may then hold part of it."""
     repeated = _repeated(append, log)
     if repeated is not None:

@@ -118,7 +118,7 @@ def sign_record(record: Record, key: bytes) -> Record:
 
 
 def make_key(path: Path) -> bytes:
-    """Return the key at `path`; create it, readable by the user only, if missing. Raise Unavailable."""
+    """Return the key at `path`; create it, readable by the user only, if missing. Raises Unavailable."""
     try:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         with suppress(FileExistsError):
@@ -133,7 +133,7 @@ def make_key(path: Path) -> bytes:
 
 
 def read_key(path: Path) -> bytes | None:
-    """Return the key at `path`, or None. Raise Unavailable."""
+    """Return the key at `path`, or None. Raises Unavailable."""
     try:
         key = path.read_bytes()
     except FileNotFoundError:
@@ -147,7 +147,7 @@ def read_key(path: Path) -> bytes | None:
 
 
 def read_anchor(path: Path, key: bytes) -> Anchor | None:
-    """Return the anchor at `path`, or None. Raise Unavailable if it was not signed with `key`."""
+    """Return the anchor at `path`, or None. Raises Unavailable if it was not signed with `key`."""
     anchor = _read(path, Anchor)
     if anchor is not None and not _same(sign(anchor.head, key).signature, anchor.signature):
         raise _unsigned(path)
@@ -155,12 +155,12 @@ def read_anchor(path: Path, key: bytes) -> Anchor | None:
 
 
 def write_anchor(path: Path, anchor: Anchor) -> None:
-    """Durably replace the anchor at `path`. Raise OSError."""
+    """Durably replace the anchor at `path`. Raises OSError."""
     replace_file(path, canonical_bytes(msgspec.to_builtins(anchor)))
 
 
 def read_record(path: Path, key: bytes) -> Record | None:
-    """Return the record at `path`, or None. Raise like `read_anchor`."""
+    """Return the record at `path`, or None. Raises like `read_anchor`."""
     record = _read(path, Record)
     if record is not None and not _same(sign_record(record, key).signature, record.signature):
         raise _unsigned(path)
@@ -168,7 +168,7 @@ def read_record(path: Path, key: bytes) -> Record | None:
 
 
 def write_record(path: Path, record: Record) -> None:
-    """Durably replace the record at `path`. Raise OSError."""
+    """Durably replace the record at `path`. Raises OSError."""
     if not path.parent.is_dir():
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         sync_folder(path.parent.parent)
@@ -468,7 +468,7 @@ class Anchoring:
 
 def anchor(files: AnchorFiles, key: bytes, head: Head, first: str, before: Record | None) -> Record:
     """Write anchor and record for a log that ends at `head`; return the record. It replaces `before`, which may be that
-    of the folder the home was moved from. Raise OSError."""
+    of the folder the home was moved from. Raises OSError."""
     write_anchor(files.anchor, sign(head, key))
     accepted = () if before is None else before.accepted
     log = first if head.position else ""
@@ -480,7 +480,7 @@ def anchor(files: AnchorFiles, key: bytes, head: Head, first: str, before: Recor
 
 
 def accept(files: AnchorFiles, finding: Finding, evidence: Evidence, head: Head, first: str, at: datetime) -> None:
-    """Accept the log as it is, as a person decided, and note that in the record. Raise Unavailable."""
+    """Accept the log as it is, as a person decided, and note that in the record. Raises Unavailable."""
     acceptance = Acceptance(at.isoformat(timespec="seconds"), head.position, finding.reason)
     before = evidence.record or Record(folder=files.folder, log=first, position=0, hash="")
     # The record of a folder that the log was copied from stays; that of one it was moved from goes.

@@ -76,13 +76,13 @@ class BlobStore(Protocol):
     """Bytes by their hash. Equal bytes are one blob, however often they are put."""
 
     async def put(self, content: bytes) -> BlobRef:
-        """Store `content` durably. It stays until a fact names it, then as long as one does. Raise Unavailable."""
+        """Store `content` durably. It stays until a fact names it, then as long as one does. Raises Unavailable."""
         ...
 
     async def put_parts(self, parts: Sequence[bytes], session_id: SessionId, kind: str = "") -> BlobRef:
         """Keep what a model of this session was sent or answered, as one blob: it becomes durable together with the
         first fact that names it. Equal blobs must have equal parts. Of a request, `kind` says which others of the
-        session have most parts in common with it. Raise Unavailable."""
+        session have most parts in common with it. Raises Unavailable."""
         ...
 
     async def there(self, refs: Sequence[BlobRef]) -> list[BlobRef]:
@@ -95,11 +95,11 @@ class BlobStore(Protocol):
 
     async def remove(self, ref: BlobRef, is_needed: IsNeeded) -> bool:
         """Remove the blob unless a put's fact is still to come or `is_needed` returns True; puts of the same content
-        wait meanwhile. Return whether it was removed. Raise Unavailable; InputError for a bad reference."""
+        wait meanwhile. Return whether it was removed. Raises Unavailable; InputError for a bad reference."""
         ...
 
     async def get(self, ref: BlobRef) -> bytes:
-        """Return the content. Raise NotFound; DamagedStore if it was changed; InputError for a bad reference."""
+        """Return the content. Raises NotFound; DamagedStore if it was changed; InputError for a bad reference."""
         ...
 
 
@@ -190,7 +190,7 @@ class FileBlobs:
 
     async def remove_unneeded(self, needed: Callable[[Sequence[BlobRef]], Awaitable[Set[BlobRef]]]) -> set[BlobRef]:
         """Remove all blobs that no fact needs, and what a crash left of puts; `needed` returns those that one needs.
-        Return those that stay although none needs them, as a put's fact is still to come. Raise Unavailable."""
+        Return those that stay although none needs them, as a put's fact is still to come. Raises Unavailable."""
         held: set[BlobRef] = set()
 
         async def is_needed(ref: BlobRef) -> bool:
@@ -240,7 +240,7 @@ class FileBlobs:
             raise self._unwritten(path.parent, error) from error
 
     def _entries(self, folder: Path) -> tuple[list[BlobRef], list[Path]]:
-        """Return the blobs in a subfolder, and what a crash left there of puts. Raise Unavailable."""
+        """Return the blobs in a subfolder, and what a crash left there of puts. Raises Unavailable."""
         refs: list[BlobRef] = []
         left: list[Path] = []
         try:
@@ -265,7 +265,7 @@ class FileBlobs:
 
 
 def read_file(folder: Path, ref: BlobRef) -> bytes:
-    """Return a blob that is a file. Raise like `BlobStore.get`."""
+    """Return a blob that is a file. Raises like `BlobStore.get`."""
     path = path_of(folder, ref)
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
@@ -281,7 +281,7 @@ def read_file(folder: Path, ref: BlobRef) -> bytes:
 
 
 def path_of(folder: Path, ref: BlobRef) -> Path:
-    """Return the file of a blob. Raise InputError for a bad reference."""
+    """Return the file of a blob. Raises InputError for a bad reference."""
     digest = _digest(ref)
     return folder / digest[:2] / digest[2:]
 
@@ -291,7 +291,7 @@ def is_ref(text: str) -> bool:
 
 
 def digest_of(ref: BlobRef) -> bytes:
-    """Return the hash in a reference. Raise InputError for a bad one."""
+    """Return the hash in a reference. Raises InputError for a bad one."""
     return bytes.fromhex(_digest(ref))
 
 

@@ -66,7 +66,7 @@ def commit_to(stored: StoredBody) -> str:
 
 
 def hash_of(envelope: Envelope) -> str:
-    """Return the hash over the envelope without its hash. Raise InputError for text that UTF-8 can't encode."""
+    """Return the hash over the envelope without its hash. Raises InputError for text that UTF-8 can't encode."""
     fields: dict[str, object] = dict(zip(_HASHED, _hashed(envelope), strict=True))
     fields["labels"] = _strings(envelope.labels)
     fields["sources"] = _strings(envelope.sources)

@@ -68,7 +68,7 @@ class Verdict(msgspec.Struct, frozen=True):
 
 
 def verify_home(files: AnchorFiles) -> Verdict:
-    """Verify a home's log. Raise NotFound if there never was one; else like `open_readable`."""
+    """Verify a home's log. Raises NotFound if there never was one; else like `open_readable`."""
     if not files.database.is_file():
         evidence = gather(files, "")
         finding = judge(files, evidence, head=Head(), first="", hashes=dict.fromkeys(evidence.positions))
@@ -157,7 +157,7 @@ class DeepVerdict(msgspec.Struct, frozen=True):
 
 
 def check_deeply(files: AnchorFiles, blobs: Path) -> DeepVerdict:
-    """Check a home. Raise like `open_readable`."""
+    """Check a home. Raises like `open_readable`."""
     try:
         with closing(open_readable(files.database)) as connection:
             verdict = verify_open(connection, files)

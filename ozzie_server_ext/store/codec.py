@@ -26,7 +26,7 @@ UPCASTS: Mapping[tuple[str, int], Upcast] = {}
 def upcast(
     type_: str, body: JsonObject, stored: int, present: int, *, registry: Mapping[tuple[str, int], Upcast] = UPCASTS
 ) -> JsonObject:
-    """Return `body`, stored with schema `stored`, as schema `present`. Raise DamagedStore if a step is missing."""
+    """Return `body`, stored with schema `stored`, as schema `present`. Raises DamagedStore if a step is missing."""
     for schema in range(stored, present):
         step = registry.get((type_, schema))
         if step is None:
@@ -52,7 +52,7 @@ class BodyCodec:
 
     def encode(self, body: Fact) -> tuple[bytes, EventBody]:
         """Return the JSON of `body` with sorted keys, and the body that a reader will get from it. Decoding what was
-        just encoded keeps unreadable bodies out of the log. Raise InputError."""
+        just encoded keeps unreadable bodies out of the log. Raises InputError."""
         decoder = self._decoders.get(body.type)
         if decoder is None or self._classes[body.type] is not type(body):
             raise InputError(f"{type(body).__name__} is not in the catalogue of events.")
@@ -82,7 +82,7 @@ class BodyCodec:
             raise InputError(f"The body of {body.type} can't be stored: {error}.") from None
 
     def decode(self, type_: str, schema: int, raw: bytes, *, position: int) -> EventBody:
-        """Return the body of the event at `position`. Raise NewerStore, DamagedStore."""
+        """Return the body of the event at `position`. Raises NewerStore, DamagedStore."""
         cls = self._classes.get(type_)
         if cls is None or schema > cls.schema:
             raise NewerStore(f"The event at position {position} ({type_}, version {schema})")
@@ -100,7 +100,7 @@ BODIES = BodyCodec()
 
 
 def decode(envelope: Envelope, stored: StoredBody | None) -> Event:
-    """Return a stored event; if its body was erased, with `Erased` in its place. Raise NewerStore, DamagedStore."""
+    """Return a stored event; if its body was erased, with `Erased` in its place. Raises NewerStore, DamagedStore."""
     if stored is None:
         return event_from(envelope, Erased(), 0)
     body = BODIES.decode(envelope.type, envelope.schema, stored.body, position=envelope.position)

@@ -40,7 +40,7 @@ class Compacted(msgspec.Struct, frozen=True):
 
 
 def compact(database: Path, blobs: Path) -> Compacted:
-    """Compact a home. Raise like `open_readable` and `open_writable`; Conflict if no present version has opened it."""
+    """Compact a home. Raises like `open_readable` and `open_writable`; Conflict if no present version has opened it."""
     with closing(open_readable(database)) as connection:
         if not contents.is_there(connection):  # an older gateway that runs would miss its files
             raise Conflict("An older Ozzie made this folder.", hint="Start Ozzie once, then try again.")

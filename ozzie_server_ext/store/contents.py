@@ -121,7 +121,7 @@ def stored(connection: sqlite3.Connection, digests: Iterable[bytes]) -> set[byte
 
 
 def read(connection: sqlite3.Connection, digest: bytes) -> bytes | None:
-    """Return a content of any session, None if there is none. Raise DamagedStore if none is what was written."""
+    """Return a content of any session, None if there is none. Raises DamagedStore if none is what was written."""
     damage: DamagedStore | None = None
     for (scope,) in connection.execute("SELECT scope FROM contents WHERE hash = ?", (digest,)).fetchall():
         try:
@@ -134,7 +134,7 @@ def read(connection: sqlite3.Connection, digest: bytes) -> bytes | None:
 
 
 def read_of(connection: sqlite3.Connection, digest: bytes, scope: int) -> bytes:
-    """Return a session's content that is there. Raise DamagedStore if it is not what was written."""
+    """Return a session's content that is there. Raises DamagedStore if it is not what was written."""
     try:
         ids = _ids(connection, digest, scope)
         sql = "SELECT id, content FROM parts WHERE id IN (SELECT value FROM json_each(?))"
@@ -148,7 +148,7 @@ def read_of(connection: sqlite3.Connection, digest: bytes, scope: int) -> bytes:
 
 
 def _ids(connection: sqlite3.Connection, digest: bytes, scope: int) -> list[int]:
-    """Return the ids of the parts of a content. Raise LookupError, MsgspecError."""
+    """Return the ids of the parts of a content. Raises LookupError, MsgspecError."""
     of = {"hash": digest, "scope": scope, "deepest": _DEEPEST}
     found = connection.execute(f"{_CHAIN} SELECT parts, extends FROM chain ORDER BY depth DESC", of).fetchall()
     if not found or found[0][1] is not None:

@@ -48,7 +48,7 @@ def open_writable(path: Path) -> sqlite3.Connection:
 
 
 def open_readable(path: Path) -> sqlite3.Connection:
-    """Open a read-only connection. Raise NewerStore, DamagedStore or Unavailable, also if there is no such file."""
+    """Open a read-only connection. Raises NewerStore, DamagedStore or Unavailable, also if there is no such file."""
     if not path.is_file():
         raise Unavailable(f"There is no event log at {path}.", hint="Start Ozzie once; it creates one.")
     try:
@@ -62,7 +62,7 @@ def open_readable(path: Path) -> sqlite3.Connection:
 
 
 def forget_tables(path: Path) -> None:
-    """Have the projections rebuilt by whoever opens the log next. Raise like `open_writable`; like `open_readable` if
+    """Have the projections rebuilt by whoever opens the log next. Raises like `open_writable`; like `open_readable` if
     there is no log."""
     open_readable(path).close()
     connection = open_writable(path)

@@ -53,7 +53,7 @@ class Target(NamedTuple):
 
 
 def session_of(connection: sqlite3.Connection, message_id: MessageId) -> SessionId:
-    """Return the session of a message. Raise NotFound."""
+    """Return the session of a message. Raises NotFound."""
     row = _row(connection, "SELECT session_id FROM messages WHERE message_id = ?", message_id)
     if row is None or row[0] is None:
         raise NotFound(
@@ -70,7 +70,7 @@ class Erasure(NamedTuple):
 
 
 def erase(connection: sqlite3.Connection, rows: SqliteRows, target: Target, texts: ArtifactTexts) -> Erasure:
-    """Erase in the open transaction. Raise NotFound; Gone if it was erased before; Conflict while a turn runs that
+    """Erase in the open transaction. Raises NotFound; Gone if it was erased before; Conflict while a turn runs that
     would repeat it."""
     fork = _session(connection, target.session_id)
     tasks = _tasks(connection, target)
@@ -119,7 +119,7 @@ class _Fork(TypedDict):
 
 
 def _session(connection: sqlite3.Connection, session_id: SessionId) -> _Fork:
-    """Return where the session was forked from. Raise NotFound, Gone."""
+    """Return where the session was forked from. Raises NotFound, Gone."""
     names = "status, updated_at, parent, forked_at, forked_turn, forked_without"
     row = _row(connection, f"SELECT {names} FROM sessions WHERE session_id = ?", session_id)
     if row is None:
@@ -410,7 +410,7 @@ def write_anew(connection: sqlite3.Connection) -> None:
     index leaves its file, too.
 
     `secure_delete` overwrites what is deleted, but not the copies that SQLite left as it moved rows between pages.
-    Raise Unavailable while another program reads the file: it might still need the old pages.
+    Raises Unavailable while another program reads the file: it might still need the old pages.
     """
     _merge(connection)
     search.optimize(connection)

@@ -79,7 +79,7 @@ class OpenReplies:
         return iter(self._open.values())
 
     def follow(self, transient: Transient) -> None:
-        """Take a delta or a reset; ignore other transients. Raise Bug for a delta that leaves a gap: text was lost."""
+        """Take a delta or a reset; ignore other transients. Raises Bug for a delta that leaves a gap: text was lost."""
         if transient.type not in {"reply.delta", "reply.reset"}:
             return
         payload = transient.payload
@@ -226,8 +226,8 @@ class Feed:
         far of every reply that is being written.
 
         0 is the whole log; the head's position is only what is new. `types` names events and transients alike.
-        `on_news` is called when there is something to `take` again. Close the subscription to end it. It begins with
-        InputError if the log does not reach as far as `from_position`, and ends with Gone if its task is erased.
+        `on_news` is called when there is something to `take` again. Close the subscription to end it. Its first read
+        raises InputError if the log does not reach as far as `from_position`; a read raises Gone if its task is erased.
         """
         if from_position < 0:
             raise InputError("A position can't be negative.")
@@ -276,7 +276,7 @@ class Feed:
         """Send `transient` to subscribers. `reply.delta` has the payload {reply_id, offset, phase, content}, where
         `offset` counts the characters of the reply before it; `reply.reset` has {reply_id}.
 
-        Everything is sent at once, but further deltas of a reply are joined within INTERVAL_S. Raise Bug for a delta
+        Everything is sent at once, but further deltas of a reply are joined within INTERVAL_S. Raises Bug for a delta
         that leaves a gap.
         """
         self._replies.follow(transient)
@@ -452,8 +452,8 @@ class Subscription:
             self._on_news()
 
     def read_again(self) -> None:
-        """Drop what waits, and read it from the log; only the feed calls this. Who follows one task gets the end that
-        is there."""
+        """Drop what waits, and read it again from the log; only the feed calls this, after an erasure. A subscription
+        to one task that is up to date keeps what waits: maybe the task's end, which the log has no more."""
         if self._follows_task and not self._behind:
             return
         first = next((item for item, _ in self._queue if isinstance(item, Event)), None)

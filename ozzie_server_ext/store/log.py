@@ -158,7 +158,7 @@ class EventLog(Protocol):
         """Append `drafts` to `stream`, all or none, and return them as events once they are durable.
 
         `expected_version` is the version of the stream that the decision was based on; 0 means a new stream, None any.
-        `claim` is the driver's claim on the task that the facts belong to. Raise VersionConflict if the stream has
+        `claim` is the driver's claim on the task that the facts belong to. Raises VersionConflict if the stream has
         moved on, ClaimLost if the claim no longer holds, IllegalTransition and other Conflicts if a projection refuses
         a fact, InputError for a body that can't be stored, Unavailable if nothing could be written, its subclass
         OwnerLost if this log never will be again. If the caller is cancelled while it waits, the facts may still be
@@ -177,7 +177,7 @@ class EventLog(Protocol):
         `most_bytes`.
 
         Events whose body was erased are left out; with `erased`, they have the body `Erased`, and labels and sources as
-        they had. Raise NewerStore at the first event of a newer version.
+        they had. Raises NewerStore at the first event of a newer version.
         """
         ...
 
@@ -207,12 +207,12 @@ class EventLog(Protocol):
 
         `where` compares columns for equality; a list means any of its values, None means NULL. Rows are ordered by
         `order_by`, then by the table's key. `after` is the last value of that column on the previous page: pages stay
-        right while rows are added, unlike with `offset`. Raise InputError for an undeclared table or column.
+        right while rows are added, unlike with `offset`. Raises InputError for an undeclared table or column.
         """
         ...
 
     async def row(self, table: str, *key: str) -> Row | None:
-        """Return the row of a projection's table with this key, None if there is none. Raise InputError for an
+        """Return the row of a projection's table with this key, None if there is none. Raises InputError for an
         undeclared table."""
         ...
 

@@ -209,7 +209,7 @@ class _Index:
         return [Found(self._envelopes[position - 1], self._bodies.get(position)) for position in positions]
 
     def add(self, new: Sequence[Found]) -> None:
-        """Store what was admitted. Raise EventIdTaken before storing any of it."""
+        """Store what was admitted. Raises EventIdTaken before storing any of it."""
         ids = [envelope.event_id for envelope, _ in new]
         for event_id in ids:
             if event_id in self._ids or ids.count(event_id) > 1:

@@ -44,7 +44,7 @@ FOLDED_TYPES = frozenset(fact.type for fact in _FOLDS)
 
 
 def apply(event: Event, rows: Rows) -> None:
-    """Fold one event into every projection that handles it. Raise what a projection raises for a fact that it refuses;
+    """Fold one event into every projection that handles it. Raises what a projection raises for a fact that it refuses;
     `rows` may then hold part of the change."""
     for fold in _FOLDS.get(type(event.body), ()):
         fold(event, rows)

@@ -40,7 +40,7 @@ def renewal_of(root: Path) -> Path:
 
 def is_renewal_due(root: Path) -> bool:
     """Return whether all files are to be written anew. Not before the log is opened again: until then, the tables still
-    have what was erased (`store.database.forget_tables`). Raise like `open_readable`."""
+    have what was erased (`store.database.forget_tables`). Raises like `open_readable`."""
     database = root / "data" / "ozzie.db"
     if not renewal_of(root).exists():
         return False
@@ -115,7 +115,7 @@ def _session_folders(root: Path) -> list[Path]:
 
 
 def _entries(folder: Path) -> list[Path]:
-    """Return what is in a folder; nothing if it is a link. Raise PermissionError."""
+    """Return what is in a folder; nothing if it is a link. Raises PermissionError."""
     return list(folder.iterdir()) if folder.is_dir() and not folder.is_symlink() else []
 
 

@@ -100,7 +100,7 @@ def index_text(rows: Iterable[Row]) -> str:
 
 def message_line(row: Row, led_to_it: Sequence[Event]) -> str:
     """Return a message as a line of `messages.jsonl`. `led_to_it` are the events before an answer, see
-    `answer_fields`. Raise InvalidJson for what JSON can't express."""
+    `answer_fields`. Raises InvalidJson for what JSON can't express."""
     line: JsonObject = {"role": row["role"], "content": row["text"], "ts": row["ts"]}
     return dumps(line | answer_fields(led_to_it))
 

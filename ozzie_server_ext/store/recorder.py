@@ -35,10 +35,10 @@ class Appends(Protocol):
 
 
 class Recorder(msgspec.Struct, frozen=True, kw_only=True):
-    """Writes to one task's stream. `read` returns what the task has read so far, whose labels all its facts carry; with
-    a `claim`, nothing is recorded once somebody else has claimed the task. `cause` is the event that led to the first
-    fact of an append and to each tool call requested in it; without one, and for all other facts, that is the event
-    before in the stream.
+    """Writes to one task's stream. `content_now` returns the provenance of what the task has read so far: all its facts
+    carry those labels. With a `claim`, nothing is recorded once somebody else has claimed the task. `cause` is the
+    event that led to the first fact of an append and to each tool call requested in it; without one, and for all other
+    facts, that is the previous event of the stream.
 
     The driver makes a task's recorder with its claim. A turn adds what it has read, and for calls the answer that led
     to them; the broker, for what a call records, the yes, the intent, and what the call read beyond the turn."""
@@ -48,18 +48,18 @@ class Recorder(msgspec.Struct, frozen=True, kw_only=True):
     task_id: TaskId
     actor: Actor = GATEWAY
     source: str = "agent"
-    read: Callable[[], Content] = lambda: CLEAN
+    content_now: Callable[[], Content] = lambda: CLEAN
     claim: Claim | None = None
     cause: EventId | None = None
 
     @property
     def content(self) -> Content:
         """What facts recorded now are made from."""
-        return self.read()
+        return self.content_now()
 
     def made_from(self, content: Content) -> "Recorder":
         """Return a recorder for facts made from `content`, whatever else is read meanwhile."""
-        return msgspec.structs.replace(self, read=lambda: content)
+        return msgspec.structs.replace(self, content_now=lambda: content)
 
     def caused_by(self, event_id: EventId | None) -> "Recorder":
         """Return a recorder for facts that this event led to."""
@@ -72,9 +72,9 @@ class Recorder(msgspec.Struct, frozen=True, kw_only=True):
         expected_version: int | None = None,
         key: str | None = None,
     ) -> tuple[Event, ...]:
-        """Append the facts, all or none. With a `key`, for one fact only, a repeat adds nothing. Raise like
+        """Append the facts, all or none. With a `key`, for one fact only, a repeat adds nothing. Raises like
         `EventLog.append`."""
-        content = self.read()
+        content = self.content
         drafts = [
             self._draft(body, content, actor, key, cause=self._cause_of(body, is_first=index == 0))
             for index, body in enumerate(bodies)

@@ -16,7 +16,7 @@ class Ended(msgspec.Struct, Generic[T]):
 
 
 def eager_task(work: Coroutine[Any, Any, T]) -> "Ended[T] | asyncio.Task[T]":
-    """Start `work`; return its result, or the task in which it continues. Raise what it raises before it waits."""
+    """Start `work`; return its result, or the task in which it continues. Raises what it raises before it waits."""
     try:
         waits_for = work.send(None)
     except StopIteration as end:

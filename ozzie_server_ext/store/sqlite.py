@@ -144,7 +144,7 @@ class SqliteEventLog:
 
     async def erase(self, target: Target) -> Event:
         """Erase a session or the turn of a message; return the event that records it. Its traces in files and free
-        pages are still to be removed (`uncleaned`, `tasks.erasures`). Raise like `store.erasing.erase`."""
+        pages are still to be removed (`uncleaned`, `tasks.erasures`). Raises like `store.erasing.erase`."""
         if self._readers is None:
             raise LogClosed()
         event_id, salt = EventId(self._ids.new()), self._salts()  # here: `record` runs on another thread
@@ -164,7 +164,7 @@ class SqliteEventLog:
         return event
 
     async def session_of_message(self, message_id: MessageId) -> SessionId:
-        """Return the session of a message. Raise NotFound."""
+        """Return the session of a message. Raises NotFound."""
         return await self._read(lambda connection: erasing.session_of(connection, message_id))
 
     async def uncleaned(self) -> list[Traces]:
@@ -176,7 +176,7 @@ class SqliteEventLog:
         return await self._read(erasing.repeating_blobs)
 
     async def write_anew(self) -> None:
-        """Write the database's file anew, without what was erased. Raise Unavailable while another program reads it."""
+        """Write the database's file anew, without what was erased. Raises Unavailable if another program reads it."""
         if self._readers is None:
             raise LogClosed()
         await self._writer.call(Committer.write_anew)

@@ -75,7 +75,7 @@ class Table(msgspec.Struct, frozen=True, dict=True):
         return tuple([row[name] for name in self.key])
 
     def column(self, name: str) -> Column:
-        """Return the column. Raise InputError if it is not declared."""
+        """Return the column. Raises InputError if it is not declared."""
         for column in self.columns:
             if column.name == name:
                 return column
@@ -162,7 +162,7 @@ class RowFilter(TypedDict, total=False):
 
 
 def query(table: Table, **which: Unpack[RowFilter]) -> Query:
-    """Check a query. Raise InputError for what the table does not have or could never hold."""
+    """Check a query. Raises InputError for what the table does not have or could never hold."""
     order_by, limit, offset = which.get("order_by"), which.get("limit"), which.get("offset", 0)
     wanted: dict[str, list[Value]] = {}
     for name, value in (which.get("where") or {}).items():
@@ -188,7 +188,7 @@ def _sortable(value: Value) -> tuple[bool, str | float]:
 
 
 def table_named(tables: Mapping[str, Table], name: str) -> Table:
-    """Return the declared table. Raise InputError if there is none of this name."""
+    """Return the declared table. Raises InputError if there is none of this name."""
     try:
         return tables[name]
     except KeyError:
@@ -206,7 +206,7 @@ _MOST = (1 << 63) - 1
 
 
 def plus(value: Value, more: int) -> int:
-    """Return the counter `value` raised by `more`. Raise InputError if no column can hold the sum: a figure that large
+    """Return the counter `value` raised by `more`. Raises InputError if no column can hold the sum: a figure that large
     comes from a broken or hostile provider."""
     if not isinstance(value, int):
         raise TypeError(f"{value!r} is no counter")

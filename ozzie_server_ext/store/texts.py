@@ -29,7 +29,7 @@ class ArtifactTexts:
             return ""
 
     def unchanged(self, artifact: ArtifactCreated) -> str:
-        """Return the same text, if the whole content is what was stored. Raise NotFound or DamagedStore."""
+        """Return the same text, if the whole content is what was stored. Raises NotFound or DamagedStore."""
         if self._folder is None or not _is_searched(artifact):
             return ""
         content = read_file(self._folder, blob_of(artifact.storage_ref))

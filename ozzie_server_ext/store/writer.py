@@ -45,7 +45,7 @@ def take_over(connection: sqlite3.Connection) -> int:
 
 
 def begin(connection: sqlite3.Connection, epoch: int) -> None:
-    """Begin to write. Raise OwnerLost, leaving the transaction open."""
+    """Begin to write. Raises OwnerLost, leaving the transaction open."""
     connection.execute("BEGIN IMMEDIATE")
     expect_owner(connection, epoch)
 
@@ -125,7 +125,7 @@ class Committer:
             return Committed((failed,) * len(appends), ())
 
     def erase(self, target: Target, record: Callable[[EventBody], Append]) -> Committed:
-        """Erase, and record the fact as `record` prepares it. Raise like `store.erasing.erase`; then nothing has
+        """Erase, and record the fact as `record` prepares it. Raises like `store.erasing.erase`; then nothing has
         changed."""
         before = self._head
         try:
@@ -144,17 +144,17 @@ class Committer:
         return Committed((admitted.events,), admitted.events, None)
 
     def write_anew(self) -> None:
-        """See `store.erasing.write_anew`. Raise OwnerLost."""
+        """See `store.erasing.write_anew`. Raises OwnerLost."""
         expect_owner(self._connection, self.epoch)
         erasing.write_anew(self._connection)
 
     def note_cleaned(self, position: int) -> None:
-        """See `store.erasing.note_cleaned`. Raise OwnerLost."""
+        """See `store.erasing.note_cleaned`. Raises OwnerLost."""
         expect_owner(self._connection, self.epoch)
         erasing.note_cleaned(self._connection, position)
 
     def add_snapshot(self, session_id: SessionId, content: bytes, *, position: int, after: int, key: bytes) -> bool:
-        """See `store.snapshots.add`; false, too, if something was erased after `position`. Raise Unavailable or
+        """See `store.snapshots.add`; false, too, if something was erased after `position`. Raises Unavailable or
         OwnerLost."""
         try:
             begin(self._connection, self.epoch)
@@ -381,7 +381,7 @@ class Writer:
 
     async def start(self) -> tuple[int, Head]:
         """Open the database, become its owner, and bring it up to date; return the owner's epoch and the log's head.
-        Raise like `open_writable`."""
+        Raises like `open_writable`."""
         self._thread.start()
         return await asyncio.wrap_future(self._opened)
 

@@ -1,4 +1,4 @@
-"""Carries tasks out: one at a time per session; sessions and delegated tasks in parallel."""
+"""Carries out tasks: one at a time per session; sessions and delegated tasks in parallel."""
 
 import asyncio
 import contextlib
@@ -274,7 +274,7 @@ class TaskDriver:
         row = await find_task(self._log, recorder.task_id)
         if row is None or not task_from(row).is_unclaimed:
             return None
-        # Only a retry begins another attempt, and it has counted it.
+        # Only a retry begins another attempt; its event has raised the number already.
         started = TaskStarted(attempt=int(str(row["attempt"])) or 1, epoch=self._ids.new())
         try:
             await recorder.append(started)

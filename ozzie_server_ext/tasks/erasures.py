@@ -35,7 +35,7 @@ class Erasures:
         event_log.on_commit(self._erased, types=ERASURE_TYPES | {ArtifactErased.type})
 
     async def erase_session(self, session_id: SessionId, by: str) -> None:
-        """Erase a session. Returns when no trace of it is left. Raise NotFound; Gone if it was erased before; Conflict
+        """Erase a session. Returns when no trace of it is left. Raises NotFound; Gone if it was erased before; Conflict
         while a turn of it or of a fork runs; Unavailable if it is erased and traces could not be removed yet."""
         await self._erase(Target(by, session_id))
 
@@ -48,7 +48,7 @@ class Erasures:
         await self.cleaned()
 
     async def cleaned(self) -> None:
-        """Wait until the traces of all erasures so far are removed. Raise Unavailable if that failed; it is tried
+        """Wait until the traces of all erasures so far are removed. Raises Unavailable if that failed; it is tried
         again."""
         if self._is_stopped:
             raise _stopped()
@@ -93,7 +93,7 @@ class Erasures:
                 again_s = _AGAIN_S
 
     async def _clean(self) -> None:
-        """Remove the traces of all erasures so far. Raise Unavailable, OSError, and what reading the log raises."""
+        """Remove the traces of all erasures so far. Raises Unavailable, OSError, and what reading the log raises."""
         traces = await self._log.uncleaned()
         if not traces:
             return

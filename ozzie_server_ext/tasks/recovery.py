@@ -8,7 +8,7 @@ uncertain: repeated if it has a key, otherwise a person is asked. docs/adr/0012-
 import asyncio
 from collections.abc import Callable, Mapping, Set
 
-from ozzie_server_ext.agent.questions import uncertain_prompt
+from ozzie_server_ext.agent.questions import uncertain_question
 from ozzie_server_ext.domain.calls import CallRecord
 from ozzie_server_ext.domain.clock import IdSource
 from ozzie_server_ext.domain.errors import Conflict, OzzieError
@@ -192,7 +192,7 @@ def _judge(
     if unresolved or left.uncertain:
         end = not_again([*left.uncertain, *unresolved])
         if prompt_id is not None and task.status is TaskStatus.RUNNING:
-            return [*ends, *uncertain_prompt(prompt_id, end.message)], False
+            return [*ends, *uncertain_question(prompt_id, end.message)], False
         return [*ends, end], False
     if given_up:
         failed = TaskFailed(

@@ -451,7 +451,7 @@ _UNKNOWN = "a tool that is not known any more"
 """For calls whose request was erased or was not read."""
 
 
-class Earlier(msgspec.Struct, frozen=True, kw_only=True):
+class EarlierWork(msgspec.Struct, frozen=True, kw_only=True):
     """The turns of a session's cells: their number, the time of the newest (RFC 3339), and the tools with effects that
     they started, with counts."""
 
@@ -467,7 +467,7 @@ class EarlierRuns:
         self._log = log
         self._registry = registry
 
-    async def of_cell(self, session_id: SessionId, cell_id: str) -> Earlier | None:
+    async def of_cell(self, session_id: SessionId, cell_id: str) -> EarlierWork | None:
         """Return what the session's cells did, or None if this cell was not run in it before."""
         messages = await self._log.read(
             types=frozenset({MessageReceived.type}), session_id=session_id, limit=MOST_LOOKED_AT, newest_first=True
@@ -475,7 +475,7 @@ class EarlierRuns:
         cells = [event for event in messages if isinstance(event.body, MessageReceived) and event.body.origin.cell_id]
         if not any(isinstance(event.body, MessageReceived) and event.body.origin.cell_id == cell_id for event in cells):
             return None
-        return Earlier(
+        return EarlierWork(
             turns=len(cells),
             last_at=time_text(cells[0].ts),
             effects=await self._effects(session_id, frozenset(event.task_id for event in cells)),

@@ -173,7 +173,7 @@ class TurnRunner(msgspec.Struct):
         )
         delegated = recorder.task_id if row["parent_id"] is not None else None
         conversation = await self.conversations.for_turn(recorder.session_id, delegated)
-        recorder = msgspec.structs.replace(recorder, read=lambda: conversation.content)
+        recorder = msgspec.structs.replace(recorder, content_now=lambda: conversation.content)
         context = self.delegation.bound(context, row, recorder, brief, room)
         turn = Turn(self.parts, plan, conversation, recorder, context)
         with self.delegation.idle.track(recorder.task_id, lambda: turn.is_idle):

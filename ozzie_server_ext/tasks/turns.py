@@ -60,7 +60,7 @@ class SessionTurn(msgspec.Struct, frozen=True, kw_only=True):
 
 
 async def turns_of(log: EventLog, lineage: Sequence[Stretch]) -> list[SessionTurn]:
-    """Return the turns of a session by its lineage, without those of erased sessions. Raise what reading the log
+    """Return the turns of a session by its lineage, without those of erased sessions. Raises what reading the log
     raises."""
     found = [turn for part in lineage for turn in await _turns_in(log, part)]
     return [replace(turn, number=number) for number, turn in enumerate(found, 1)]

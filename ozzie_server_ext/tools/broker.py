@@ -32,7 +32,7 @@ from ozzie_server_ext.domain.json import JsonObject
 from ozzie_server_ext.domain.toolmeta import Category, TargetKind, ToolMeta, ToolResult
 from ozzie_server_ext.observability.logs import logger
 from ozzie_server_ext.policy.decision import Action, Caller, Decision
-from ozzie_server_ext.policy.engine import Ruling, Rulings, of_call
+from ozzie_server_ext.policy.engine import Ruling, Rulings, tightened
 from ozzie_server_ext.policy.patterns import host_of
 from ozzie_server_ext.protocol.jsontext import loads_object
 from ozzie_server_ext.render.toolrows import called
@@ -52,7 +52,7 @@ from ozzie_server_ext.tools.live import Kind, LiveCall
 from ozzie_server_ext.tools.notebook.outputs import holds_outputs
 from ozzie_server_ext.tools.outcome import OutcomeWriter, error_of
 from ozzie_server_ext.tools.permissions import (
-    Earlier,
+    EarlierRequest,
     Permission,
     Permissions,
     refusal,
@@ -70,15 +70,15 @@ Outcome = ToolCallCompleted | ToolCallFailed | ToolCallCancelled | ToolCallUncer
 
 
 class AnswerNeeded(msgspec.Struct, frozen=True):
-    """A call that waits for an answer: `request` asks for it. `before`: the events to record just before that."""
+    """A call that waits for an answer: `request` asks for it. `unrecorded`: events to record just before that."""
 
     request: ApprovalRequested | PromptRequested
-    before: tuple[EventBody, ...] = ()
+    unrecorded: tuple[EventBody, ...] = ()
 
     @property
     def facts(self) -> tuple[EventBody, ...]:
         """All of it, in the order in which it is recorded."""
-        return (*self.before, self.request)
+        return (*self.unrecorded, self.request)
 
 
 class CallPosition(msgspec.Struct, frozen=True):
@@ -116,7 +116,7 @@ class ToolBroker(msgspec.Struct, frozen=True, eq=False):
         position: CallPosition,
         context: ToolContext,
         recorder: Recorder,
-        earlier: Earlier | None = None,
+        earlier: EarlierRequest | None = None,
         begun: Begun | None = None,
     ) -> AnswerNeeded | None:
         """Carry out one call that the model requested, or record why not; cancelling is recorded too. `earlier` is an
@@ -192,7 +192,9 @@ async def ruling_on(rulings: Rulings, meta: ToolMeta, args: JsonObject, context:
     """Return the ruling of the rules, made stricter for outside content and for what the running skill asks first."""
     ruling = await rulings.of(meta, args, context.caller, context.reading)
     is_outside = bool(context.reading.content)
-    return replace(ruling, verdict=of_call(ruling.verdict, is_outside=is_outside, asks_first=context.asks_first(meta)))
+    return replace(
+        ruling, verdict=tightened(ruling.verdict, is_outside=is_outside, asks_first=context.asks_first(meta))
+    )
 
 
 class NoResult(msgspec.Struct, frozen=True):
@@ -260,7 +262,7 @@ class _ToolCall:
         position: CallPosition,
         context: ToolContext,
         recorder: Recorder,
-        earlier: Earlier | None,
+        earlier: EarlierRequest | None,
         begun: Begun | None,
     ) -> None:
         self._broker = broker
@@ -283,8 +285,8 @@ class _ToolCall:
         self._began = broker.clock.monotonic()
         self._tool = broker.registry.find(use.name)
         self._args: JsonObject = {}
-        self._before: tuple[EventBody, ...] = ()
-        """Events to record before whatever is recorded next."""
+        self._unrecorded: tuple[EventBody, ...] = ()
+        """Events that the next append records first."""
         self._has_looked = False
         self._has_run = False
 
@@ -297,7 +299,9 @@ class _ToolCall:
             await self._fail(error)
             return None
         if plan.question is not None:
-            return AnswerNeeded(prompt_of(plan.question, PromptId(self._broker.ids.new()), self._call_id), self._before)
+            return AnswerNeeded(
+                prompt_of(plan.question, PromptId(self._broker.ids.new()), self._call_id), self._unrecorded
+            )
         if plan.nothing is not None:
             await shielded(self._record_result(tool.meta, plan.nothing))
             return None
@@ -310,7 +314,7 @@ class _ToolCall:
         if permission.request is not None:
             why = "It was cut off, and you would have to allow it to be made again."
             await self._expect_not_done(PolicyError(why))
-            return AnswerNeeded(permission.request, (*self._before, *permission.void))
+            return AnswerNeeded(permission.request, (*self._unrecorded, *permission.void))
         if not (tool.meta.takes_key or tool.meta.may_be_repeated):
             why = "It was cut off, and its tool no longer takes the key needed to repeat it safely."
             await self._expect_not_done(PolicyError(why))
@@ -335,18 +339,18 @@ class _ToolCall:
     def _will_be_requested(self, args: JsonObject) -> None:
         """Keep the event of the request for the next append, unless the log has it since a person was asked."""
         if not self._was_requested:
-            self._before = (_requested(self._use, self._position, self._call_id, self._tool, args),)
+            self._unrecorded = (_requested(self._use, self._position, self._call_id, self._tool, args),)
 
     async def _decide_and_plan(self, tool: Tool) -> tuple[Ruling, Plan]:
         """Decide by the arguments, plan, and decide again if the plan reveals more. Raises OzzieError."""
-        requested = self._before
+        requested = self._unrecorded
         # Decide first: planning must not look at what a rule forbids.
         ruling = await self._decide(tool.meta)
         self._has_looked = True
         plan = await planned(tool, self._args, self._context)
         if plan.categories or plan.content:
             self._is_made_from_more(plan.content)
-            self._before = requested
+            self._unrecorded = requested
             ruling = await self._decide(plan.of(tool.meta), plan.categories)
         if plan.question is not None and not self._context.caller.attended:
             raise unattended(tool.meta)
@@ -366,7 +370,7 @@ class _ToolCall:
             policy=ruling.version,
             categories=tuple(sorted(planned)),
         )
-        self._before = (*self._before, decided)
+        self._unrecorded = (*self._unrecorded, decided)
         refused = refusal(meta, verdict, self._context.caller)
         if refused is not None:
             raise refused
@@ -410,7 +414,7 @@ class _ToolCall:
             approval_id=permission.approval_id,
             writes=plan.writes,
         )
-        facts, self._before = (*self._before, started), ()
+        facts, self._unrecorded = (*self._unrecorded, started), ()
         try:
             kept = [replaced] if replaced else []
             recorded = await shielded(self._broker.artifacts.record_all(self._recorder, kept, *facts))
@@ -491,7 +495,9 @@ class _ToolCall:
 
     async def _record_result(self, meta: ToolMeta, result: ToolResult) -> Outcome:
         """Shorten a result and record it with what the call made."""
-        outcome, kept = await self._broker.outcome_writer.shorten(self._call_id, meta, self._args, result, self._since)
+        outcome, kept = await self._broker.outcome_writer.outcome_of(
+            self._call_id, meta, self._args, result, self._since
+        )
         return await self._record_outcome(outcome, own=result.content, kept=kept)
 
     async def _record_outcome(self, outcome: Outcome, *, own: Content = CLEAN, kept: Sequence[Kept] = ()) -> Outcome:
@@ -501,9 +507,9 @@ class _ToolCall:
             outcome = msgspec.structs.replace(outcome, brought=content.sources)
         recorder = self._recorder.made_from(self._recorder.content | content)
         if kept:
-            await self._broker.artifacts.record_all(recorder, kept, *self._before, outcome)
+            await self._broker.artifacts.record_all(recorder, kept, *self._unrecorded, outcome)
         else:  # the events before it quote nothing that was read since
-            before = [(fact, self._recorder.content) for fact in self._before]
+            before = [(fact, self._recorder.content) for fact in self._unrecorded]
             await self._recorder.append_each([*before, (outcome, recorder.content)])
         return outcome
 
@@ -538,12 +544,12 @@ class _NotedArtifacts:
         self._provenance = provenance
 
     async def open(self, artifact_id: ArtifactId) -> tuple[Artifact, bytes]:
-        artifact, content = await self._artifacts.open(artifact_id)
+        artifact, data = await self._artifacts.open(artifact_id)
         self._provenance.add(artifact.content)
         # For example a replaced notebook: it is kept with the labels of the call that replaced it.
-        if await asyncio.to_thread(holds_outputs, content):
+        if await asyncio.to_thread(holds_outputs, data):
             self._provenance.add(Content.of(Label.OUTPUT))
-        return artifact, content
+        return artifact, data
 
     async def under(self, beginning: str, kind: ArtifactKind) -> Sequence[Artifact]:
         return await self._artifacts.under(beginning, kind)

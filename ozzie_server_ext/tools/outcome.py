@@ -253,7 +253,7 @@ class OutcomeWriter:
         self._artifacts = artifacts
         self._known_secrets = known_secrets
 
-    async def result(
+    async def _completed(
         self, call_id: CallId, meta: ToolMeta, args: JsonObject, result: ToolResult, duration_ms: float
     ) -> tuple[ToolCallCompleted | ToolCallFailed, Kept | None]:
         """Return the outcome of a call with a result, and the whole result if the outcome has only a part of it.
@@ -282,27 +282,29 @@ class OutcomeWriter:
             wrote=result.wrote,
         ), whole
 
-    async def shorten(
+    async def outcome_of(
         self, call_id: CallId, meta: ToolMeta, args: JsonObject, result: ToolResult, since: Callable[[], float]
     ) -> tuple[ToolCallCompleted | ToolCallFailed, list[Kept]]:
-        """Return a result's outcome, short and without secrets, and the artifacts to record with it: what the call
-        made, and the whole result if it is too long. `since` returns the milliseconds since the call began."""
+        """Store what a call made, and its result if that is too long; return the call's outcome, short and without
+        secrets, and the artifacts to record with it. `since` returns the milliseconds since the call began."""
         try:
-            made, mentions = await self.kept(call_id, meta, result.made)
+            made, mentions = await self._keep_made(call_id, meta, result.made)
         except OzzieError as error:
             return self.failure(call_id, error, since()), []
         if made:
             data = {**result.data, "kept": mentions} if mentions and isinstance(result.data, dict) else result.data
             refs = (*result.artifact_refs, *(each.artifact_id for each in made))
             result = dataclasses.replace(result, data=data, artifact_refs=refs)
-        outcome, whole = await self.result(call_id, meta, args, result, since())
+        outcome, whole = await self._completed(call_id, meta, args, result, since())
         if isinstance(outcome, ToolCallFailed):
             return outcome, []
         if outcome.cut is None and mentions and isinstance(outcome.data, dict) and "kept" in outcome.data:
             outcome = msgspec.structs.replace(outcome, cut=_first_cut(mentions))
         return outcome, [*([whole] if whole else []), *made]
 
-    async def kept(self, call_id: CallId, meta: ToolMeta, made: Sequence[Made]) -> tuple[list[Kept], list[JsonObject]]:
+    async def _keep_made(
+        self, call_id: CallId, meta: ToolMeta, made: Sequence[Made]
+    ) -> tuple[list[Kept], list[JsonObject]]:
         """Store what a call made, without secrets; return that and its mentions (see `Made`). Raises OzzieError."""
         kept: list[Kept] = []
         mentions: list[JsonObject] = []

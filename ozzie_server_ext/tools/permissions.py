@@ -4,7 +4,7 @@ The request comes from the tool's plan and the checked arguments; a yes is valid
 needed is decided in this order:
 
 1. `policy.engine.explain`: the strictest rule that applies, or the default, and the floors that no general rule lowers.
-2. `policy.engine.of_call`, by the broker's `ruling_on`: stricter for outside content and for what a skill asks first.
+2. `policy.engine.tightened`, by the broker's `ruling_on`: stricter for outside content and for what a skill asks first.
    The broker asks again if the plan reveals more.
 3. `refusal`: nobody's yes would help, or nobody is there to give it.
 4. `Permissions.find`: an earlier yes, or one for the session, of the strength that is needed.
@@ -77,7 +77,7 @@ class Grant(msgspec.Struct, frozen=True, kw_only=True):
     event_id: EventId | None = None
 
 
-class Earlier(msgspec.Struct, frozen=True, kw_only=True):
+class EarlierRequest(msgspec.Struct, frozen=True, kw_only=True):
     """An earlier approval request for a call. `grant`: the yes, if any; `is_open`: it can still be answered;
     `has_ended`: that call ended, and the present one is another."""
 
@@ -138,12 +138,11 @@ class Permissions:
         call_id: CallId,
         context: ToolContext,
         recorder: Recorder,
-        earlier: Earlier | None,
+        earlier: EarlierRequest | None,
         quoted: Content = CLEAN,
     ) -> Permission:
         """Return the approval of the planned call, or the request for one. `quoted` are labels of content that only the
-        request may quote. Raises as `ArtifactStore.record`, and OzzieError if the tool can't say what it
-        would do."""
+        request may quote. Raises as `ArtifactStore.record`, and OzzieError if the tool can't say what it would do."""
         meta, rule = plan.of(tool.meta), ruling.verdict.rule
         content = context.reading.content
         binds = binding(meta, plan.args, plan.effect, ruling, context.caller, content)
@@ -200,7 +199,7 @@ class Permissions:
         )
         return Permission(request=requested, void=_void(earlier, binds))
 
-    def _is_good(self, earlier: Earlier, binds: str, needs: AuthStrength) -> bool:
+    def _is_good(self, earlier: EarlierRequest, binds: str, needs: AuthStrength) -> bool:
         """Whether a recent yes to exactly this exists, of sufficient strength."""
         grant = earlier.grant
         if grant is None or earlier.asked.binds != binds or grant.way.strength < needs.strength:
@@ -229,7 +228,7 @@ def _strongest(*ways: AuthStrength) -> AuthStrength:
     return max(ways, key=lambda way: way.strength)
 
 
-def _void(earlier: Earlier | None, binds: str) -> tuple[EventBody, ...]:
+def _void(earlier: EarlierRequest | None, binds: str) -> tuple[EventBody, ...]:
     """Close the previous question: it can't be answered any more, and a yes to it is void."""
     if earlier is None or not (earlier.is_open or earlier.grant is not None):
         return ()

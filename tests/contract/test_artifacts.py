@@ -47,7 +47,7 @@ class Desk:
             log=self.log,
             session_id=SessionId(session),
             task_id=TaskId(task),
-            read=lambda: Content(labels=("web",), sources=("web:example.org",)),
+            content_now=lambda: Content(labels=("web",), sources=("web:example.org",)),
         )
 
     async def open_session(self, session: str) -> None:

@@ -37,7 +37,7 @@ HANDLES = (ArtifactCreated, ArtifactSuperseded, ArtifactErased)
 
 
 def apply(event: Event, rows: Rows) -> None:
-    """Fold one event. Raise Conflict for a version that is not newer than the latest: of two created at a time, one
+    """Fold one event. Raises Conflict for a version that is not newer than the latest: of two created at a time, one
     wins. It need not be the next number: the event in between may have been erased."""
     match event.body:
         case ArtifactCreated() as fact:

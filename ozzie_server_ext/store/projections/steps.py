@@ -48,7 +48,7 @@ HANDLES = (*get_args(StepFact), CheckpointSaved)
 
 
 def apply(event: Event, rows: Rows) -> None:
-    """Fold one event. Raise IllegalStep for a fact that the step's state does not allow: a step ends once."""
+    """Fold one event. Raises IllegalStep for a fact that the step's state does not allow: a step ends once."""
     fact = event.body
     if event.task_id is None:
         raise InputError(f"{fact.type} needs a task_id.")

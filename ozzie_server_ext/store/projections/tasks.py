@@ -100,7 +100,7 @@ _NO_ERROR: Row = {"error_kind": None, "error_code": None, "error_message": None,
 
 
 def apply(event: Event, rows: Rows) -> None:
-    """Fold one event. Raise IllegalTransition for a fact that the task's state does not allow, UnreadUpdate for an end
+    """Fold one event. Raises IllegalTransition for a fact that the task's state does not allow, UnreadUpdate for an end
     before its model has received all updates."""
     fact = event.body
     if event.task_id is None:

@@ -89,7 +89,7 @@ class QuickCalls:
             log=buffer,
             session_id=run.session_id,
             task_id=task_id,
-            read=lambda: order.content,
+            content_now=lambda: order.content,
         )
         reading = Reading(content=order.content, has_read=True, has_own=True)
         brief = order.brief

@@ -5,7 +5,7 @@ import dataclasses
 import pytest
 from msgspec.structs import replace
 
-from ozzie_server_ext.agent.questions import budget_exceeded, budget_prompt, describe, limit_exceeded, suggested
+from ozzie_server_ext.agent.questions import budget_exceeded, budget_question, describe, limit_exceeded, suggested
 from ozzie_server_ext.domain.budget import Account, Budget, Measure, Scope
 from ozzie_server_ext.domain.ids import PromptId
 from ozzie_server_ext.models.ledger import BudgetOverrun
@@ -55,7 +55,7 @@ def test_what_is_offered_is_half_of_what_there_was_and_at_least_lets_the_next_ca
 
 
 def test_the_question_has_what_the_next_call_takes_what_is_lost_and_the_answers() -> None:
-    prompt, waiting = budget_prompt(
+    prompt, waiting = budget_question(
         breach("task", "cost", USD, USD, USD // 25), PromptId("p"), said="main", cheaper="cheap"
     )
 
@@ -72,7 +72,7 @@ def test_the_question_has_what_the_next_call_takes_what_is_lost_and_the_answers(
 
 
 def test_time_has_no_next_step_and_no_cheaper_model() -> None:
-    prompt, _ = budget_prompt(breach("task", "time", 60_000, 60_000), PromptId("p"), said="main", cheaper="")
+    prompt, _ = budget_question(breach("task", "time", 60_000, 60_000), PromptId("p"), said="main", cheaper="")
 
     assert [option.label for option in prompt.options] == ["Allow 30 s more", "Stop here"]
     assert prompt.notes == ("What was done so far stays. Without more time, the answer does not come.",)

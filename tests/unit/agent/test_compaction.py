@@ -117,7 +117,7 @@ class Long:
         recorder = Recorder(log=self.rig.log, session_id=SESSION, task_id=task)
         message = MessageReceived(message_id=MessageId(self.rig.ids.new()), text=text, origin=Origin(channel="test"))
         await (recorder if content is None else recorder.made_from(content)).append(message)
-        recorder = msgspec.structs.replace(recorder, read=lambda: self.conversation.content)
+        recorder = msgspec.structs.replace(recorder, content_now=lambda: self.conversation.content)
         await Turn(self.rig.parts, self.plan, self.conversation, recorder, self.rig.context).run()
         return self.requests[-1]
 

@@ -13,7 +13,7 @@ def uses(*asked: str) -> tuple[ToolUse, ...]:
 
 def code(guard: LimitGuard, number: int) -> str:
     try:
-        guard.check_round(number)
+        guard.expect_round(number)
     except LimitExceeded as error:
         assert error.hint  # noqa: PT017 - every refusal says what to do
         return error.code
@@ -30,9 +30,9 @@ def test_the_same_calls_again_and_again_are_a_circle() -> None:
     guard = LimitGuard(Limits())
 
     for _ in range(MAX_REPEATS - 1):
-        guard.check_uses(uses("{}", "x"))
+        guard.expect_uses(uses("{}", "x"))
     with pytest.raises(LimitExceeded, match="probe 3 times in a row") as refused:
-        guard.check_uses(uses("{}", "x"))
+        guard.expect_uses(uses("{}", "x"))
     assert refused.value.code == "limit.loop"
 
 
@@ -41,14 +41,14 @@ def test_anything_else_in_between_breaks_the_circle() -> None:
 
     passed = 0
     for number in range(4 * MAX_REPEATS):
-        guard.check_uses(uses("{}") if number % MAX_REPEATS else uses("{}", "{}"))
+        guard.expect_uses(uses("{}") if number % MAX_REPEATS else uses("{}", "{}"))
         passed += 1
 
     assert passed == 4 * MAX_REPEATS
 
 
 def test_a_round_may_ask_for_so_many_calls_and_not_more() -> None:
-    LimitGuard(Limits()).check_uses(uses(*map(str, range(MAX_CALLS_A_ROUND))))
+    LimitGuard(Limits()).expect_uses(uses(*map(str, range(MAX_CALLS_A_ROUND))))
     with pytest.raises(LimitExceeded) as refused:
-        LimitGuard(Limits()).check_uses(uses(*map(str, range(MAX_CALLS_A_ROUND + 1))))
+        LimitGuard(Limits()).expect_uses(uses(*map(str, range(MAX_CALLS_A_ROUND + 1))))
     assert refused.value.code == "limit.calls"

@@ -97,7 +97,7 @@ async def test_a_summary_has_the_labels_of_the_result(project: Path) -> None:
             conversation.apply(event)
 
     long.rig.log.on_commit(follow)
-    recorder = msgspec.structs.replace(long.rig.recorder(), read=lambda: conversation.content)
+    recorder = msgspec.structs.replace(long.rig.recorder(), content_now=lambda: conversation.content)
     await Turn(long.rig.parts, long.rig.plan, conversation, recorder, long.rig.context).run()
 
     summaries = [event for event in await long.rig.events() if isinstance(event.body, ToolCallSummarized)]

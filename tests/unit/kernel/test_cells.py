@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ozzie_kernel.cells import Cell, Magic, Message, Mistake, Python, parse
+from ozzie_kernel.cells import Cell, MagicLine, Message, Mistake, Python, parse
 
 
 @pytest.mark.parametrize(
@@ -17,12 +17,12 @@ from ozzie_kernel.cells import Cell, Magic, Message, Mistake, Python, parse
         ("%", Message("%")),
         ("%5 more", Message("%5 more")),
         ("100 %\n%help", Message("100 %\n%help")),
-        ("%help", (Magic("help", ""),)),
-        ("  %help  ", (Magic("help", ""),)),
-        ("%model openai/x http://h/v1", (Magic("model", "openai/x http://h/v1"),)),
-        ("%model   spaced   out  ", (Magic("model", "spaced   out"),)),
-        ("%help\n\n%model a\n", (Magic("help", ""), Magic("model", "a"))),
-        ("%nope", (Magic("nope", ""),)),
+        ("%help", (MagicLine("help", ""),)),
+        ("  %help  ", (MagicLine("help", ""),)),
+        ("%model openai/x http://h/v1", (MagicLine("model", "openai/x http://h/v1"),)),
+        ("%model   spaced   out  ", (MagicLine("model", "spaced   out"),)),
+        ("%help\n\n%model a\n", (MagicLine("help", ""), MagicLine("model", "a"))),
+        ("%nope", (MagicLine("nope", ""),)),
         ("%%python\nx = 1\n\nx", Python("x = 1\n\nx")),
         ("%%python", Python("")),
         ("\n\n%%python \n  indented", Python("  indented")),

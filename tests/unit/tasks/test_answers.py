@@ -2,7 +2,7 @@
 
 import pytest
 
-from ozzie_server_ext.agent.questions import LEAVE, STOP, ask_limit_prompt, uncertain_prompt
+from ozzie_server_ext.agent.questions import LEAVE, STOP, ask_limit_question, uncertain_question
 from ozzie_server_ext.domain.events import (
     EventBody,
     PromptAnswered,
@@ -25,7 +25,10 @@ PROMPT = PromptId("p")
 
 @pytest.mark.parametrize(
     ("asks", "option", "end"),
-    [(ask_limit_prompt(PROMPT), STOP, TaskCancelled), (uncertain_prompt(PROMPT, "Nobody knows."), LEAVE, TaskFailed)],
+    [
+        (ask_limit_question(PROMPT), STOP, TaskCancelled),
+        (uncertain_question(PROMPT, "Nobody knows."), LEAVE, TaskFailed),
+    ],
 )
 async def test_a_call_that_is_open_when_a_person_ends_its_turn_by_an_answer_has_an_outcome(
     asks: tuple[EventBody, ...], option: str, end: type[EventBody]
@@ -51,7 +54,7 @@ async def test_an_answer_by_which_a_task_goes_on_leaves_its_calls_open() -> None
     waiting = Waiting()
     task_id, approval_id = await waiting.one()
     await waiting.approvals.approve(approval_id, ANA)
-    await waiting.record(task_id, [TaskStarted(attempt=1, epoch="f"), *ask_limit_prompt(PROMPT)])
+    await waiting.record(task_id, [TaskStarted(attempt=1, epoch="f"), *ask_limit_question(PROMPT)])
     tasks = TaskService(waiting.log, waiting.ids, Idle())
     answers = Answers(waiting.log, tasks, Ledger(lambda account: balance_of(waiting.log, account)), waiting.clock)
 

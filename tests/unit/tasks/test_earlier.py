@@ -6,7 +6,7 @@ from ozzie_server_ext.domain.events import Draft, EventBody, MessageReceived, Or
 from ozzie_server_ext.domain.ids import CallId, MessageId, SessionId, TaskId
 from ozzie_server_ext.observability.clock import CountingIds, FakeClock
 from ozzie_server_ext.store.memory import InMemoryEventLog
-from ozzie_server_ext.tasks.sessions import Earlier, EarlierRuns
+from ozzie_server_ext.tasks.sessions import EarlierRuns, EarlierWork
 from ozzie_server_ext.tools.builtin import builtin_tools
 from ozzie_server_ext.tools.registry import ToolRegistry
 
@@ -59,7 +59,7 @@ async def test_turns_that_only_read_are_counted_and_have_no_effects(history: His
 
     found = await history.runs.of_cell(SESSION, "a")
 
-    assert isinstance(found, Earlier)
+    assert isinstance(found, EarlierWork)
     assert (found.turns, found.effects) == (2, {})
     assert found.last_at.startswith("20")
 

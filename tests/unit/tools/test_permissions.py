@@ -35,7 +35,7 @@ from ozzie_server_ext.store.memory import InMemoryEventLog
 from ozzie_server_ext.store.recorder import Recorder
 from ozzie_server_ext.tools.base import EffectTool, Plan, Preview, Tool, ToolContext, ToolFailed
 from ozzie_server_ext.tools.broker import CallPosition
-from ozzie_server_ext.tools.permissions import MOST_SHOWN, Earlier, Grant
+from ozzie_server_ext.tools.permissions import MOST_SHOWN, EarlierRequest, Grant
 from ozzie_server_ext.tools.registry import ToolRegistry
 from tests.brokers import broker_of, facts_of
 from tests.unit.policy.rig import meta, rule
@@ -115,7 +115,11 @@ class Bench:
         self.expires_s = float(REQUEST_EXPIRES_S)
 
     async def call(
-        self, tool: Tool, earlier: Earlier | None = None, arguments: str = "{}", place: CallPosition | None = None
+        self,
+        tool: Tool,
+        earlier: EarlierRequest | None = None,
+        arguments: str = "{}",
+        place: CallPosition | None = None,
     ) -> tuple[EventBody, ...]:
         """The facts that ask; none where the call was made, or refused."""
         broker = broker_of(
@@ -137,8 +141,8 @@ class Bench:
         assert isinstance(asked, ApprovalRequested)
         return asked
 
-    def yes(self, asked: ApprovalRequested, way: AuthStrength = AuthStrength.BROWSER, **changed: Any) -> Earlier:
-        return Earlier(asked=asked, grant=Grant(way=way, at=self.clock.now()), is_open=False, **changed)
+    def yes(self, asked: ApprovalRequested, way: AuthStrength = AuthStrength.BROWSER, **changed: Any) -> EarlierRequest:
+        return EarlierRequest(asked=asked, grant=Grant(way=way, at=self.clock.now()), is_open=False, **changed)
 
     async def recorded(self) -> tuple[EventBody, ...]:
         return tuple(event.body for event in await self.log.read_stream(task_stream(TaskId("t"))))
@@ -478,11 +482,11 @@ async def test_a_yes_by_a_way_that_is_too_weak_does_not_count_whoever_let_it_in(
 async def test_without_an_answer_it_is_asked_anew_and_what_was_open_is_so_no_more(bench: Bench, probe: Probe) -> None:
     before = await bench.ask(probe.tool())
 
-    _, void, asked = await bench.call(probe.tool(), Earlier(asked=before))
+    _, void, asked = await bench.call(probe.tool(), EarlierRequest(asked=before))
     assert void == ApprovalExpired(approval_id=before.approval_id, why="changed")
     assert isinstance(asked, ApprovalRequested)
 
-    _, again = await bench.call(probe.tool(), Earlier(asked=before, is_open=False))
+    _, again = await bench.call(probe.tool(), EarlierRequest(asked=before, is_open=False))
     assert isinstance(again, ApprovalRequested), "of one that nobody can answer any more, nothing more is said"
     assert probe.done == []
 
@@ -530,7 +534,7 @@ async def test_a_rule_that_allows_by_now_needs_no_yes(bench: Bench, probe: Probe
     asked = await bench.ask(probe.tool())
     bench.rulings = FixedRulings((rule("allow", {"tools": ["test.probe"]}),))
 
-    assert await bench.call(probe.tool(), Earlier(asked=asked, is_open=False)) == ()
+    assert await bench.call(probe.tool(), EarlierRequest(asked=asked, is_open=False)) == ()
 
     recorded = await bench.recorded()
     assert isinstance(recorded[1], ToolCallStarted)

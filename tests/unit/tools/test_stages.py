@@ -154,7 +154,7 @@ def outcome_writer() -> OutcomeWriter:
 async def test_a_short_result_stays_as_it_is_but_for_secrets() -> None:
     result = ToolResult(ok=True, data={"said": "open sesame-of-forty"}, summary="1 word")
 
-    outcome, kept = await outcome_writer().shorten(CALL, probe().meta, {}, result, lambda: 2.5)
+    outcome, kept = await outcome_writer().outcome_of(CALL, probe().meta, {}, result, lambda: 2.5)
 
     assert isinstance(outcome, ToolCallCompleted)
     assert outcome.duration_ms == 2.5
@@ -165,7 +165,7 @@ async def test_a_short_result_stays_as_it_is_but_for_secrets() -> None:
 async def test_a_long_result_is_kept_whole_and_told_in_part() -> None:
     result = ToolResult(ok=True, data={"said": "word " * 20_000}, summary="")
 
-    outcome, kept = await outcome_writer().shorten(CALL, probe().meta, {}, result, lambda: 0.0)
+    outcome, kept = await outcome_writer().outcome_of(CALL, probe().meta, {}, result, lambda: 0.0)
 
     assert isinstance(outcome, ToolCallCompleted)
     assert len(str(outcome.data)) < 20_000
@@ -177,7 +177,7 @@ async def test_a_result_that_can_not_be_told_is_a_failure_with_nothing_to_keep()
     endless: dict[str, Any] = {}
     endless["again"] = endless
 
-    outcome, kept = await outcome_writer().shorten(
+    outcome, kept = await outcome_writer().outcome_of(
         CALL, probe().meta, {}, ToolResult(ok=True, data=endless, summary=""), lambda: 0.0
     )
 

@@ -37,7 +37,7 @@ from ozzie_server_ext.tools.broker import CallPosition
 from ozzie_server_ext.tools.builtin import builtin_tools
 from ozzie_server_ext.tools.builtin.files import version_of
 from ozzie_server_ext.tools.changes.diff import unified
-from ozzie_server_ext.tools.permissions import Earlier, Grant
+from ozzie_server_ext.tools.permissions import EarlierRequest, Grant
 from ozzie_server_ext.tools.registry import ToolRegistry
 from tests.brokers import broker_of
 from tests.hostile.racing import FILE, lay_out
@@ -91,7 +91,7 @@ class Gate:
         """The last fact of the call after a yes; where it asks again, the question. Raises ToolUncertain."""
         await self.approvals.approve(asked.approval_id, ANA, binds=asked.binds)
         await recorder.append(TaskStarted(attempt=2, epoch="e"))
-        yes = Earlier(asked=asked, grant=Grant(way=ANA.way, at=self.clock.now()), is_open=False)
+        yes = EarlierRequest(asked=asked, grant=Grant(way=ANA.way, at=self.clock.now()), is_open=False)
         asks = await self.broker.call(use, CallPosition(1, 0), self.context, recorder, yes)
         return asks.request if asks is not None else (await self.bodies(recorder))[-1]
 
