@@ -79,6 +79,8 @@ class RunWaits:
         """The runs of delegated tasks, while they are open."""
         self._wakes: dict[TaskId, Callable[[], None]] = {}
         self._waiting: dict[TaskId, _WaitingRun] = {}
+        self._resumed_by: dict[TaskId, str] = {}
+        """For each run whose wait is being recorded: who has done since what it waits for."""
         self._resumes: set[asyncio.Task[None]] = set()
         event_log.on_commit(self._follow, types=_CHANGES)
 
@@ -142,17 +144,16 @@ class RunWaits:
             wait = self._wait_of(run, events)
             if wait is None:
                 return
+            self._resumed_by[run_id] = GATEWAY
             try:
-                await shielded(recorder.append(wait, expected_version=events[-1].version))
-            except VersionConflict:  # a signal or a request has come meanwhile: check again
-                expect_not_cancelled()
-                continue
-            except asyncio.CancelledError:
-                raise TurnHeld from None  # it is recorded by now
-            self._hold(run_id, recorder.session_id, run, events)
-            if self._wait_of(run, await self._log.read_stream(stream)) is None:  # it came while this was recorded
-                self._resume(run_id, GATEWAY)
-            raise TurnHeld
+                if not await _is_recorded(recorder, wait, events[-1].version):
+                    continue
+                self._hold(run_id, recorder.session_id, run, events)
+                if self._wait_of(run, await self._log.read_stream(stream)) is None:  # it came while this was recorded
+                    self._resume(run_id, self._resumed_by[run_id])
+                raise TurnHeld
+            finally:
+                del self._resumed_by[run_id]
 
     async def left_s(self, run_id: TaskId, work: Work) -> float | None:
         """Return the remaining time of a step's attempt, even if it began under another gateway; None without a
@@ -216,7 +217,8 @@ class RunWaits:
                     if run is not None:
                         self._resume(run, GATEWAY)
                 case TaskSignalled(event=signal, by=by):
-                    if (waiting := self._waiting.get(task_id)) and signal in waiting.signals:
+                    waiting = self._waiting.get(task_id)
+                    if waiting is None or signal in waiting.signals:
                         self._resume(task_id, by)
                 case TaskPauseRequested(wanted=True, by=by):
                     self._resume(task_id, by)
@@ -241,9 +243,11 @@ class RunWaits:
         return waiting
 
     def _resume(self, run_id: TaskId, by: str) -> None:
-        """Resume a run if it waits and nothing drives it."""
+        """Resume a run if it waits and nothing drives it. One that is about to wait goes on once that is recorded."""
         waiting = self._forget(run_id)
         if waiting is None:
+            if run_id in self._resumed_by:
+                self._resumed_by[run_id] = by
             return
         recorder = Recorder(log=self._log, session_id=waiting.session_id, task_id=run_id, source="skill")
         work = asyncio.create_task(self._record(recorder, TaskResumed(by=by)), name=f"resume {run_id}")
@@ -256,6 +260,18 @@ class RunWaits:
                 await patiently(lambda: recorder.append(resumed), lambda error: None)
         except Exception:
             log.exception("a run could not be resumed", extra={"task_id": recorder.task_id})
+
+
+async def _is_recorded(recorder: Recorder, wait: WaitFact, version: int) -> bool:
+    """Record that a run waits; return False if a signal or a request has come since this version of its stream."""
+    try:
+        await shielded(recorder.append(wait, expected_version=version))
+    except VersionConflict:
+        expect_not_cancelled()
+        return False
+    except asyncio.CancelledError:
+        raise TurnHeld from None  # it is recorded by now
+    return True
 
 
 def _ends(run: WorkflowRun | FsmRun, events: Sequence[Event]) -> list[datetime]:

@@ -11,6 +11,7 @@ import pytest
 
 from ozzie_server_ext.config.home import Home
 from ozzie_server_ext.domain.events import (
+    Draft,
     Event,
     StepFailed,
     StepStarted,
@@ -70,6 +71,26 @@ async def test_it_waits_for_the_yes_of_its_step_and_goes_on_with_it(runs: Waitin
     assert first.attempt == second.attempt == 1
     assert first.epoch < second.epoch
     assert len(await runs.facts(task_id, StepStarted)) == 2, "the step goes on, and is not begun again"
+
+
+async def test_who_answers_while_its_wait_is_recorded_is_who_lets_it_go_on(
+    runs: Waiting, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    append = runs.ozzie.log.append
+
+    async def answered_meanwhile(stream: str, drafts: Sequence[Draft], **more: Any) -> tuple[Event, ...]:
+        recorded = await append(stream, drafts, **more)
+        if isinstance(drafts[-1].body, TaskWaitingApproval) and drafts[-1].source == "skill":
+            await runs.approve()
+        return recorded
+
+    monkeypatch.setattr(runs.ozzie.log, "append", answered_meanwhile)
+    runs.workflow(GATE)
+    task_id = await runs.begin()
+
+    assert await runs.rests(task_id) == "task.succeeded"
+    (resumed,) = await runs.facts(task_id, TaskResumed)
+    assert resumed.by == "Ana"
 
 
 async def test_it_says_for_which_signal_it_waits(runs: Waiting) -> None:
