@@ -288,18 +288,20 @@ async def test_what_a_step_may_have_done_is_asked_about_when_its_run_is_tried_ag
     child = (await runs.step(StepStarted)).task
     assert child is not None
     assert await runs.ends(child) == "task.waiting_input"
+    assert await runs.ends(task_id) == "task.waiting_input", "it waits with its step"
     await runs.ozzie.answers.answer(child, "leave", by="Ana")
     assert await runs.rests(task_id) == "task.failed"
 
     await runs.retry(task_id)
 
     assert await runs.ends(child, 3) == "task.waiting_input"
+    assert await runs.ends(task_id, 3) == "task.waiting_input"
     assert runs.effects == 1
     runs.breaks = False
     await runs.ozzie.answers.answer(child, "again", by="Ana")
     assert await runs.ends(task_id, 4) == "task.succeeded"
     ends = ["task.waiting_input", "task.failed", "task.waiting_input", "task.succeeded"]
-    assert await runs.every_end(task_id) == ends, "it waits with its step before each end"
+    assert await runs.every_end(task_id) == ends
     assert runs.effects == 2, "a person said that it was not done"
 
 
