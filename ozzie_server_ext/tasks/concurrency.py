@@ -1,11 +1,10 @@
 """How many tasks run at once, which is next, and which running tasks only wait for others."""
 
 import asyncio
-from collections import Counter, deque
+from bisect import insort
+from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
-from heapq import nsmallest
-from itertools import islice
 
 import msgspec
 
@@ -25,10 +24,19 @@ OnAhead = Callable[[int], None]
 
 
 class _Waiter(msgspec.Struct, eq=False):
+    """Who waits for a slot. `turn` is the number of slots that its group holds, and of its waiters that came earlier:
+    the lowest is next."""
+
+    group: str
     on_ahead: OnAhead
+    turn: int
     number: int
     granted: "asyncio.Future[None]" = msgspec.field(default_factory=lambda: asyncio.get_running_loop().create_future())
     ahead: int = -1
+
+
+def _place(waiter: _Waiter) -> tuple[int, int]:
+    return waiter.turn, waiter.number
 
 
 class FairSlots:
@@ -38,7 +46,8 @@ class FairSlots:
     def __init__(self, most: Callable[[], int]) -> None:
         self._most = most
         self._held: Counter[str] = Counter()
-        self._waiting: dict[str, deque[_Waiter]] = {}
+        self._waiting: Counter[str] = Counter()
+        self._order: list[_Waiter] = []
         self._count = 0
 
     @asynccontextmanager
@@ -52,8 +61,9 @@ class FairSlots:
 
     async def _acquire(self, group: str, on_ahead: OnAhead) -> None:
         self._count += 1
-        waiter = _Waiter(on_ahead, self._count)
-        self._waiting.setdefault(group, deque()).append(waiter)
+        waiter = _Waiter(group, on_ahead, self._held[group] + self._waiting[group], self._count)
+        insort(self._order, waiter, key=_place)
+        self._waiting[group] += 1
         self._grant()
         try:
             await waiter.granted
@@ -61,40 +71,41 @@ class FairSlots:
             if waiter.granted.done() and not waiter.granted.cancelled():  # granted at the same moment
                 self._release(group)
             else:
-                self._forget(group, waiter)
+                self._order.remove(waiter)
+                _count_down(self._waiting, group)
+                self._advance(group, behind=waiter.number)
                 self._grant()
             raise
 
     def _release(self, group: str) -> None:
-        self._held[group] -= 1
-        if not self._held[group]:
-            del self._held[group]
+        _count_down(self._held, group)
+        self._advance(group)
         self._grant()
 
     def _grant(self) -> None:
-        while self._waiting and self._held.total() < max(self._most(), 1):
-            group = min(self._waiting, key=lambda each: (self._held[each], self._waiting[each][0].number))
-            waiter = self._waiting[group][0]
-            self._forget(group, waiter)
-            self._held[group] += 1
+        while self._order and self._held.total() < max(self._most(), 1):
+            waiter = self._order.pop(0)  # the turns of those behind it stay: one waits less, and one holds a slot more
+            _count_down(self._waiting, waiter.group)
+            self._held[waiter.group] += 1
             waiter.granted.set_result(None)
-        order = nsmallest(
-            MOST_NOTIFIED,
-            (
-                (self._held[group] + index, waiter.number, waiter)
-                for group, waiters in self._waiting.items()
-                for index, waiter in enumerate(islice(waiters, MOST_NOTIFIED))
-            ),
-        )
-        for ahead, (_, _, waiter) in enumerate(order):
+        for ahead, waiter in enumerate(self._order[:MOST_NOTIFIED]):
             if waiter.ahead != ahead:
                 waiter.ahead = ahead
                 waiter.on_ahead(ahead)
 
-    def _forget(self, group: str, waiter: _Waiter) -> None:
-        self._waiting[group].remove(waiter)
-        if not self._waiting[group]:
-            del self._waiting[group]
+    def _advance(self, group: str, behind: int = 0) -> None:
+        """Let those of a group who came after number `behind` be earlier by one."""
+        if self._waiting[group]:
+            for waiter in self._order:
+                if waiter.group == group and waiter.number > behind:
+                    waiter.turn -= 1
+            self._order.sort(key=_place)
+
+
+def _count_down(counter: Counter[str], group: str) -> None:
+    counter[group] -= 1
+    if not counter[group]:
+        del counter[group]
 
 
 class TaskSlots:
