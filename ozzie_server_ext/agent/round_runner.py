@@ -218,7 +218,7 @@ class RoundRunner:
         conversation = self._context.conversation
         if plan.is_pausing() or conversation.schema(task_id) is not None or conversation.has_new_updates(task_id):
             return None
-        if not conversation.used_tools(task_id):  # without a call, nothing was delegated
+        if not conversation.toolsets.has_delegated(task_id):
             return TaskSucceeded(rounds=number)
         return await plan.success(number)
 

@@ -11,6 +11,7 @@ from ozzie_server_ext.domain.events import (
 )
 from ozzie_server_ext.domain.ids import CallId, TaskId
 from ozzie_server_ext.domain.json import Json, objects
+from ozzie_server_ext.domain.toolmeta import SKILLS
 from ozzie_server_ext.tools.offering import FIND_ID
 
 
@@ -27,6 +28,7 @@ class Toolsets:
         self.latest: TaskId | None = None
         """The turn that began last."""
         self._finding: set[CallId] = set()
+        self._delegating: set[TaskId | None] = set()
 
     def apply(self, event: Event) -> None:
         task_id = event.task_id
@@ -41,6 +43,8 @@ class Toolsets:
                 self._used[task_id] = _more(self.used(task_id), *(use.name for use in uses))
             case ToolCallRequested(call_id=call_id, tool_id=tool_id) if tool_id == FIND_ID:
                 self._finding.add(call_id)
+            case ToolCallRequested(tool_id=tool_id) if tool_id.startswith(SKILLS):
+                self._delegating.add(task_id)
             case ToolCallCompleted(call_id=call_id, data=data) if call_id in self._finding:
                 self._finding.discard(call_id)
                 self._found[task_id] = _more(self.found(task_id), *_names_in(data))
@@ -69,6 +73,10 @@ class Toolsets:
         """Return the same for the turn before."""
         before = self._before.get(task_id, self.latest)
         return () if before is None else self.used(before)
+
+    def has_delegated(self, task_id: TaskId | None) -> bool:
+        """Whether its model called a skill."""
+        return task_id in self._delegating
 
     def found(self, task_id: TaskId | None) -> tuple[str, ...]:
         """Return the names that its searches for tools found."""

@@ -13,6 +13,7 @@ from ozzie_server_ext.domain.events import (
     StepCompleted,
     StepFailed,
     TaskCancelled,
+    TaskSucceeded,
     ToolCallCompleted,
     ToolCallDecided,
     ToolCallFailed,
@@ -131,6 +132,9 @@ async def test_what_a_skill_uses_counts_for_the_task_that_handed_it_over(runs: R
     (own,) = await runs.ozzie.log.rows("tasks", where={"task_id": task_id})
     (child,) = await runs.ozzie.log.rows("tasks", where={"parent_id": task_id})
     assert 0 < int(str(child["input_tokens"])) < int(str(own["input_tokens"]))
+    (done,) = await runs.facts(task_id, TaskSucceeded)
+    assert done.delegated is not None
+    assert done.delegated.usage.input_tokens == child["input_tokens"]
 
 
 async def test_a_task_hands_over_so_often_and_no_more(runs: Runs) -> None:
