@@ -50,19 +50,26 @@ class RulesInForce:
         self._stamps: Stamps | None = None
         self._recorded: str | None = None
         self._refreshing = asyncio.Lock()
+        self._next_look: asyncio.Task[None] | None = None
         self.policy = Policy()
         self.error = ""
         self.hint = ""
 
     async def refresh(self) -> Policy:
-        """Read the files again if any changed, and record the change."""
+        """Read the files again if any changed, and record the change. Those who wait for a look to begin share it."""
+        if self._next_look is None:
+            self._next_look = asyncio.create_task(self._look(), name="look at the rules")
+        await asyncio.shield(self._next_look)
+        return self.policy
+
+    async def _look(self) -> None:
         async with self._refreshing:
+            self._next_look = None  # whoever comes from now on may know of a later change
             stamps = await asyncio.to_thread(stamps_of, self._files)
             if stamps != self._stamps:
                 await self._read()
                 # After a temporary error, such as too many open files, try again without any change.
                 self._stamps = None if self.error else stamps
-        return self.policy
 
     async def of(self, meta: ToolMeta, args: JsonObject, caller: Caller, reading: Reading = UNREAD) -> Ruling:
         """Return the ruling on a call by the current files."""

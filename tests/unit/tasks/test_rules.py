@@ -1,12 +1,15 @@
 """The rules in force follow their files; a broken one denies everything until it is mended."""
 
+import asyncio
 import json
 import threading
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from ozzie_server_ext.config.files import Stamps, stamps_of
 from ozzie_server_ext.config.home import Home
 from ozzie_server_ext.config.jsonc import ConfigError
 from ozzie_server_ext.domain.events import ConfigChanged
@@ -137,6 +140,32 @@ async def test_calls_are_compared_with_rules_away_from_the_loop(desk: Desk, monk
 
     here = threading.get_ident()
     assert [thread == here for thread in threads] == [True, False]
+
+
+async def test_calls_that_come_during_a_look_share_the_next_one(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    begun, going_on, looks = threading.Event(), threading.Event(), 0
+
+    def slow(files: Iterable[Path]) -> Stamps:
+        nonlocal looks
+        looks += 1
+        found = stamps_of(files)
+        begun.set()
+        assert going_on.wait(10)
+        return found
+
+    await desk.rules.refresh()
+    monkeypatch.setattr(rules, "stamps_of", slow)
+    early = asyncio.create_task(desk.decision("private/a"))
+    await asyncio.to_thread(begun.wait, 10)
+    desk.home.policy_file.write_text(text_of())  # too late for the look that is under way
+    late = [asyncio.create_task(desk.decision("private/a")) for _ in range(5)]
+    await asyncio.sleep(0)
+    late[0].cancel()
+    going_on.set()
+
+    assert await early is Decision.ALLOW
+    assert await asyncio.gather(*late[1:]) == [Decision.DENY] * 4
+    assert looks == 2
 
 
 async def test_every_set_of_rules_that_counted_is_recorded_once_with_its_text(desk: Desk) -> None:
