@@ -7,7 +7,7 @@ from contextlib import AsyncExitStack, suppress
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ozzie_server_ext.tasks.concurrency import FairSlots
+from ozzie_server_ext.tasks.concurrency import MOST_NOTIFIED, FairSlots
 
 
 class Wanting:
@@ -19,11 +19,13 @@ class Wanting:
         self.holding: dict[int, str] = {}
         self.order: list[str] = []
         self.ahead: dict[int, int] = {}
+        self.groups: list[str] = []
         self._works: dict[int, asyncio.Task[None]] = {}
         self._go: dict[int, asyncio.Event] = {}
 
     def want(self, group: str) -> int:
         number = len(self._works)
+        self.groups.append(group)
         self._go[number] = asyncio.Event()
         self._works[number] = asyncio.create_task(self._run(number, group))
         return number
@@ -49,6 +51,15 @@ class Wanting:
     async def cancel(self, number: int) -> None:
         self._works[number].cancel()
         await self.settle()
+
+    def next_of(self, waiting: set[int]) -> list[int]:
+        """Return those who wait in the order in which they are to come."""
+        taken = Counter(self.holding.values())
+        turns: dict[int, int] = {}
+        for number in sorted(waiting):
+            turns[number] = taken[self.groups[number]]
+            taken[self.groups[number]] += 1
+        return sorted(waiting, key=lambda number: (turns[number], number))
 
     async def end(self) -> None:
         for number, work in self._works.items():
@@ -122,5 +133,7 @@ def test_none_is_lost_or_given_twice_whoever_comes_leaves_or_is_stopped(
                         open_.discard(number)
                 await wanting.settle()
                 assert len(wanting.holding) == min(most, len(open_)), "no place stays empty while anybody waits"
+                following = wanting.next_of(open_ - wanting.holding.keys())[:MOST_NOTIFIED]
+                assert [wanting.ahead[number] for number in following] == [*range(len(following))]
 
     asyncio.run(play())
