@@ -22,7 +22,7 @@ MODULE = "@ozzie/labextension"
 HERE_S = 1.5
 """How long to wait for a page to say that it draws cards, before showing plain buttons."""
 
-Answer = Callable[[str, JsonObject], None]
+SendAnswer = Callable[[str, JsonObject], None]
 """Calls a method of the gateway with parameters, from any thread."""
 
 
@@ -54,7 +54,7 @@ class Buttons:
         self,
         method: str,
         buttons: Sequence[tuple[str, JsonObject]],
-        answer: Answer,
+        answer: SendAnswer,
         *,
         hint: str = "",
         text_as: str = "",
@@ -94,7 +94,7 @@ class Buttons:
 class PlainCards:
     """The plain buttons of one turn: none if the page draws cards, or for what the kernel may not answer."""
 
-    def __init__(self, answer: Answer) -> None:
+    def __init__(self, answer: SendAnswer) -> None:
         self._answer = answer
         self._plain_at = 0.0
         self._is_here = False
@@ -137,7 +137,7 @@ class PlainCards:
             self._is_here = True
 
 
-def _approval_buttons(asked: PendingApproval, answer: Answer) -> Buttons:
+def _approval_buttons(asked: PendingApproval, answer: SendAnswer) -> Buttons:
     seen: JsonObject = {"approval_id": asked.approval_id, "binds": asked.binds}
     buttons: list[tuple[str, JsonObject]] = [("Approve once", {**seen, "answer": "approve", "extent": "once"})]
     if asked.cover:
@@ -146,7 +146,7 @@ def _approval_buttons(asked: PendingApproval, answer: Answer) -> Buttons:
     return Buttons("approval.answer", buttons, answer, hint="Tell Ozzie why (optional)", text_as="comment")
 
 
-def _question_buttons(question: QuestionView, task_id: str, answer: Answer) -> Buttons:
+def _question_buttons(question: QuestionView, task_id: str, answer: SendAnswer) -> Buttons:
     buttons: list[tuple[str, JsonObject]] = []
     for choice in question.choices:
         sent: JsonObject = {"task_id": task_id, "prompt_id": question.prompt_id, "option": choice.name}

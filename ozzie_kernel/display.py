@@ -4,7 +4,7 @@ import time
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any, Protocol
 
-from ozzie_kernel.cards import Answer, PlainCards
+from ozzie_kernel.cards import PlainCards, SendAnswer
 from ozzie_kernel.keyboard import Asking, Keyboard, Prompt, next_prompt, withdrawn_notice
 from ozzie_kernel.widgets import box_of, close_all, html_widget, widget_output
 from ozzie_server_ext.domain.json import JsonObject
@@ -74,7 +74,7 @@ class CellDisplay(TurnDisplay, Protocol):
 class WidgetDisplay:
     """Live HTML in one widget, which a page keeps updating; the static form replaces it at the end."""
 
-    def __init__(self, publisher: Publisher, display_id: str, answer: Answer) -> None:
+    def __init__(self, publisher: Publisher, display_id: str, answer: SendAnswer) -> None:
         """`answer`: see `cards`."""
         self._publisher = publisher
         self._display_id = display_id

@@ -1,4 +1,4 @@
-"""The front end that shows a Jupyter kernel's cells: what it is sent, and lines that a person types there."""
+"""The kernel's side of its front end: sends it output, and reads lines that a person types there."""
 
 import asyncio
 import contextlib

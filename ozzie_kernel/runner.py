@@ -1,4 +1,4 @@
-"""Runs a cell's message, skill or magics, and helps while typing."""
+"""Runs a cell's message, skill, replay or magics, and helps while typing."""
 
 import asyncio
 import os
@@ -11,7 +11,7 @@ from logging import Logger
 from typing import Any, Protocol
 
 from ozzie_kernel import completion, replay
-from ozzie_kernel.cards import Answer
+from ozzie_kernel.cards import SendAnswer
 from ozzie_kernel.cells import Message, Mistake, OwnCell, Replay, Run
 from ozzie_kernel.connect import Link, SessionChoice, connect
 from ozzie_kernel.display import CellDisplay, ConsoleDisplay, Publisher, StaticDisplay, WidgetDisplay
@@ -252,7 +252,7 @@ class CellRunner:
             return StaticDisplay(self._publisher)
         return ConsoleDisplay(self._publisher, self._keyboard, self._gateway.ask)
 
-    def _answers(self) -> Answer:
+    def _answers(self) -> SendAnswer:
         """Return a function that passes a person's answer on, from any thread, and logs the gateway's objection."""
         loop = asyncio.get_running_loop()
 

@@ -1,4 +1,4 @@
-"""Builds every object of the gateway once, starts the running ones, and stops them in the opposite order."""
+"""Builds what all projects share, starts what runs, and stops it in the opposite order."""
 
 import os
 import time
@@ -133,16 +133,15 @@ class Ozzie:
         """Build the log and its feed, blobs and artifacts."""
         self._closing.callback(stop_logging, self._log_handler)
         self._texts = ArtifactTexts(self.home.blobs)
-        log = await SqliteEventLog.open(
+        self._store = store = await SqliteEventLog.open(
             self.home.database, clock=self.clock, ids=self.ids, troubles=self.troubles, texts=self._texts
         )
-        self.log: EventLog = log
-        self._store = log
+        self.log: EventLog = store
         self.feed = Feed(self.log)
         self.anchoring = Anchoring(self.log, AnchorFiles.of(self.home, anchor_key_file()))
         self._closing.push_async_callback(self._close_log)
         await self.anchoring.start()  # without an anchor, Ozzie runs and reports it
-        self.blobs = DatabaseBlobs(log, FileBlobs(self.home.blobs, self.troubles))
+        self.blobs = DatabaseBlobs(store, FileBlobs(self.home.blobs, self.troubles))
         self.artifacts = ArtifactStore(self.log, self.blobs, self.ids)  # before any blob is put
         self.eraser = Eraser(self.log, self.blobs, self.artifacts)
         self._sweep = Sweep(self.artifacts, self.eraser, self.clock, self._kept)

@@ -366,7 +366,7 @@ class Conversation:
         return self._turns > (task_id not in self._received)
 
     def last_round(self, task_id: TaskId | None) -> Round | None:
-        """Return the model's latest answer in the task whose call has ended."""
+        """Return the task's latest answer whose model call was completed."""
         return self._last.get(task_id)
 
     def pictures(self, task_id: TaskId | None) -> tuple[Picture, ...]:

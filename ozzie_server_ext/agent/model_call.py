@@ -150,11 +150,11 @@ class ModelCaller:
         end_if_last: EndIfLast = _is_not_last,
     ) -> Answer:
         """Make the call of `started` once budgets and rate limits have room for it; `before` returns events to record
-        just before it. An answer to the user is streamed and recorded as a message; of a check, only the call is
-        recorded. `is_asked_again(error)`: whether the caller asks again after this failure; then the partial answer is
-        no message: it is dropped on the screens, and kept in the log with the failure. If `end_if_last` returns an
-        event, it is recorded together with the answer (`has_ended`), unless an update of the task came meanwhile, or a
-        warning has to be shown before.
+        just before it. An answer to the user is streamed and recorded as a message; of a check or a summary, only the
+        call is recorded. `is_asked_again(error)`: whether the caller asks again after this failure; then the partial
+        answer is no message: it is dropped on the screens, and kept in the log with the failure. If `end_if_last`
+        returns an event, it is recorded together with the answer (`has_ended`), unless an update of the task came
+        meanwhile, or a warning has to be shown before.
 
         Raises BudgetBreach if a budget has no room, what the model raises, or what a cancellation raises; the partial
         answer is recorded first.

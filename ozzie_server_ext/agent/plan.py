@@ -100,8 +100,8 @@ class TurnPlan(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class TurnParts(msgspec.Struct, frozen=True, kw_only=True):
-    """The objects that all turns share. `known_secrets` returns texts to remove from whatever is recorded. `leaving`:
-    the gateway stops, so a turn that is cancelled now goes on at the next start. `find_misfit`: see
+    """The objects that all turns of a project share. `known_secrets` returns texts to remove from whatever is recorded.
+    `leaving`: the gateway stops, so a turn that is cancelled now goes on at the next start. `find_misfit`: see
     `agent.structured_output`. `failed_summaries`: when summarizing the earlier turns of a session last failed, in
     monotonic seconds."""
 

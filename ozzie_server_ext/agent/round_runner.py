@@ -27,8 +27,8 @@ from ozzie_server_ext.models.failures import model_error
 from ozzie_server_ext.models.ledger import BudgetBreach, BudgetOverrun
 
 
-def expect_whole(answer: Round, alias: str) -> None:
-    """Raise IncompleteAnswer if a recorded answer is incomplete, which ends the turn."""
+def expect_usable(answer: Round, alias: str) -> None:
+    """Raise IncompleteAnswer if a recorded answer was cut or is empty, which ends the turn."""
     if answer.finish == "length":
         raise IncompleteAnswer(
             f'"{alias}" reached the length limit of one answer. What came is kept.',

@@ -109,8 +109,9 @@ class Round(msgspec.Struct):
     - `earlier`: earlier approvals; `begun`: the effects of started calls.
 
     `guessed`: the start of the model call was erased, and `number` is the last one's plus 1 until a tool call tells it.
-    `whole`: the answer is complete; `placed`: it has its place in the conversation. `problem` says why it does not fit
-    the schema, so that the model is asked again. `is_given`: the task was created with this one call, without a model.
+    `whole`: its call was completed, though `finish` may say that the answer was cut; `placed`: it has its place in the
+    conversation. `problem` says why it does not fit the schema, so that the model is asked again. `is_given`: the task
+    was created with this one call, without a model.
     `reading` is the provenance of the answer and its calls: everything in the conversation when the model was called.
     `event_id`: the event that completed the answer, and so led to its calls. `is_left`: the session was forked in the
     middle of its turn, which goes on elsewhere.

@@ -19,7 +19,7 @@ from ozzie_server_ext.agent.plan import TurnContext, TurnParts, TurnPlan
 from ozzie_server_ext.agent.questions import ask_limit_question, time_overrun, uncertain_question
 from ozzie_server_ext.agent.requests import TurnToolbox
 from ozzie_server_ext.agent.result_summaries import ResultSummaries
-from ozzie_server_ext.agent.round_runner import RoundRunner, expect_whole
+from ozzie_server_ext.agent.round_runner import RoundRunner, expect_usable
 from ozzie_server_ext.agent.rounds import LimitGuard, OutOfTime, Round
 from ozzie_server_ext.agent.structured_output import MAX_REJECTED, UnfitAnswer, unfit_answer
 from ozzie_server_ext.agent.summarizing import Summarizer
@@ -129,7 +129,7 @@ class Turn:
         while True:
             number, why = 1, ""
             if (last := self._last_round) is not None:
-                expect_whole(last, self._round_runner.alias)
+                expect_usable(last, self._round_runner.alias)
                 is_answer = not last.uses and await self._fits(last)
                 if is_answer and not self._conversation.has_new_updates(self._recorder.task_id):
                     return last.number

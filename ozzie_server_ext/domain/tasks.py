@@ -113,7 +113,8 @@ class UnreadUpdate(Conflict):
 
 
 class TurnHeld(Exception):
-    """The task waits for a person or is paused, as recorded in the log. Its runner must stop without ending it."""
+    """The task waits for a person or a signal, or is paused, as recorded in the log. Its runner must stop without
+    ending it."""
 
 
 def create(task_id: TaskId, session_id: SessionId | None, fact: TaskCreated) -> Task:

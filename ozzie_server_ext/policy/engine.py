@@ -1,5 +1,5 @@
 """Decides on a call: the strictest matching rule wins, but a floor may still ask first. A rule that names the tool
-lifts most floors.
+overrules most floors.
 
 Pure: the same call, caller, reading and rules give the same verdict.
 """

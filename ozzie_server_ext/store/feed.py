@@ -519,7 +519,7 @@ class Subscription:
                 self._add(event, size)
             self._seen = event.position
         self._seen = end
-        self._feed.release()  # the replay contains these deltas already
+        self._feed.release()  # the texts so far contain these deltas already
         for reply in self._feed.open_replies:
             for item in reply.so_far():
                 if self._wanted(item):

@@ -122,8 +122,9 @@ class TaskQueue(Protocol):
         ...
 
     def hold(self, task_id: TaskId, session_id: SessionId, *, delegated: bool = False) -> None:
-        """Run nothing else in the session while the task waits for a person. A `delegated` task blocks only itself.
-        Only recovery calls this, for the tasks that wait at the start; later, the queue follows the log's events."""
+        """Run nothing else in the session while the task waits or is paused. A `delegated` task blocks only itself.
+        Only recovery calls this, and a replay in its place, for the tasks that wait at the start; later, the queue
+        follows the log's events."""
         ...
 
 

@@ -303,7 +303,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Tool(Protocol):
-    """Anything a model can call. Only the broker calls `run` and `happened`; `plan` also draws a card."""
+    """Anything a model can call. Only the broker calls `run` and `happened`; `plan` is also called to draw a card."""
 
     @property
     def meta(self) -> ToolMeta: ...

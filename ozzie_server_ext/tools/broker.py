@@ -120,7 +120,7 @@ class ToolBroker(msgspec.Struct, frozen=True, eq=False):
         begun: Begun | None = None,
     ) -> AnswerNeeded | None:
         """Carry out one call that the model requested, or record why not; cancelling is recorded too. `earlier` is an
-        earlier request for a person's approval of it, with the yes if there is one; `begun` is what the call was doing
+        earlier request for approval of it, with the yes if there is one; `begun` is what the call was doing
         when a gateway ended. Recorded events bear the labels of what the call is made from (`context.reading`); the
         outcome also bears those of everything the call read.
 
