@@ -156,9 +156,11 @@ class InMemoryEventLog:
 
 
 class _MemorySearch:
-    """The same index as on disk, with what its queries look up beside it."""
+    """The same index as on disk, with what its queries look up beside it. It is made by the first search: most logs in
+    memory are never searched."""
 
     def __init__(self) -> None:
+        self._unindexed: list[Event] = []
         self._connection = sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)
         weakref.finalize(self, self._connection.close)
         self._connection.execute("CREATE TABLE events (position INTEGER PRIMARY KEY, type, session_id, ts)")
@@ -166,11 +168,13 @@ class _MemorySearch:
         search.create(self._connection)
 
     def add(self, events: Sequence[Event]) -> None:
-        rows = [(event.position, event.type, event.session_id, time_text(event.ts)) for event in events]
-        self._connection.executemany("INSERT INTO events VALUES (?, ?, ?, ?)", rows)
-        search.add(self._connection, events)
+        self._unindexed += events
 
     def find(self, wanted: Wanted, sessions: Sequence[Row]) -> Hits:
+        events = [(event.position, event.type, event.session_id, time_text(event.ts)) for event in self._unindexed]
+        self._connection.executemany("INSERT INTO events VALUES (?, ?, ?, ?)", events)
+        search.add(self._connection, self._unindexed)
+        self._unindexed.clear()
         rows = [(row["session_id"], row["project"]) for row in sessions]
         self._connection.executemany("INSERT OR REPLACE INTO sessions VALUES (?, ?)", rows)
         return search.find(self._connection, wanted)
