@@ -8,6 +8,7 @@ import asyncio
 import contextlib
 import inspect
 from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import replace
 from importlib.metadata import version
 from logging import Logger
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -15,7 +16,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from ipykernel.ipkernel import IPythonKernel
 from traitlets import Type
 
-from ozzie_kernel.cells import Python, parse
+from ozzie_kernel.cells import Message, Python, parse
 from ozzie_kernel.front_end import KernelFrontEnd
 from ozzie_kernel.history import OzzieHistory, OzzieShell, history_text
 from ozzie_kernel.interrupt import interruptible
@@ -202,6 +203,9 @@ class OzzieKernel(ReadingKernel):
                 "Fix this and run the cell again; your message is kept.",
             )
         else:
+            if isinstance(cell, Message):
+                request: Any = self.get_parent("shell")
+                cell = replace(cell, more={**cell.more, "execution": request["header"]["msg_id"]})
             error = await runner.run(cell, cell_id or "", allow_stdin)
         return done if error is None else {"status": "error", "execution_count": count, **error}
 

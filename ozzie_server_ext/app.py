@@ -54,6 +54,7 @@ from ozzie_server_ext.tasks.approvals import Approvals, Expiry
 from ozzie_server_ext.tasks.budgets import TodaysUsage, balance_of
 from ozzie_server_ext.tasks.concurrency import IdleTasks, TaskSlots
 from ozzie_server_ext.tasks.configuration import SecretChanges
+from ozzie_server_ext.tasks.confirmations import Confirmations
 from ozzie_server_ext.tasks.control import Retries, TaskControl
 from ozzie_server_ext.tasks.driver import TaskDriver
 from ozzie_server_ext.tasks.erasures import Erasures
@@ -189,6 +190,7 @@ class Ozzie:
         await self._pauses.load()
         await self._run_waits.load()
         self.approvals = Approvals(self.log, self.clock)
+        self.confirmations = Confirmations(self.log, self.clock)
         self.today = TodaysUsage(self.log, self.clock)
         self.turns = FoldedTurns(self.log)
 

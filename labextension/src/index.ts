@@ -5,6 +5,7 @@ import { clientPlugin } from './plugins/client';
 import { madeFromPlugin } from './plugins/madeFrom';
 import { notebooksPlugin } from './plugins/notebooks';
 import { openNotebooksPlugin } from './plugins/openNotebooks';
+import { ownWordsPlugin } from './plugins/ownWords';
 import { replaysPlugin } from './plugins/replays';
 import { sidebarPlugin } from './plugins/sidebar';
 import { statusPlugin } from './plugins/status';
@@ -18,6 +19,7 @@ export default [
   notebooksPlugin,
   openNotebooksPlugin,
   madeFromPlugin,
+  ownWordsPlugin,
   replaysPlugin,
   widgetsPlugin
 ];

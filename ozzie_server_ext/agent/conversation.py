@@ -20,7 +20,7 @@ from ozzie_server_ext.agent.entries import (
     note_of,
     with_notes,
 )
-from ozzie_server_ext.agent.provenance import SessionReading
+from ozzie_server_ext.agent.provenance import SessionReading, Words
 from ozzie_server_ext.agent.questions import GO_ON
 from ozzie_server_ext.agent.rounds import Outcomes, Round
 from ozzie_server_ext.agent.snapshot import Progress, SavedReading, Snapshot, restored_reading, saved
@@ -37,6 +37,7 @@ from ozzie_server_ext.domain.events import (
     GivenCall,
     LabelsCleared,
     MessageCompleted,
+    MessageConfirmed,
     MessageReceived,
     MessageRejected,
     ModelCallCompleted,
@@ -69,6 +70,7 @@ from ozzie_server_ext.domain.ids import ApprovalId, CallId, ReplyId, TaskId
 from ozzie_server_ext.domain.json import JsonObject
 from ozzie_server_ext.domain.messages import Picture
 from ozzie_server_ext.models.driver import ChatMessage
+from ozzie_server_ext.policy.decision import Reading
 from ozzie_server_ext.protocol.jsontext import dumps
 from ozzie_server_ext.tools.permissions import EarlierRequest, Grant
 
@@ -86,6 +88,7 @@ CALL_TYPES = frozenset(
 EVENT_TYPES = CALL_TYPES | frozenset(
     {
         MessageReceived.type,
+        MessageConfirmed.type,
         MessageCompleted.type,
         MessageRejected.type,
         ModelCallStarted.type,
@@ -163,6 +166,7 @@ class Conversation:
         self.degraded: set[TaskId | None] = set()
         self._retried: set[TaskId | None] = set()
         self._reading = SessionReading()
+        self._words = Words()
         self.toolsets = Toolsets()
         self._saved = Progress()
         self._is_restored = False
@@ -185,6 +189,7 @@ class Conversation:
         conversation._turns, conversation.summary, conversation._note = last.turns, last.summary, last.note
         conversation._pins = {pin.pin_id: pin for pin in last.pins}
         conversation._reading.now = restored_reading(snapshot.reading for snapshot in series)
+        conversation._words.said = frozenset(last.said)
         conversation.toolsets.restore(last.latest, last.used)
         if is_own:
             conversation._count_saved()
@@ -199,6 +204,7 @@ class Conversation:
             entries=tuple(map(saved, self._entries[before.entries :])),
             turns=self._turns,
             reading=SavedReading.of(self._reading.now, before.reading),
+            said=tuple(sorted(self._words.said)),
             summary=self.summary,
             note=self._note,
             pins=self.pins,
@@ -236,6 +242,7 @@ class Conversation:
         if self._is_delegated(event) or self._is_call_of_run(event):
             return
         self._reading.apply(event)
+        self._words.apply(event)
         self._outcomes.apply(event.body, self.last_round(event.task_id))
         self.toolsets.apply(event)
         self._apply_message(event)
@@ -355,6 +362,13 @@ class Conversation:
     def pins(self) -> tuple[SessionPinned, ...]:
         """The facts that the user has pinned, in their order."""
         return tuple(self._pins.values())
+
+    def reading_of(self, asked_in: Round, content: Content, going_out: int) -> Reading:
+        """Return what a call is made from: what the model had read when it was asked for the round, `content` now, and
+        the own words of its task as they are known by now, since the page's word for a message may come while a model
+        answers. `going_out` counts the calls before it that may request addresses."""
+        followed, said = asked_in.reading.followed + going_out, self._words.of(asked_in.task_id)
+        return replace(asked_in.reading, content=content, followed=followed, said=said)
 
     @property
     def content(self) -> Content:

@@ -16,6 +16,7 @@ from ozzie_server_ext.domain.content import CLEAN, Content
 from ozzie_server_ext.domain.events import Event, Finish, MessageReceived, SessionPinned, TaskCreated, ToolUse
 from ozzie_server_ext.domain.ids import TaskId
 from ozzie_server_ext.domain.messages import Picture
+from ozzie_server_ext.domain.toolmeta import Said
 from ozzie_server_ext.policy.decision import UNREAD, Reading
 
 
@@ -126,7 +127,8 @@ def restored_reading(series: Iterable[SavedReading]) -> Reading:
 class Snapshot(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """One of a series: `entries` and addresses are those since the snapshot `after`, which is a position; 0 begins a
     series. All else is as of `position`: how many turns began, the summary of what came before the entries, pinned
-    facts, what was read, what the next message begins with, and the latest turn with the tools that it used."""
+    facts, what was read, what the next message begins with, the latest turn with the tools that it used, and
+    what the user's own words name."""
 
     position: int
     after: int
@@ -138,6 +140,7 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     pins: tuple[SessionPinned, ...] = ()
     latest: TaskId | None = None
     used: tuple[str, ...] = ()
+    said: tuple[Said, ...] = ()
 
 
 class Progress(msgspec.Struct):

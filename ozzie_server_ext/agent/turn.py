@@ -10,7 +10,6 @@ import itertools
 from contextlib import nullcontext
 
 import msgspec
-from msgspec.structs import replace
 
 from ozzie_server_ext.agent.checking import CHANGING, CallChecker, Opinion, refused_unattended
 from ozzie_server_ext.agent.conversation import Conversation
@@ -223,7 +222,7 @@ class Turn:
         tool = self._parts.registry.find(use.name)
         # A model that was not offered the tool learns about it from the errors of the call.
         content = last.reading.content | (tool.meta.told_by if tool else CLEAN)
-        reading = replace(last.reading, content=content, followed=last.reading.followed + going_out)
+        reading = self._conversation.reading_of(last, content, going_out)
         context = msgspec.structs.replace(self._tool_context, reading=reading)
         self._running_calls += 1
         try:

@@ -31,6 +31,9 @@ from ozzie_server_ext.render.text import visible_label
 from ozzie_server_ext.render.turn import turn_of
 from ozzie_server_ext.render.turnview import TurnView
 
+MOST_TYPED = 500
+"""Characters of a message that counts as typed at a terminal."""
+
 
 def ask(options: argparse.Namespace) -> int:
     """Send a message in the terminal's session. Raises OzzieError."""
@@ -61,7 +64,8 @@ def ask_in(message: str, where: Where, *, model: str, as_json: bool, schema: Jso
     """Send a message and print the answer; return 0 if the turn succeeded. `-` reads the message from standard input.
     With a `schema`, print a JSON value that fits it. Raises OzzieError."""
     text = standard_input("The message") if message == "-" else message
-    return _turn({"content": text, "model": model, "answer_schema": schema}, where, as_json=as_json)
+    typed = _is_typed(message)
+    return _turn({"content": text, "model": model, "answer_schema": schema, "typed": typed}, where, as_json=as_json)
 
 
 def run_in(name: str, words: Sequence[str], where: Where, *, model: str, as_json: bool) -> int:
@@ -217,3 +221,11 @@ def _summary(view: TurnView, *, is_value: bool) -> JsonObject:
         "cost_nano_usd": view.cost if view.cost_known else None,
         "error": error,
     }
+
+
+def _is_typed(message: str) -> bool:
+    """Whether a person seems to have typed the message at a terminal: not in a cell, which has one too, and not so long
+    or over several lines, as what a shell puts in for `$(…)`."""
+    by_kernel = "matplotlib_inline" in os.environ.get("MPLBACKEND", "")  # that every Python kernel sets
+    in_cell = by_kernel or "JPY_PARENT_PID" in os.environ or "JPY_SESSION_NAME" in os.environ
+    return sys.stdin.isatty() and not in_cell and message != "-" and len(message) <= MOST_TYPED and "\n" not in message

@@ -30,7 +30,7 @@ from ozzie_server_ext.domain.ids import (
 from ozzie_server_ext.domain.json import Json, JsonObject
 from ozzie_server_ext.domain.messages import Picture
 from ozzie_server_ext.domain.remains import Remains
-from ozzie_server_ext.domain.toolmeta import Category, RiskLevel, SideEffect, TargetKind
+from ozzie_server_ext.domain.toolmeta import Category, RiskLevel, Said, SideEffect, TargetKind
 
 Actor: TypeAlias = Literal["user", "kernel", "worker", "tool", "system"]
 """Who acted. `kernel` is the specification's word for the gateway: in an event it never means a Jupyter kernel."""
@@ -196,6 +196,18 @@ class MessageReceived(Fact, frozen=True, kw_only=True):
     origin: Origin
     pictures: tuple[Picture, ...] = ()
     absent: tuple[str, ...] = ()
+
+
+class MessageConfirmed(Fact, frozen=True, kw_only=True):
+    """A person is known to have written a message: the page saw them type it into a cell and run that (`way` "cell"),
+    or they typed it at a terminal. `names`: what it names in the words that they typed (docs/policy.md, Your own
+    words)."""
+
+    type: ClassVar[str] = "message.confirmed"
+    message_id: MessageId
+    by: str
+    way: Literal["cell", "terminal"]
+    names: tuple[Said, ...] = ()
 
 
 class MessageCompleted(Fact, frozen=True, kw_only=True):
@@ -1152,6 +1164,7 @@ EventBody: TypeAlias = (
     | LabelsCleared
     | SessionModelChosen
     | MessageReceived
+    | MessageConfirmed
     | MessageCompleted
     | MessageRejected
     | MessageErased

@@ -3,6 +3,8 @@
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+import msgspec
+
 from ozzie_server_ext.domain.artifacts import ArtifactKind
 from ozzie_server_ext.domain.content import CLEAN, Content, Label
 from ozzie_server_ext.domain.json import Json, JsonObject
@@ -68,6 +70,13 @@ class TargetKind(StrEnum):
     CALENDAR = "calendar"
     CHANNEL = "channel"
     OBJECT = "object"
+
+
+class Said(msgspec.Struct, frozen=True, order=True):
+    """Something that a person named in their own words, in the normal form of its kind (`policy.words`)."""
+
+    kind: TargetKind
+    value: str
 
 
 @dataclass(frozen=True, slots=True)

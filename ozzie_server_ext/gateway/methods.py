@@ -1,14 +1,14 @@
 """The operations that only the WebSocket has. Of some, such as `message.send`, REST has another form (`rest/`)."""
 
 from base64 import b64decode
-from typing import Annotated, Literal
+from typing import Annotated, Final, Literal, TypeAlias
 
 import msgspec
 from msgspec import Meta
 
 from ozzie_server_ext.domain import ids
-from ozzie_server_ext.domain.approvals import ApprovalScope
-from ozzie_server_ext.domain.errors import InputError, OzzieError
+from ozzie_server_ext.domain.approvals import ApprovalScope, AuthStrength
+from ozzie_server_ext.domain.errors import InputError, OzzieError, PolicyError
 from ozzie_server_ext.domain.events import ModelCallStarted, Origin
 from ozzie_server_ext.domain.json import JsonObject
 from ozzie_server_ext.domain.messages import Channel, GivenPicture
@@ -18,6 +18,7 @@ from ozzie_server_ext.gateway.rest import sessions
 from ozzie_server_ext.gateway.rest.approval_shapes import ApprovalId, Binds, Comment
 from ozzie_server_ext.gateway.rest.shapes import (
     MAX_CONTENT,
+    Done,
     Limit,
     ProjectFolder,
     SessionId,
@@ -25,6 +26,7 @@ from ozzie_server_ext.gateway.rest.shapes import (
     Title,
     Words,
 )
+from ozzie_server_ext.policy.words import Written
 from ozzie_server_ext.protocol.codec import encode
 from ozzie_server_ext.protocol.frames import MAX_FRAME_BYTES
 from ozzie_server_ext.protocol.jsontext import loads_object
@@ -33,6 +35,7 @@ from ozzie_server_ext.skills.library import describe
 from ozzie_server_ext.store.codec import time_text
 from ozzie_server_ext.tasks.budgets import Spent, costs_of
 from ozzie_server_ext.tasks.completion import Completions
+from ozzie_server_ext.tasks.confirmations import MOST_PARTS, Execution
 from ozzie_server_ext.tasks.service import NewTurn, SkillRequest, Submitted
 from ozzie_server_ext.tasks.sessions import SessionInfo
 
@@ -132,6 +135,10 @@ def _given(picture: SentPicture) -> GivenPicture:
         raise InputError(f"The data of {picture.name} is not base64.", code="message.picture") from None
 
 
+MAX_MSG_ID: Final = 100
+"""Of the ids of requests to Jupyter's kernels, in characters."""
+
+
 class MessageSend(msgspec.Struct, frozen=True, kw_only=True):
     """`message_id`: a ULID of the sender's; a message sent again with the same one counts once. Unless `attended`,
     nobody can answer questions. `answer_schema`: a JSON Schema that the answer must fit. `skill`: run this skill in
@@ -140,7 +147,9 @@ class MessageSend(msgspec.Struct, frozen=True, kw_only=True):
     texts of others; without it, all.
     `made_from`: the sources of a message that no person wrote, such as "web:example.org". `awaits_answer`: the sender
     shows the answer by itself, as `ozzie ask` does; then a running task does not take the message as an update. A
-    kernel's message never is one."""
+    kernel's message never is one. `execution`: for a cell's text, the `msg_id` of the request to Jupyter that ran it;
+    the page says by `message.confirm` whether a person did. `typed`: a person typed it at a terminal; only `ozzie` may
+    say so."""
 
     content: str
     session_id: SessionId
@@ -154,6 +163,8 @@ class MessageSend(msgspec.Struct, frozen=True, kw_only=True):
     named: tuple[Words, ...] | None = None
     made_from: tuple[str, ...] = ()
     awaits_answer: bool = False
+    execution: Annotated[str, Meta(max_length=MAX_MSG_ID)] = ""
+    typed: bool = False
 
 
 def _channel(principal: Principal) -> Channel:
@@ -177,6 +188,7 @@ async def send_message(call: Call, request: MessageSend) -> Submitted:
         kernel_id=call.principal.kernel_id,
         cell_id=request.cell_id,
     )
+    execution = _execution(call.principal, request)
     turn = NewTurn(
         ids.SessionId(request.session_id),
         request.content,
@@ -190,9 +202,48 @@ async def send_message(call: Call, request: MessageSend) -> Submitted:
         named=request.named,
         skill=None if request.skill is None else SkillRequest(name=request.skill.name, words=request.skill.words),
         source="ws",
+        written=(_typed(call.principal, request) if execution is None else call.ozzie.confirmations.take(execution)),
         may_update=not request.awaits_answer and call.principal.kind != "kernel",
     )
-    return await call.ozzie.submit(turn)
+    sent = await call.ozzie.submit(turn)
+    if execution is not None and turn.written is None:
+        await call.ozzie.confirmations.sent(execution, sent)
+    return sent
+
+
+def _execution(principal: Principal, request: MessageSend) -> Execution | None:
+    """Return what ran the cell whose text a kernel's message is; None for any other message."""
+    if principal.kind != "kernel" or not request.execution or request.made_from or request.skill is not None:
+        return None
+    return Execution.of(request.execution, request.content)
+
+
+def _typed(principal: Principal, request: MessageSend) -> Written | None:
+    if not request.typed or principal.kind != "local" or principal.root is not None or request.made_from:
+        return None
+    return Written.of(principal.name, "terminal", request.content)
+
+
+Part: TypeAlias = Annotated[str, Meta(max_length=MAX_CONTENT)]
+
+
+class MessageConfirm(msgspec.Struct, frozen=True, kw_only=True):
+    """`execution`: the `msg_id` of the request to the kernel to run the cell. `parts`: all of the cell's text, in turn
+    what the person typed there and what they did not, but pasted, or what stood there before. The first part is
+    typed, and may be empty."""
+
+    execution: Annotated[str, Meta(min_length=1, max_length=MAX_MSG_ID)]
+    parts: Annotated[tuple[Part, ...], Meta(min_length=1, max_length=MOST_PARTS)]
+
+
+async def confirm_message(call: Call, request: MessageConfirm) -> Done:
+    """Say that a person ran a cell with this text just now, by a key or a click of their own. Only for pages: what a
+    kernel or a program sends is not known to be a person's."""
+    if answerer_of(call.principal).way is not AuthStrength.BROWSER:
+        raise PolicyError("Only a page can say that a person ran a cell.", code="policy.way")
+    execution = Execution.of(request.execution, "".join(request.parts))
+    await call.ozzie.confirmations.confirm(execution, Written.of(call.principal.name, "cell", *request.parts))
+    return Done()
 
 
 class ApprovalAnswer(msgspec.Struct, frozen=True, kw_only=True):

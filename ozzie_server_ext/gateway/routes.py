@@ -62,6 +62,7 @@ OPERATIONS: tuple[Operation, ...] = (
         waits_s=sessions.MAX_WAIT_S,
     ),
     Operation(methods.send_message, ws="message.send", kernels="own session"),
+    Operation(methods.confirm_message, "POST /messages/confirm", ws="message.confirm"),
     Operation(sessions.list_sessions, "GET /sessions"),
     Operation(sessions.create_session, "POST /sessions", errors=(409,)),
     Operation(sessions.get_session, "GET /sessions/{session_id}"),

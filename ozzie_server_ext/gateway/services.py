@@ -19,6 +19,7 @@ from ozzie_server_ext.tasks.answers import Answers
 from ozzie_server_ext.tasks.approvals import Approvals
 from ozzie_server_ext.tasks.budgets import TodaysUsage
 from ozzie_server_ext.tasks.configuration import SecretChanges
+from ozzie_server_ext.tasks.confirmations import Confirmations
 from ozzie_server_ext.tasks.control import TaskControl
 from ozzie_server_ext.tasks.erasures import Erasures
 from ozzie_server_ext.tasks.pins import Pins
@@ -75,6 +76,8 @@ class Services(Protocol):
     def answers(self) -> Answers: ...
     @property
     def approvals(self) -> Approvals: ...
+    @property
+    def confirmations(self) -> Confirmations: ...
     @property
     def today(self) -> TodaysUsage: ...
     @property

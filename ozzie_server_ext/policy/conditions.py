@@ -10,7 +10,7 @@ from typing import TypeVar
 
 import msgspec
 
-from ozzie_server_ext.domain.toolmeta import Category, TargetKind, ToolMeta
+from ozzie_server_ext.domain.toolmeta import Category, Said, TargetKind, ToolMeta
 from ozzie_server_ext.policy.decision import Action
 from ozzie_server_ext.policy.patterns import MANY, Glob, HostPattern, SequenceGlob, folded
 from ozzie_server_ext.policy.sources import ANY, SourcePattern
@@ -246,6 +246,34 @@ def in_contacts(contacts: Contacts, wanted: bool, *, sure: bool) -> Condition:
             return "" if holds else "not everybody that it names is a contact" if sure else "it names no contact"
         holds = contacts.hold_none(action) if sure else not contacts.hold_all(action)
         return "" if holds else "it names a contact" if sure else "everybody that it names is a contact"
+
+    return condition
+
+
+_NEVER_LEFT_OUT = frozenset({TargetKind.RECIPIENT, TargetKind.ACCOUNT, TargetKind.AMOUNT})
+"""A call that does not say which of these may mean any."""
+
+
+def said(wanted: bool, *, sure: bool) -> Condition:
+    """A person's own words name all that the call names, for a rule that must be certain, and some of it for another.
+    Unless `wanted`: they name none of it."""
+
+    def condition(action: Action) -> str:
+        if not action.named:
+            return "the call names nothing"
+        known = action.reading.said
+        found = [each.value is not None and Said(each.kind, each.value) in known for each in action.named]
+        # Words name no path, address or command that a rule could compare.
+        unread = any(each.value is None for each in action.named) or bool(
+            action.paths or action.hosts or action.commands
+        )
+        if wanted:
+            kinds = {each.kind for each in action.named}
+            is_whole = all(target.kind in kinds for target in action.meta.targets if target.kind in _NEVER_LEFT_OUT)
+            holds = all(found) and is_whole and not unread if sure else any(found) or unread
+            return "" if holds else "your own words do not name all that it names" if sure else "they name none of it"
+        holds = not any(found) and not unread if sure else not all(found) or unread
+        return "" if holds else "your own words name some of it" if sure else "your own words name all of it"
 
     return condition
 

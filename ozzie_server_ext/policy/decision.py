@@ -12,7 +12,7 @@ from ozzie_server_ext.domain.approvals import AuthStrength
 from ozzie_server_ext.domain.content import CLEAN, Content
 from ozzie_server_ext.domain.json import Json
 from ozzie_server_ext.domain.paths import path_parts
-from ozzie_server_ext.domain.toolmeta import TargetKind, ToolMeta
+from ozzie_server_ext.domain.toolmeta import Said, TargetKind, ToolMeta
 from ozzie_server_ext.policy.patterns import Host, folded, host_of
 from ozzie_server_ext.policy.targets import Named, Values, named_by
 from ozzie_server_ext.render.text import inside
@@ -31,7 +31,8 @@ Given: TypeAlias = Literal["address", "unread", ""]
 class Reading(msgspec.Struct, frozen=True, kw_only=True):
     """What the conversation before a call contains. `content`: what came from outside. `has_read`: tools told the model
     anything; `has_own`: some of it was not from the web. Addresses, as by `plain_address`: `typed` by the user or
-    fetched before, `linked` by the web; `followed` counts linked ones requested since the user's last message."""
+    fetched before, `linked` by the web; `followed` counts linked ones requested since the user's last message. `said`:
+    what a person named in words that are known to be theirs."""
 
     content: Content = CLEAN
     has_read: bool = False
@@ -39,6 +40,7 @@ class Reading(msgspec.Struct, frozen=True, kw_only=True):
     typed: frozenset[str] = frozenset()
     linked: frozenset[str] = frozenset()
     followed: int = 0
+    said: frozenset[Said] = frozenset()
 
     def gave(self, url: str) -> Given:
         """Return where the address comes from."""

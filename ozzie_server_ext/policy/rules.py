@@ -19,6 +19,7 @@ from ozzie_server_ext.policy.conditions import Condition, Tools, folder_named
 from ozzie_server_ext.policy.decision import Action, Caller, Decision, Reading, Verdict
 from ozzie_server_ext.policy.sources import ANY, SourcePattern
 from ozzie_server_ext.policy.targets import amount_in
+from ozzie_server_ext.policy.words import said_in
 
 MAX_RULES = 500
 MAX_PATTERNS = 100
@@ -72,8 +73,8 @@ class AmountText(_Text):
 
 class WhenText(_Text):
     """The conditions of a rule; one that is not stated always holds. `attended`: somebody is there to be asked;
-    `in_contacts`: whom the call names is among the file's `contacts`; `sources`: where the content came from that the
-    call is made from."""
+    `in_contacts`: whom the call names is among the file's `contacts`; `in_your_words`: a message that you are known to
+    have written names all that the call names; `sources`: where the content came from that the call is made from."""
 
     tools: Patterns | None = None
     side_effects: Annotated[tuple[SideEffect, ...], Field(min_length=1)] | None = None
@@ -94,11 +95,12 @@ class WhenText(_Text):
     objects: Patterns | None = None
     amount: AmountText | None = None
     in_contacts: bool | None = None
+    in_your_words: bool | None = None
     sources: Patterns | None = None
 
 
 class ExampleText(_Text):
-    """A call that a rule must match, or must not."""
+    """A call that a rule must match, or must not. `your_words`: a message that you have written before it."""
 
     tool: Pattern
     args: dict[str, Any] = {}
@@ -107,6 +109,7 @@ class ExampleText(_Text):
     project: str = ""
     attended: bool = True
     sources: Annotated[tuple[Pattern, ...], Field(max_length=MOST_SOURCES)] = ()
+    your_words: Annotated[str, Field(max_length=2000)] = ""
 
 
 class ExamplesText(_Text):
@@ -246,6 +249,7 @@ def _conditions(when: WhenText, contacts: conditions.Contacts | None, sure: bool
         (when.amount and when.amount.at_most, partial(_amounts, above=False, sure=sure)),
         (when.amount and when.amount.above, partial(_amounts, above=True, sure=sure)),
         (when.in_contacts, partial(_contacts, contacts, sure=sure)),
+        (when.in_your_words, partial(conditions.said, sure=sure)),
         (when.sources, partial(conditions.sources, sure=sure)),
     ]
     return [condition(wanted) for wanted, condition in stated if wanted is not None]
@@ -299,7 +303,7 @@ def _action(meta: ToolMeta, example: ExampleText) -> Action:
     content = Content(
         labels=tuple(sorted({each.partition(":")[0] for each in example.sources})), sources=example.sources
     )
-    return Action.of(meta, args, caller, Reading(content=content))
+    return Action.of(meta, args, caller, Reading(content=content, said=said_in(example.your_words)))
 
 
 def _shown(example: ExampleText) -> str:

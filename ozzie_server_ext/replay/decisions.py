@@ -6,7 +6,6 @@ from dataclasses import replace
 from datetime import datetime
 
 import msgspec
-from msgspec.structs import replace as changed
 
 from ozzie_server_ext.agent.conversation import Conversation
 from ozzie_server_ext.domain.events import Brief, Event, TaskCreated, ToolCallDecided, ToolCallRequested
@@ -95,7 +94,7 @@ class Decisions:
         if last is None:
             return Reading(content=event.content, has_read=True, has_own=True)
         going_out = sum(self._registry.is_outbound(before.name) for before in last.uses[: request.index])
-        return changed(last.reading, content=event.content, followed=last.reading.followed + going_out)
+        return conversation.reading_of(last, event.content, going_out)
 
 
 def _caller(record: Record, event: Event, tasks: Mapping[TaskId, Row]) -> Caller:

@@ -17,7 +17,7 @@ from ozzie_server_ext.store.tables import Row
 from ozzie_server_ext.tasks.answers import Answers
 from ozzie_server_ext.tasks.budgets import limits_under
 from ozzie_server_ext.tasks.configuration import Configuration, SecretChanges
-from ozzie_server_ext.tasks.rows import above, find_task, open_tasks, run_of, task_of
+from ozzie_server_ext.tasks.rows import above, find_task, open_tasks, run_of, task_of, user_recorder
 from ozzie_server_ext.tasks.service import NOT_PLAIN, NewTurn, Submitted, TaskService
 from ozzie_server_ext.tasks.sessions import Sessions
 from ozzie_server_ext.tasks.updates import UpdateIntake
@@ -80,7 +80,7 @@ class Joining:
         by, message_id = turn.origin.sender_id, self._message_id(turn)
         with contextlib.suppress(Conflict):  # somebody else was first, so it answers nothing
             answer = await self._answers.take_message(task_of(asking[0]), turn.text, by=by, message_id=message_id)
-            return None if answer is None else await self._joined(turn, answer)
+            return None if answer is None else await self._joined_now(turn, answer, message_id)
         return None
 
     async def _as_update(self, turn: NewTurn, open_: Sequence[Row]) -> Submitted | None:
@@ -98,8 +98,15 @@ class Joining:
         with contextlib.suppress(Conflict, InputError):  # it has ended by now, reads nothing, or takes no such text
             task_id = task_of(turns[0])
             update = await self._updates.update(task_id, turn.text, by=by, key=message_id, message_id=message_id)
-            return await self._joined(turn, update)
+            return await self._joined_now(turn, update, message_id)
         return None
+
+    async def _joined_now(self, turn: NewTurn, event: Event, message_id: MessageId) -> Submitted:
+        """Return what the message became, and record if a person is known to have written it."""
+        if turn.written is not None and event.task_id is not None:
+            recorder = user_recorder(self._log, turn.session_id, event.task_id)
+            await recorder.append(turn.written.fact(message_id))
+        return await self._joined(turn, event)
 
     def _message_id(self, turn: NewTurn) -> MessageId:
         return turn.message_id or MessageId(self._ids.new())

@@ -81,6 +81,7 @@ USED = (
     "list_events",
     "sum_today",
     "list_examples",
+    "confirm_message",
     "answer_task",
     "cancel_task",
     "pause_task",

@@ -42,6 +42,11 @@ class Lab:
         """How many events there are: where a turn was begun, this has grown."""
         return int(self._get("ozzie/api/health", self.handshake.token)["position"])
 
+    def events(self, kind: str, after: int) -> list[dict[str, Any]]:
+        """The events of this type since that position, the first one first."""
+        found = self._get(f"ozzie/api/events?type={kind}&limit=500&after={after}", self.handshake.token)["items"]
+        return sorted(found, key=lambda event: event["position"])
+
     def owner(self) -> int:
         """The process that owns the home now, as this server has it."""
         return int(self._get("ozzie/api/health", self.handshake.token)["pid"])

@@ -16,6 +16,7 @@ import type {
   ExamplesQuery,
   Health,
   HealthQuery,
+  MessageConfirm,
   RunStepQuery,
   StepDetail,
   TaskAnswer,
@@ -45,6 +46,7 @@ export const OPERATIONS = {
   list_events: 'GET /events',
   sum_today: 'GET /usage/today',
   list_examples: 'GET /examples',
+  confirm_message: 'POST /messages/confirm',
   answer_task: 'POST /tasks/{task_id}/answer',
   cancel_task: 'POST /tasks/{task_id}/cancel',
   pause_task: 'POST /tasks/{task_id}/pause',
@@ -69,6 +71,7 @@ export interface Operations {
   list_events: { input: EventsQuery; answer: EventRecordPage };
   sum_today: { input: TodayQuery; answer: UsageSum };
   list_examples: { input: ExamplesQuery; answer: ExamplePage };
+  confirm_message: { input: MessageConfirm; answer: Done };
   answer_task: { input: TaskAnswer; answer: Done };
   cancel_task: { input: TaskCancel; answer: Done };
   pause_task: { input: TaskPause; answer: Done };

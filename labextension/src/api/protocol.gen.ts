@@ -939,6 +939,17 @@ export interface ModelWorker {
  */
 export interface HealthQuery {}
 /**
+ * `execution`: the `msg_id` of the request to the kernel to run the cell. `parts`: all of the cell's text, in turn what the person typed there and what they did not, but pasted, or what stood there before. The first part is typed, and may be empty.
+ */
+export interface MessageConfirm {
+  execution: string;
+  /**
+   * @minItems 1
+   * @maxItems 200
+   */
+  parts: [string, ...string[]];
+}
+/**
  * A task's latest event of consequence, and the checkpoint that a run goes on from.
  */
 export interface Pointers {

@@ -132,6 +132,11 @@ export class OzzieApi {
     return (await this.call('list_examples', {})).items;
   }
 
+  /** Say that a person typed this and ran it just now. */
+  async confirmMessage(what: Input<'confirm_message'>): Promise<void> {
+    await this.call('confirm_message', what);
+  }
+
   /** Answer a task's question. */
   async answer(taskId: string, answer: PromptAnswer): Promise<void> {
     await this.call('answer_task', { task_id: taskId, ...answer });

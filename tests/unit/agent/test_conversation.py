@@ -86,7 +86,7 @@ class Story:
         """A message, which begins a task of its own: t1, t2, …"""
         self._turns += 1
         self.task = TaskId(f"t{self._turns}")
-        self.add(MessageReceived(message_id=MessageId("m"), text=text, origin=Origin(channel="test")))
+        self.add(MessageReceived(message_id=MessageId(f"m{self._turns}"), text=text, origin=Origin(channel="test")))
         return self
 
     def begins(self, number: int, name: str = "") -> "Story":

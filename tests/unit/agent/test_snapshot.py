@@ -13,6 +13,7 @@ from ozzie_server_ext.domain.approvals import AuthStrength
 from ozzie_server_ext.domain.events import (
     ConversationCompacted,
     LabelsCleared,
+    MessageConfirmed,
     MessageRejected,
     SessionPinned,
     TaskRetried,
@@ -20,7 +21,8 @@ from ozzie_server_ext.domain.events import (
     TaskUpdated,
     ToolCallCompleted,
 )
-from ozzie_server_ext.domain.ids import CallId, ReplyId, TaskId
+from ozzie_server_ext.domain.ids import CallId, MessageId, ReplyId, TaskId
+from ozzie_server_ext.domain.toolmeta import Said, TargetKind
 from tests.unit.agent.test_conversation import Story
 
 NEXT = TaskId("the next one")
@@ -38,6 +40,7 @@ def state_of(conversation: Conversation, task_id: TaskId) -> dict[str, Any]:
         "window": conversation.history(3, task_id),
         "earlier": conversation.earlier(task_id),
         "reading": conversation._reading.now,
+        "said": conversation._words.said,
         "pins": conversation.pins,
         "summary": conversation.summary,
         "goes on": conversation.goes_on(task_id),
@@ -47,7 +50,7 @@ def state_of(conversation: Conversation, task_id: TaskId) -> dict[str, Any]:
 
 
 TURNS = st.lists(
-    st.sampled_from(["plain", "tools", "open", "half", "unfit", "link", "pin", "clear", "compact"]), max_size=12
+    st.sampled_from(["plain", "tools", "open", "half", "unfit", "link", "pin", "clear", "compact", "said"]), max_size=12
 )
 
 
@@ -77,6 +80,11 @@ def a_turn(story: Story, kind: str, number: int) -> None:
         case "pin":
             story.add(SessionPinned(pin_id=f"p{number}", text=f"fact {number}"))
             story.begins(1).answers("pinned")
+        case "said":
+            named = Said(TargetKind.RECIPIENT, f"u{number}@firm.example")
+            message_id = MessageId(f"m{number}")
+            story.add(MessageConfirmed(message_id=message_id, by="ana", way="cell", names=(named,)))
+            story.begins(1).answers("done as you said")
         case "clear":
             story.add(LabelsCleared(by="ana", way=AuthStrength.CLI))
             story.begins(1).answers("cleared")

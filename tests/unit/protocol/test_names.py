@@ -44,6 +44,7 @@ ADDED = {
     "approval.refused",
     "budget.raised",
     "labels.cleared",
+    "message.confirmed",
     "message.erased",
     "message.rejected",
     "session.model_chosen",
