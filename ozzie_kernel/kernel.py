@@ -204,6 +204,7 @@ class OzzieKernel(ReadingKernel):
             )
         else:
             if isinstance(cell, Message):
+                # By this the gateway finds what the page says of the run: whether a person typed it (confirmations.py).
                 request: Any = self.get_parent("shell")
                 cell = replace(cell, more={**cell.more, "execution": request["header"]["msg_id"]})
             error = await runner.run(cell, cell_id or "", allow_stdin)

@@ -61,8 +61,8 @@ class CellTurn:
         self.graph: GraphView | None = None
 
     async def run(self, text: str, cell_id: str, more: JsonObject | None = None) -> TurnView:
-        """Run the turn to its end; `more` parameters of `message.send` make it a skill's, or ask for a value as its
-        answer. Cancelling also stops it in the gateway, even one that the gateway accepts only after this gave up.
+        """Run the turn to its end; `more`: further parameters of `message.send`, which may make it a skill's.
+        Cancelling also stops it in the gateway, even one that the gateway accepts only after this gave up.
 
         Raises OzzieError if the gateway did not accept the message, or can't be reached any more.
         """

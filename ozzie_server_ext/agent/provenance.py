@@ -11,7 +11,6 @@ from ozzie_server_ext.domain.events import (
     Erased,
     Event,
     LabelsCleared,
-    MessageConfirmed,
     MessageReceived,
     PromptAnswered,
     SessionForked,
@@ -24,9 +23,8 @@ from ozzie_server_ext.domain.events import (
     ToolCallStarted,
     ToolCallUncertain,
 )
-from ozzie_server_ext.domain.ids import CallId, MessageId, TaskId
+from ozzie_server_ext.domain.ids import CallId
 from ozzie_server_ext.domain.messages import DELEGATED
-from ozzie_server_ext.domain.toolmeta import Said
 from ozzie_server_ext.policy.decision import MAX_ADDRESS, Reading, plain_address
 
 MOST_LINKED = 20_000
@@ -46,57 +44,10 @@ _MOST_TYPED = 200
 _WEB = f"{Label.WEB}:"
 
 
-class Words:
-    """The fold of what a person's own words name (docs/policy.md, Your own words). A task has those of its own messages
-    and, if all of them are confirmed, those that held before it. A message says what to do with what was named
-    earlier, so one that may be anybody's takes all of that away."""
-
-    def __init__(self) -> None:
-        self.said: frozenset[Said] = frozenset()
-        """What holds for the next task."""
-        self._of: dict[TaskId | None, frozenset[Said]] = {}
-        self._unconfirmed: dict[MessageId, tuple[TaskId | None, frozenset[Said]]] = {}
-        """Its task, and what it adds to."""
-        self._last: MessageId | None = None
-
-    def of(self, task_id: TaskId | None) -> frozenset[Said]:
-        return self._of.get(task_id, frozenset())
-
-    def apply(self, event: Event) -> None:
-        match event.body:
-            case MessageReceived(message_id=message_id, origin=origin):
-                may_be_own = not event.labels and origin.channel != DELEGATED
-                self._hear(event.task_id, message_id if may_be_own else None, self.said)
-            case TaskUpdated(message_id=message_id):
-                self._hear(event.task_id, None if event.labels else message_id, self.of(event.task_id))
-            case PromptAnswered(message_id=message_id, text=text) if text:
-                self._hear(event.task_id, None if event.labels else message_id, self.of(event.task_id))
-            case MessageConfirmed(message_id=message_id, names=names) if message_id in self._unconfirmed:
-                task_id, before = self._unconfirmed.pop(message_id)
-                self._of[task_id] = before | frozenset(names)
-                if message_id == self._last:
-                    self.said = self._of[task_id]
-            case SessionForked() | Erased():  # an erased message may have been anybody's
-                self.forget()
-            case _:
-                pass
-
-    def forget(self) -> None:
-        """Begin anew: nothing of what was said is known any more."""
-        self.said, self._last = frozenset(), None
-        self._of.clear()
-        self._unconfirmed.clear()
-
-    def _hear(self, task_id: TaskId | None, message_id: MessageId | None, before: frozenset[Said]) -> None:
-        self.said = self._of[task_id] = frozenset()
-        self._last = message_id
-        if message_id is not None:
-            self._unconfirmed[message_id] = task_id, before
-
-
 class SessionReading:
-    """The fold. Addresses that a person types are known addresses. Messages with labels (from a channel, a schedule or
-    another task) and delegated messages give none; a delegated task has those of a person in its brief."""
+    """The fold. Addresses in the text of a message are known addresses, whoever typed it. Messages with labels (from a
+    channel, a schedule or another task) and delegated messages give none; a delegated task has those of a person in its
+    brief."""
 
     def __init__(self) -> None:
         self.now = Reading()

@@ -199,15 +199,16 @@ class MessageReceived(Fact, frozen=True, kw_only=True):
 
 
 class MessageConfirmed(Fact, frozen=True, kw_only=True):
-    """A person is known to have written a message: the page saw them type it into a cell and run that (`way` "cell"),
-    or they typed it at a terminal. `names`: what it names in the words that they typed (docs/policy.md, Your own
-    words)."""
+    """A person is known to have sent a message: the page saw them run the cell by a key or a click (`way` "cell"), or
+    they gave it to `ozzie ask` at a terminal. `names`: what it names in words that they typed; `all_typed`: they typed
+    all of it, and pasted nothing (docs/policy.md, Your own words)."""
 
     type: ClassVar[str] = "message.confirmed"
     message_id: MessageId
     by: str
     way: Literal["cell", "terminal"]
-    names: tuple[Said, ...] = ()
+    names: tuple[Said, ...]
+    all_typed: bool
 
 
 class MessageCompleted(Fact, frozen=True, kw_only=True):

@@ -3,8 +3,6 @@
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-import msgspec
-
 from ozzie_server_ext.domain.artifacts import ArtifactKind
 from ozzie_server_ext.domain.content import CLEAN, Content, Label
 from ozzie_server_ext.domain.json import Json, JsonObject
@@ -72,7 +70,8 @@ class TargetKind(StrEnum):
     OBJECT = "object"
 
 
-class Said(msgspec.Struct, frozen=True, order=True):
+@dataclass(frozen=True, slots=True, order=True)
+class Said:
     """Something that a person named in their own words, in the normal form of its kind (`policy.words`)."""
 
     kind: TargetKind

@@ -1,4 +1,5 @@
-"""The operations that only the WebSocket has. Of some, such as `message.send`, REST has another form (`rest/`)."""
+"""The operations of the WebSocket alone, and `confirm_message`. Of some, such as `message.send`, REST has another form
+(`rest/`)."""
 
 from base64 import b64decode
 from typing import Annotated, Final, Literal, TypeAlias
@@ -147,9 +148,9 @@ class MessageSend(msgspec.Struct, frozen=True, kw_only=True):
     texts of others; without it, all.
     `made_from`: the sources of a message that no person wrote, such as "web:example.org". `awaits_answer`: the sender
     shows the answer by itself, as `ozzie ask` does; then a running task does not take the message as an update. A
-    kernel's message never is one. `execution`: for a cell's text, the `msg_id` of the request to Jupyter that ran it;
-    the page says by `message.confirm` whether a person did. `typed`: a person typed it at a terminal; only `ozzie` may
-    say so."""
+    kernel's message never is one. `execution`: for a cell's text, the `msg_id` of the request to the kernel that ran
+    it; the page confirms it if a person did. `typed`: a person typed it at a terminal; counts only with the gateway's
+    own token."""
 
     content: str
     session_id: SessionId
@@ -189,6 +190,10 @@ async def send_message(call: Call, request: MessageSend) -> Submitted:
         cell_id=request.cell_id,
     )
     execution = _execution(call.principal, request)
+    if execution is None:
+        written = _typed_at_terminal(call.principal, request)
+    else:
+        written = call.ozzie.confirmations.word_for(execution)
     turn = NewTurn(
         ids.SessionId(request.session_id),
         request.content,
@@ -202,23 +207,23 @@ async def send_message(call: Call, request: MessageSend) -> Submitted:
         named=request.named,
         skill=None if request.skill is None else SkillRequest(name=request.skill.name, words=request.skill.words),
         source="ws",
-        written=(_typed(call.principal, request) if execution is None else call.ozzie.confirmations.take(execution)),
+        written=written,
         may_update=not request.awaits_answer and call.principal.kind != "kernel",
     )
     sent = await call.ozzie.submit(turn)
-    if execution is not None and turn.written is None:
-        await call.ozzie.confirmations.sent(execution, sent)
+    if execution is not None and written is None:
+        await call.ozzie.confirmations.await_word(execution, sent)
     return sent
 
 
 def _execution(principal: Principal, request: MessageSend) -> Execution | None:
-    """Return what ran the cell whose text a kernel's message is; None for any other message."""
+    """Return the run of the cell that a kernel's message comes from; None for any other message."""
     if principal.kind != "kernel" or not request.execution or request.made_from or request.skill is not None:
         return None
     return Execution.of(request.execution, request.content)
 
 
-def _typed(principal: Principal, request: MessageSend) -> Written | None:
+def _typed_at_terminal(principal: Principal, request: MessageSend) -> Written | None:
     if not request.typed or principal.kind != "local" or principal.root is not None or request.made_from:
         return None
     return Written.of(principal.name, "terminal", request.content)
@@ -228,9 +233,9 @@ Part: TypeAlias = Annotated[str, Meta(max_length=MAX_CONTENT)]
 
 
 class MessageConfirm(msgspec.Struct, frozen=True, kw_only=True):
-    """`execution`: the `msg_id` of the request to the kernel to run the cell. `parts`: all of the cell's text, in turn
-    what the person typed there and what they did not, but pasted, or what stood there before. The first part is
-    typed, and may be empty."""
+    """`execution`: the `msg_id` of the request to the kernel that ran the cell. `parts`: all of the cell's text, in
+    parts that are in turn typed by the person and not: pasted, or there before. The first is typed, and may be
+    empty."""
 
     execution: Annotated[str, Meta(min_length=1, max_length=MAX_MSG_ID)]
     parts: Annotated[tuple[Part, ...], Meta(min_length=1, max_length=MOST_PARTS)]
@@ -341,7 +346,7 @@ _LATEST_CALLS = 20
 """Calls of models to look through for one that answers a person."""
 
 
-class Typed(msgspec.Struct, frozen=True, kw_only=True):
+class TextAtCursor(msgspec.Struct, frozen=True, kw_only=True):
     """`cursor` counts characters (code points) of `text`; negative means behind its end."""
 
     text: Annotated[str, Meta(max_length=MAX_CONTENT, title=f"text of at most {MAX_CONTENT:,} characters")]
@@ -352,7 +357,7 @@ class Typed(msgspec.Struct, frozen=True, kw_only=True):
         return len(self.text) if self.cursor < 0 else self.cursor
 
 
-async def complete(call: Call, request: Typed) -> Completions:
+async def complete(call: Call, request: TextAtCursor) -> Completions:
     """Complete the text at the cursor: files after `@`, models and sessions after their commands. A kernel sees only
     its own session."""
     own = call.principal.session_id
@@ -360,7 +365,7 @@ async def complete(call: Call, request: Typed) -> Completions:
     return await completion.complete(request.text, request.at, own=own, sees_all=own is None)
 
 
-async def inspect(call: Call, request: Typed) -> JsonObject:
+async def inspect(call: Call, request: TextAtCursor) -> JsonObject:
     """Describe what is at the cursor: a tool, a model, a session, a file. Without `card` if it is unknown."""
     inspection = (await call.project()).inspection
     card = await inspection.inspect(request.text, request.at, sees_all=call.principal.session_id is None)

@@ -236,7 +236,7 @@ def names(kind: TargetKind, patterns: Iterable[str], *, sure: bool) -> Condition
 
 def in_contacts(contacts: Contacts, wanted: bool, *, sure: bool) -> Condition:
     """Those that a call names are contacts; all of them for a rule that must be certain, one for another. Unless
-    `wanted`: they are none."""
+    `wanted`: none of them is one, for another rule not all."""
 
     def condition(action: Action) -> str:
         if not _contacts_in(action):
@@ -256,7 +256,7 @@ _NEVER_LEFT_OUT = frozenset({TargetKind.RECIPIENT, TargetKind.ACCOUNT, TargetKin
 
 def said(wanted: bool, *, sure: bool) -> Condition:
     """A person's own words name all that the call names, for a rule that must be certain, and some of it for another.
-    Unless `wanted`: they name none of it."""
+    Unless `wanted`: they name none of it, for another rule not all of it."""
 
     def condition(action: Action) -> str:
         if not action.named:

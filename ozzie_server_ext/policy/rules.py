@@ -73,8 +73,8 @@ class AmountText(_Text):
 
 class WhenText(_Text):
     """The conditions of a rule; one that is not stated always holds. `attended`: somebody is there to be asked;
-    `in_contacts`: whom the call names is among the file's `contacts`; `in_your_words`: a message that you are known to
-    have written names all that the call names; `sources`: where the content came from that the call is made from."""
+    `in_contacts`: whom the call names is among the file's `contacts`; `in_your_words`: your own words name
+    all that the call names; `sources`: where the content came from that the call is made from."""
 
     tools: Patterns | None = None
     side_effects: Annotated[tuple[SideEffect, ...], Field(min_length=1)] | None = None

@@ -1,10 +1,10 @@
-"""What a person's own words name: the recipients, accounts, amounts and names in a message that they are known to have
-written (docs/policy.md, Your own words).
+"""What a person's own words name: the recipients, accounts, amounts and names in what they are known to have typed
+(docs/policy.md, Your own words).
 
-Only what can be read in one way is found, in the normal form of `policy.targets`, in which a call's targets are
-compared with it. What is missed costs a question; what is found wrongly could let a call pass. So whatever stands
-beside a name in a text and could be a part of it makes it no name. Each pattern is bounded or begins at the start of a
-word, so that no text takes longer than its length.
+Only what can be read in one way is found (and `$`, as the dollar of the US), in the normal form of `policy.targets`,
+in which a call's targets are compared with it. What is missed costs a question; what is found wrongly could let a call
+pass. So whatever stands beside a name in a text and could be a part of it makes it no name. Each pattern is bounded or
+begins at the start of a word, so that no text takes longer than its length.
 """
 
 import re
@@ -47,12 +47,12 @@ _IBAN = re.compile(r"(?<!\w)[A-Z]{2}[0-9]{2}(?:[ \u00a0]?[A-Z0-9]){11,30}(?!\w)"
 _SHORTEST_IBAN = 15
 _NUMBERED = re.compile(r"[A-Z0-9](?:[A-Z0-9-]{0,62}[A-Z0-9])?", re.I | re.A)
 _DIGITS_OF_ACCOUNT = 5
-"""A word with fewer is no number of an account."""
+"""A word with fewer is no account number."""
 _QUOTES = ('""', "“”", "„“", "„”", "«»", "``")
 _QUOTED = re.compile("|".join(f'{first}([^"“”„«»`\n]{{1,{MAX_CHARACTERS}}}){last}' for first, last in _QUOTES))
 _SAME_ON_BOTH_SIDES = '"`'
 _NO_QUOTES = str.maketrans({**dict.fromkeys("".join(_QUOTES), "<"), "`": "^"})
-"""What separates words as the quote does, or does not, and quotes nothing."""
+"""Stand-ins that quote nothing: `<` separates words as a quote does, `^` does not, like the backtick."""
 _GROUPS = "'’\u00a0\u2009\u202f"
 """What separates thousands and nothing else. A comma, a point or a blank may mean something else."""
 _NUMBER = (
@@ -96,25 +96,29 @@ class _Found(msgspec.Struct, frozen=True):
 
 
 class Written(msgspec.Struct, frozen=True):
-    """That a person wrote a message: who, how it is known, and what it names in words that they typed."""
+    """That a person sent a message: who, how it is known, what it names in words that they typed, and whether they
+    typed all of it."""
 
     by: str
     way: Literal["cell", "terminal"]
     names: tuple[Said, ...]
+    all_typed: bool
 
     @classmethod
     def of(cls, by: str, way: Literal["cell", "terminal"], *parts: str) -> "Written":
         """`parts` of the text: see `said_in`."""
-        return cls(by, way, tuple(sorted(said_in(*parts))))
+        return cls(by, way, tuple(sorted(said_in(*parts))), not any(map(str.strip, parts[1::2])))
 
     def fact(self, message_id: MessageId) -> MessageConfirmed:
-        return MessageConfirmed(message_id=message_id, by=self.by, way=self.way, names=self.names)
+        return MessageConfirmed(
+            message_id=message_id, by=self.by, way=self.way, names=self.names, all_typed=self.all_typed
+        )
 
 
 def said_in(*parts: str) -> frozenset[Said]:
     """Return what a message names in words that were typed. Its parts are in turn typed and not typed; the first is
-    typed, and may be empty. What is not typed in whole does not count, nor what is in quotes in a line of which
-    not all is."""
+    typed, and may be empty. What is not typed in whole does not count, nor what is in quotes in a line that
+    was not."""
     if not any(parts[::2]) or sum(map(len, parts)) > MOST_READ:
         return frozenset()
     is_typed = _typed_spans(parts)

@@ -1,4 +1,4 @@
-"""Which messages a person is known to have written: the page saw them type and run it, or they typed it at a terminal.
+"""Which messages a person is known to have sent: the page saw them run the cell, and what of it they typed.
 
 A cell's message comes from its kernel, and the page's word for it from the page: two ways, of which either may be
 first. They belong together if both name the same request to a kernel, by Jupyter's id, and the same text.
@@ -63,25 +63,26 @@ class Confirmations:
         self._sent: dict[Execution, tuple[float, Submitted]] = {}
 
     async def confirm(self, execution: Execution, written: Written) -> None:
-        """Take the page's word that a person ran this text just now."""
+        """Record the page's word that a person ran this text just now, or keep it until the message comes."""
         if (sent := self._take(self._sent, execution, MESSAGE_KEPT_S)) is not None:
             await self._record(execution, sent, written)
         else:
             self._keep(self._written, execution, written)
 
-    def take(self, execution: Execution) -> Written | None:
-        """Return what the page said of a message that comes now, to be recorded with it."""
+    def word_for(self, execution: Execution) -> Written | None:
+        """Return what the page said of a message that comes now, to be recorded with it. It counts once."""
         return self._take(self._written, execution, WORD_KEPT_S)
 
-    async def sent(self, execution: Execution, sent: Submitted) -> None:
-        """Take a message of which the page had said nothing when it came."""
-        if (written := self.take(execution)) is not None:
+    async def await_word(self, execution: Execution, sent: Submitted) -> None:
+        """Keep a message of which the page had said nothing when it came, until it does."""
+        if (written := self.word_for(execution)) is not None:
             await self._record(execution, sent, written)
         else:
             self._keep(self._sent, execution, sent)
 
     async def _record(self, execution: Execution, sent: Submitted, written: Written) -> None:
-        """Record the page's word, if the message that was recorded is this text, and its task has not ended."""
+        """Record the page's word, if the message that was recorded is this text, and its task has not ended: a task's
+        last event is its end."""
         events = await self._log.read_stream(task_stream(sent.task_id))
         bodies = [event.body for event in events]
         if any(isinstance(body, TaskSucceeded | TaskFailed | TaskCancelled) for body in bodies):
@@ -101,7 +102,8 @@ class Confirmations:
 
 
 def _says(body: EventBody, message_id: MessageId, execution: Execution) -> bool:
-    """Whether it is the message, with the text that was run. A kernel may have sent another one under its id before."""
+    """Whether it is the message, with the text that was run. A kernel may have sent another text
+    under the same message id before."""
     match body:
         case MessageReceived() | TaskUpdated() | PromptAnswered():
             return body.message_id == message_id and _digest(body.text) == execution.digest

@@ -102,7 +102,7 @@ class Joining:
         return None
 
     async def _joined_now(self, turn: NewTurn, event: Event, message_id: MessageId) -> Submitted:
-        """Return what the message became, and record if a person is known to have written it."""
+        """Return what the message became and, if a person is known to have sent it, record that."""
         if turn.written is not None and event.task_id is not None:
             recorder = user_recorder(self._log, turn.session_id, event.task_id)
             await recorder.append(turn.written.fact(message_id))

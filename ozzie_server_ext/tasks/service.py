@@ -65,7 +65,7 @@ class NewTurn(msgspec.Struct, frozen=True):
     - `pictures`: those that come with the message; ignored for a skill.
     - `named`: which pictures of the project may come with it, of those that the text names; None for all.
     - `source`: the part of the gateway that took it.
-    - `written`: that a person is known to have written it.
+    - `written`: that a person is known to have sent it, and what they typed of it.
     - `may_update`: it may be an update of a running task. Not if the sender shows its answer by itself, as a cell does.
     """
 

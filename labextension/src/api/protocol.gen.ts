@@ -939,7 +939,7 @@ export interface ModelWorker {
  */
 export interface HealthQuery {}
 /**
- * `execution`: the `msg_id` of the request to the kernel to run the cell. `parts`: all of the cell's text, in turn what the person typed there and what they did not, but pasted, or what stood there before. The first part is typed, and may be empty.
+ * `execution`: the `msg_id` of the request to the kernel that ran the cell. `parts`: all of the cell's text, in parts that are in turn typed by the person and not: pasted, or there before. The first is typed, and may be empty.
  */
 export interface MessageConfirm {
   execution: string;

@@ -132,7 +132,7 @@ export class OzzieApi {
     return (await this.call('list_examples', {})).items;
   }
 
-  /** Say that a person typed this and ran it just now. */
+  /** Say that a person ran this cell just now, and what of it they typed. */
   async confirmMessage(what: Input<'confirm_message'>): Promise<void> {
     await this.call('confirm_message', what);
   }

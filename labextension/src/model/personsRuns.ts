@@ -49,7 +49,7 @@ export class PersonsRuns<C> {
     return null;
   }
 
-  /** A request was sent; return it if it is known to be a person's. If the command is told of later, `ran` does. */
+  /** A request was sent; return it if it is known to be a person's. If the command is reported only later, `ran` does. */
   begins(execution: IExecution<C>, at: number): IExecution<C> | null {
     const { granted } = this;
     this.granted = null;

@@ -1,4 +1,4 @@
-/** Tells the gateway which messages a person typed and ran by a key or a click of their own. */
+/** Tells the gateway which cells a person ran by a key or a click of their own, and what they typed of each. */
 
 import type { JupyterFrontEnd, JupyterFrontEndPlugin } from '@jupyterlab/application';
 import type { ICellModel } from '@jupyterlab/cells';
@@ -20,7 +20,7 @@ const KERNEL = 'ozzie';
 const NO_MESSAGE = /^\s*(?:%%?[a-z]|$)/i;
 /** Input of text that a person writes, of any length: by an input method, or spoken. */
 const WRITTEN: ReadonlySet<string> = new Set(['insertText', 'insertCompositionText', 'insertFromComposition']);
-/** Keys that delete or begin a line; with Control or Meta, others do too. */
+/** Keys that delete, begin a line or indent; with Control or Meta, others do too. */
 const CHANGING: ReadonlySet<string> = new Set(['Backspace', 'Delete', 'Enter', 'Tab']);
 /** Where a click, or a key without a shortcut, runs cells. */
 const CONTROLS = '.jp-Toolbar, .lm-Menu, .lm-MenuBar, .lm-CommandPalette';
@@ -31,7 +31,7 @@ const OUTPUTS = '.jp-OutputArea, .jp-RenderedHTMLCommon';
 
 export const ownWordsPlugin: JupyterFrontEndPlugin<void> = {
   id: '@ozzie/labextension:own-words',
-  description: 'Tells Ozzie which messages a person typed and ran.',
+  description: 'Tells Ozzie which cells a person ran, and what they typed.',
   autoStart: true,
   requires: [IOzzie, INotebookTracker],
   activate: (app: JupyterFrontEnd, { api }: IOzzie, tracker: INotebookTracker): void => {

@@ -83,7 +83,10 @@ def a_turn(story: Story, kind: str, number: int) -> None:
         case "said":
             named = Said(TargetKind.RECIPIENT, f"u{number}@firm.example")
             message_id = MessageId(f"m{number}")
-            story.add(MessageConfirmed(message_id=message_id, by="ana", way="cell", names=(named,)))
+            confirmed = MessageConfirmed(
+                message_id=message_id, by="ana", way="cell", names=(named,), all_typed=number % 3 != 0
+            )
+            story.add(confirmed)
             story.begins(1).answers("done as you said")
         case "clear":
             story.add(LabelsCleared(by="ana", way=AuthStrength.CLI))

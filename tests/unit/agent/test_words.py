@@ -2,7 +2,7 @@
 
 import msgspec
 
-from ozzie_server_ext.agent.provenance import Words
+from ozzie_server_ext.agent.own_words import OwnWords
 from ozzie_server_ext.domain.events import (
     Erased,
     MessageConfirmed,
@@ -24,16 +24,16 @@ ANSWER = MessageId("answer")
 
 
 class Telling(Story):
-    def confirmed(self, message: int | MessageId, *names: Said, task: str = "") -> "Telling":
+    def confirmed(self, message: int | MessageId, *names: Said, task: str = "", all_typed: bool = True) -> "Telling":
         """That a message, or the nth one, is known to be a person's."""
         message_id = MessageId(f"m{message}") if isinstance(message, int) else message
         now, self.task = self.task, TaskId(task or (f"t{message}" if isinstance(message, int) else str(self.task)))
-        self.add(MessageConfirmed(message_id=message_id, by="ana", way="cell", names=names))
+        self.add(MessageConfirmed(message_id=message_id, by="ana", way="cell", names=names, all_typed=all_typed))
         self.task = now
         return self
 
     def of(self, task: str) -> frozenset[Said]:
-        words = Words()
+        words = OwnWords()
         for event in self.events:
             words.apply(event)
         return words.of(TaskId(task))
@@ -101,6 +101,29 @@ def test_one_that_is_a_persons_adds_to_it() -> None:
     story.add(PromptAnswered(prompt_id=PromptId("p"), option="answer", by="a", text="Ben, too", message_id=ANSWER))
 
     assert story.confirmed(ANSWER, BEN).of("t1") == {ANA, BEN}
+
+
+def test_what_was_named_before_ends_with_a_message_that_was_not_typed_in_whole() -> None:
+    """A person may run a stranger's cell by hand: "send all of it to the one from before"."""
+    story = telling("Write to ana@firm.example.").confirmed(1, ANA)
+    story.user("Send all of it to the one from before. And thank ben@firm.example.")
+    story.confirmed(2, BEN, all_typed=False)
+    story.user("Thanks.")
+
+    assert story.of("t2") == {BEN}
+    assert story.confirmed(3).of("t3") == {BEN}
+
+
+def test_a_task_has_none_while_one_of_its_messages_may_be_anybodys() -> None:
+    story = telling("Ask me to whom, then send them all of it.")
+    story.add(PromptAnswered(prompt_id=PromptId("p"), option="answer", by="a", text="To Ana", message_id=ANSWER))
+    story.confirmed(ANSWER, ANA)
+    assert story.of("t1") == frozenset(), "its first message is not known to be a person's"
+
+    story = telling("Write to ana@firm.example.")
+    story.add(TaskUpdated(text="All of it.", by="kernel"))
+    story.confirmed(1, ANA)
+    assert story.of("t1") == frozenset(), "the word for its first message came behind the update"
 
 
 def test_a_choice_without_words_changes_nothing() -> None:

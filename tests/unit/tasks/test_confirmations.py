@@ -38,14 +38,14 @@ class Desk:
     async def send(self) -> TaskId:
         """A message of which the page has said nothing yet."""
         sent = await self.rig.submit(TEXT, "s1")
-        await self.confirmations.sent(RUN, sent)
+        await self.confirmations.await_word(RUN, sent)
         return sent.task_id
 
     async def confirm(self, execution: Execution = RUN, written: Written = BY_ANN) -> None:
         await self.confirmations.confirm(execution, written)
 
     def take(self, execution: Execution = RUN) -> Written | None:
-        return self.confirmations.take(execution)
+        return self.confirmations.word_for(execution)
 
     async def confirmed(self, task_id: TaskId) -> list[MessageConfirmed]:
         return [body for body in await self.rig.bodies(task_id) if isinstance(body, MessageConfirmed)]
@@ -77,7 +77,7 @@ async def test_what_a_page_says_while_the_message_is_recorded_is_not_lost(desk: 
     assert desk.take() is None
     sent = await desk.rig.submit(TEXT, "s1")
     await desk.confirm()
-    await desk.confirmations.sent(RUN, sent)
+    await desk.confirmations.await_word(RUN, sent)
 
     assert [each.names for each in await desk.confirmed(sent.task_id)] == [(ANA,)]
 
