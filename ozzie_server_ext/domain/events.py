@@ -30,7 +30,7 @@ from ozzie_server_ext.domain.ids import (
 from ozzie_server_ext.domain.json import Json, JsonObject
 from ozzie_server_ext.domain.messages import Picture
 from ozzie_server_ext.domain.remains import Remains
-from ozzie_server_ext.domain.toolmeta import Category, RiskLevel, Said, SideEffect, TargetKind
+from ozzie_server_ext.domain.toolmeta import Category, Reached, RiskLevel, Said, SideEffect, TargetKind
 
 Actor: TypeAlias = Literal["user", "kernel", "worker", "tool", "system"]
 """Who acted. `kernel` is the specification's word for the gateway: in an event it never means a Jupyter kernel."""
@@ -429,7 +429,8 @@ class ToolCallRequested(Fact, frozen=True, kw_only=True):
 
 class ToolCallDecided(Fact, frozen=True, kw_only=True):
     """The rules' decision on a tool call: the rule that decided, its place in a file, the reason in words, and the
-    version of all rules. `categories` are those of this call beyond its tool's contract, as its plan showed."""
+    version of all rules. `categories` are those of this call beyond its tool's contract, as its plan showed; `reaches`
+    is whom or what it reaches beyond its arguments."""
 
     type: ClassVar[str] = "tool.call.decided"
     call_id: CallId
@@ -439,6 +440,7 @@ class ToolCallDecided(Fact, frozen=True, kw_only=True):
     place: str = ""
     policy: str = ""
     categories: tuple[Category, ...] = ()
+    reaches: tuple[Reached, ...] = ()
 
 
 class ToolCallStarted(Fact, frozen=True, kw_only=True):

@@ -90,6 +90,15 @@ class Target:
     currency: str = ""
 
 
+@dataclass(frozen=True, slots=True)
+class Reached:
+    """Whom or what a call reaches without naming it in an argument, as whoever gets the answer to a mail: `text` as the
+    service has it."""
+
+    kind: TargetKind
+    text: str
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolMeta:
     """Mandatory metadata of a tool. `max_inline_chars` limits the text that goes back to the model; `targets` are all
@@ -103,6 +112,7 @@ class ToolMeta:
     - `requires`: what must be there, or a call fails with what is missing.
     - `for_skills`: only steps of skills call it; no model is offered it.
     - `delegates_to`: the skill that its calls are delegated to.
+    - `reaches`: of one call, as its plan found; rules and cards have it beside what the arguments name.
     """
 
     tool_id: str
@@ -125,6 +135,7 @@ class ToolMeta:
     for_skills: bool = False
     delegates_to: str = ""
     requires: frozenset[Capability] = frozenset()
+    reaches: tuple[Reached, ...] = ()
 
     @property
     def permissions(self) -> tuple[str, ...]:

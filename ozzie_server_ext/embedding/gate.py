@@ -10,7 +10,7 @@ import json
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, TypeAlias
 
 import msgspec
 from msgspec.structs import replace
@@ -40,6 +40,7 @@ from ozzie_server_ext.domain.json import Json, JsonObject
 from ozzie_server_ext.domain.toolmeta import (
     Category,
     Idempotency,
+    Reached,
     RiskLevel,
     SideEffect,
     Target,
@@ -120,12 +121,17 @@ def _outcome(fact: CallOutcome) -> Outcome:
             return Outcome(call_id=call_id, status="uncertain", code="tool.uncertain", message=reason)
 
 
+Reaching: TypeAlias = Callable[[JsonObject], Awaitable[Iterable[tuple[str, str]]]]
+
 _CONTEXT = inspect.Parameter("context", inspect.Parameter.POSITIONAL_OR_KEYWORD, annotation=ToolContext)
 _NAMED = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
 
 
-def plain_tool(function: Callable[..., Awaitable[Any]], meta: ToolMeta) -> FunctionTool:
-    """Return a tool for a function, which may take a ToolContext first and must return JSON or a ToolResult.
+def plain_tool(
+    function: Callable[..., Awaitable[Any]], meta: ToolMeta, reaches: Reaching | None = None
+) -> FunctionTool:
+    """Return a tool for a function, which may take a ToolContext first and must return JSON or a ToolResult. `reaches`
+    returns whom or what a call reaches beyond its arguments: pairs of a kind and a text.
 
     Raises InputError if the function can't be a tool, Bug for inconsistent metadata.
     """
@@ -148,7 +154,11 @@ def plain_tool(function: Callable[..., Awaitable[Any]], meta: ToolMeta) -> Funct
     run.__doc__ = function.__doc__
     named = [argument.replace(kind=inspect.Parameter.KEYWORD_ONLY) for argument in arguments]
     run.__signature__ = inspect.Signature([_CONTEXT, *named])
-    return FunctionTool(run, meta)
+
+    async def reached(args: JsonObject) -> Iterable[Reached]:
+        return [Reached(TargetKind(kind), text) for kind, text in await reaches(args)] if reaches else ()
+
+    return FunctionTool(run, meta, reaches=reached if reaches else None)
 
 
 POLICY_TEXT = Path("policy.jsonc")
@@ -258,6 +268,7 @@ class Gate:
         timeout_s: float = 30.0,
         categories: Iterable[Category | str] = (),
         targets: Mapping[str, TargetKind | str] | None = None,
+        reaches: Reaching | None = None,
         max_inline_chars: int = 4000,
         brings: Label | str | None = None,
         is_outbound: bool = False,
@@ -269,7 +280,9 @@ class Gate:
         arguments, the first paragraph of its docstring the description for models. It returns JSON or a ToolResult; it
         raises ToolFailed if it did nothing, Unsettled if it can't tell. `targets` maps the arguments that name what a
         call acts on to a kind (`TargetKind`); an amount is followed by its currency, "amount EUR", or the argument that
-        has it. For the other parameters see `ToolMeta`.
+        has it. `reaches` returns whom or what a call reaches beyond its arguments, such as `("recipient", address)` of
+        whoever gets the answer to a mail. It must have no effect, and raises ToolFailed if it can't tell. For the other
+        parameters see `ToolMeta`.
 
         Raises InputError if the function can't be a tool, ValueError for an unknown word, Bug for inconsistent
         metadata, Conflict for a name in use.
@@ -290,7 +303,7 @@ class Gate:
             further_names=tuple(further_names),
             told_by=told_by,
         )
-        tool = plain_tool(function, meta)
+        tool = plain_tool(function, meta, reaches)
         self.registry.register(tool)
         return tool
 

@@ -6,10 +6,11 @@ from msgspec.structs import replace
 
 from ozzie_server_ext.domain.approvals import SessionGrant, may_cover
 from ozzie_server_ext.domain.content import Content
-from ozzie_server_ext.domain.json import JsonObject
+from ozzie_server_ext.domain.json import Json, JsonObject
 from ozzie_server_ext.domain.toolmeta import ToolMeta
 from ozzie_server_ext.policy.decision import Action, Caller
 from ozzie_server_ext.policy.engine import Ruling
+from ozzie_server_ext.protocol.codec import encode
 from ozzie_server_ext.protocol.jsontext import canonical_bytes
 from ozzie_server_ext.render.text import quoted
 
@@ -38,6 +39,8 @@ def binding(
         "rule": ruling.verdict.rule,
         "policy": ruling.version,
     }
+    if meta.reaches:
+        snapshot["reaches"] = _reached(meta)
     return hashlib.sha256(canonical_bytes(snapshot)).hexdigest()
 
 
@@ -70,9 +73,20 @@ def cover_of(action: Action, rule: str) -> SessionGrant | None:
         on=tuple(files),
         hosts=hosts,
         labels=action.reading.content.labels,
-        arguments=hashlib.sha256(canonical_bytes(dict(action.args))).hexdigest() if is_very_call else "",
+        arguments=_digest(action) if is_very_call else "",
         said=_scope(meta, (), (), ()) if is_very_call else _scope(meta, tuple(folders), tuple(files), hosts),
     )
+
+
+def _digest(action: Action) -> str:
+    """Return the SHA-256 of the arguments, with what the call reaches beyond them."""
+    reached = _reached(action.meta)
+    args: JsonObject = dict(action.args)
+    return hashlib.sha256(canonical_bytes([args, reached] if reached else args)).hexdigest()
+
+
+def _reached(meta: ToolMeta) -> list[Json]:
+    return [encode(each) for each in meta.reaches]
 
 
 def covers(cover: SessionGrant, action: Action, rule: str) -> bool:

@@ -121,7 +121,7 @@ class Action:
         return cls(
             meta=meta,
             caller=caller,
-            named=tuple(named_by(meta.targets, args)),
+            named=tuple(named_by(meta, args)),
             paths=tuple(_each(path_parts, [value for kind, value in given if kind is TargetKind.PATH])),
             hosts=tuple(_each(host_of, urls)),
             commands=tuple(_words(value) for kind, value in given if kind is TargetKind.COMMAND and value is not None),

@@ -16,7 +16,7 @@ from typing import TypeAlias
 import msgspec
 
 from ozzie_server_ext.domain.json import Json
-from ozzie_server_ext.domain.toolmeta import Target, TargetKind
+from ozzie_server_ext.domain.toolmeta import TargetKind, ToolMeta
 from ozzie_server_ext.policy.patterns import canonical_host, folded
 from ozzie_server_ext.render.text import without_hidden
 
@@ -224,12 +224,17 @@ def normal_form(kind: TargetKind, text: str) -> str | None:
     return _READ[kind](text)
 
 
-def named_by(targets: Iterable[Target], args: Mapping[str, Json]) -> Iterator[Named]:
-    """Yield everything that a call's arguments name, in the order of its contract."""
-    for target in targets:
+def named_by(meta: ToolMeta, args: Mapping[str, Json]) -> Iterator[Named]:
+    """Yield everything that a call's arguments name, in the order of its contract, and what it reaches beside."""
+    for target in meta.targets:
         if target.kind in NAMED_KINDS:
             currency = str(args.get(target.currency, target.currency))
             yield from named_in(target.kind, args.get(target.argument), currency, argument=target.argument)
+    for reached in meta.reaches:
+        if reached.kind in _READ:
+            yield from named_in(reached.kind, reached.text)
+        else:  # a path or the like, which no rule would find here
+            yield Named(kind=reached.kind, argument="", given=reached.text, value=None)
 
 
 def named_in(kind: TargetKind, value: Json, currency: str = "", *, argument: str = "") -> tuple[Named, ...]:

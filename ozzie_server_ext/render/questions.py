@@ -45,7 +45,7 @@ def target_lines(targets: Iterable[Mapping[str, Any]], *, rest_at: str = "") -> 
 
 def _target_word(target: Mapping[str, Any], *, is_alone: bool) -> str:
     word, argument = _TARGETS.get(target["kind"], NOT_KNOWN), target["argument"]
-    if is_alone or argument == word.lower():
+    if is_alone or argument in ("", word.lower()):
         return word
     return f"{word} ({cut_middle_columns(visible_label(argument), _WORD_WIDTH)})"
 

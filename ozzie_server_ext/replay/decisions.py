@@ -71,7 +71,8 @@ class Decisions:
                     if meta is None:
                         left_out[call_id] = request.name
                         continue
-                    meta = replace(meta, categories=meta.categories | {*decided.categories})
+                    more = meta.categories.union(decided.categories)
+                    meta = replace(meta, categories=more, reaches=decided.reaches)
                     found[call_id] = Decided(
                         at=event.ts,
                         task_id=event.task_id,

@@ -22,6 +22,7 @@ from ozzie_server_ext.domain.json import JsonObject, paths
 from ozzie_server_ext.domain.toolmeta import (
     Category,
     Idempotency,
+    Reached,
     RiskLevel,
     SideEffect,
     TargetKind,
@@ -283,7 +284,8 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     full paths of the files. `before` is what the call replaces; it is kept. `preview` makes what a person is asked; it
     is called only if somebody is there. `work` is the tool's own data. `nothing` is the result if there is nothing to
     do. A call with a `question` never runs: a person's answer is its result. If the call does more than its contract
-    says, `categories` name it, and `content` if it is made from more than the conversation; it is then decided again.
+    says, `categories` name it, `reaches` whom or what it reaches beyond its arguments, and `content` what it is made
+    from beyond the conversation; it is then decided again.
     """
 
     args: JsonObject
@@ -295,11 +297,12 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     nothing: ToolResult | None = None
     question: ModelQuestion | None = None
     categories: frozenset[Category] = frozenset()
+    reaches: tuple[Reached, ...] = ()
     content: Content = CLEAN
 
     def of(self, meta: ToolMeta) -> ToolMeta:
         """Return the contract that holds for this call."""
-        return replace(meta, categories=meta.categories | self.categories) if self.categories else meta
+        return replace(meta, categories=meta.categories | self.categories, reaches=self.reaches)
 
 
 class Tool(Protocol):
@@ -360,13 +363,17 @@ class FunctionTool:
         meta: ToolMeta,
         *,
         preview: Callable[[JsonObject], Preview] | None = None,
+        reaches: Callable[[JsonObject], Awaitable[Iterable[Reached]]] | None = None,
     ) -> None:
-        """`preview` makes the question about a call with these arguments; by default the arguments are shown.
+        """`preview` makes the question about a call with these arguments; by default the arguments are shown. `reaches`
+        returns whom or what such a call reaches beyond what they name, without any effect; it raises ToolFailed if that
+        can't be found out, and the call then fails.
 
         Raises Bug for an invalid contract: a name that providers refuse, a target that is no argument.
         """
         self._function = function
         self._preview = preview
+        self._reaches = reaches
         self.waits = inspect.iscoroutinefunction(function)
         self._model = _arguments_model(function, meta.name)
         schema = self._model.model_json_schema()
@@ -397,7 +404,8 @@ class FunctionTool:
             ) from None
 
     async def plan(self, args: JsonObject, context: ToolContext) -> Plan:
-        return Plan(args=args, preview=partial(self._preview, args) if self._preview else None)
+        preview = partial(self._preview, args) if self._preview else None
+        return Plan(args=args, preview=preview, reaches=tuple(await self._reaches(args)) if self._reaches else ())
 
     async def run(self, plan: Plan, context: ToolContext) -> ToolResult:
         result = self._function(context, **plan.args)
@@ -465,7 +473,7 @@ def _expect_sound(meta: ToolMeta, arguments: type[BaseModel]) -> None:
 def _version(meta: ToolMeta, spec: ToolSpec) -> str:
     promise = {**encode(meta), "version": "", "categories": sorted(meta.categories), "requires": sorted(meta.requires)}
     # Later fields count only if set: a tool without them keeps its version, which stands in logs and binds approvals.
-    optional = ("tags", "examples", "for_skills", "delegates_to", "requires")
+    optional = ("tags", "examples", "for_skills", "delegates_to", "requires", "reaches")
     promise = {key: value for key, value in promise.items() if value or key not in optional}
     promise["targets"] = [
         {key: value for key, value in encode(each).items() if value or key != "currency"} for each in meta.targets

@@ -348,7 +348,7 @@ class _ToolCall:
         ruling = await self._decide(tool.meta)
         self._has_looked = True
         plan = await planned(tool, self._args, self._context)
-        if plan.categories or plan.content:
+        if plan.categories or plan.reaches or plan.content:
             self._is_made_from_more(plan.content)
             self._unrecorded = requested
             ruling = await self._decide(plan.of(tool.meta), plan.categories)
@@ -369,6 +369,7 @@ class _ToolCall:
             place=verdict.place,
             policy=ruling.version,
             categories=tuple(sorted(planned)),
+            reaches=meta.reaches,
         )
         self._unrecorded = (*self._unrecorded, decided)
         refused = refusal(meta, verdict, self._context.caller)

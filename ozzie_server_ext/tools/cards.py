@@ -66,7 +66,7 @@ async def draw(tool: Tool, args: JsonObject, asked: ApprovalRequested, context: 
     """
     try:
         plan = await planned(tool, tool.check(args), context)
-        card = real_card(tool.meta, await preview_of(tool, plan, context), plan.args)
+        card = real_card(plan.of(tool.meta), await preview_of(tool, plan, context), plan.args)
     except OzzieError as error:
         raise changed(str(error)) from None
     if not _is_of(card, asked):
@@ -88,7 +88,7 @@ def real_card(
 ) -> Card:
     # A diff line cut at a carriage return would continue as a line that nobody added.
     proof = preview.proof.replace("\r", "\\r") if preview.shown == "diff" else preview.proof
-    named = groupby(named_by(meta.targets, args), lambda each: (each.kind, each.argument))
+    named = groupby(named_by(meta, args), lambda each: (each.kind, each.argument))
     return Card(
         sentence=visible_proof(clean(preview.sentence)),
         proof=visible_proof(clean(proof)),

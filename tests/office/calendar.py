@@ -6,7 +6,8 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from ozzie_server_ext.domain.toolmeta import Category, ToolResult
+from ozzie_server_ext.domain.json import JsonObject
+from ozzie_server_ext.domain.toolmeta import Category, Reached, ToolResult
 from ozzie_server_ext.tools.base import ToolContext, ToolFailed
 from tests.office.contract import (
     Offered,
@@ -17,6 +18,7 @@ from tests.office.contract import (
     next_id,
     objects,
     plain,
+    reached,
     recipients,
     told,
 )
@@ -147,6 +149,12 @@ class Calendar:
             self._tell(event_id, (asked.by,), text)
             return told("calendar", {"answer": answer})
 
+        def guests(args: JsonObject) -> tuple[Reached, ...]:
+            return reached(*named(self.events, "event", str(args["event_id"])).guests)
+
+        def who_invites(args: JsonObject) -> tuple[Reached, ...]:
+            return reached(named(self.events, "event", str(args["event_id"])).by)
+
         sends = Category.EXTERNAL_SEND
         changed = (*objects("event_id", "title"), *recipients("add_guests", "remove_guests"))
         return (
@@ -154,9 +162,9 @@ class Calendar:
             looks("calendar", find_free, targets=recipients("people")),
             changes("calendar", add_event, targets=objects("title")),
             acts("calendar", invite, sends, targets=(*objects("title"), *recipients("guests"))),
-            acts("calendar", change_event, sends, targets=changed),
-            acts("calendar", cancel_event, sends, Category.DELETE, targets=objects("event_id")),
-            acts("calendar", answer_invitation, sends, targets=objects("event_id")),
+            acts("calendar", change_event, sends, targets=changed, reaches=guests),
+            acts("calendar", cancel_event, sends, Category.DELETE, targets=objects("event_id"), reaches=guests),
+            acts("calendar", answer_invitation, sends, targets=objects("event_id"), reaches=who_invites),
         )
 
 

@@ -9,10 +9,11 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from ozzie_server_ext.domain.content import Content, Label
-from ozzie_server_ext.domain.json import Json
+from ozzie_server_ext.domain.json import Json, JsonObject
 from ozzie_server_ext.domain.toolmeta import (
     Category,
     Idempotency,
+    Reached,
     RiskLevel,
     SideEffect,
     Target,
@@ -37,16 +38,37 @@ def changes(service: str, function: Callable[..., ToolResult], *categories: Cate
     return _tool(service, function, side_effect=effect, risk_level=risk, categories=frozenset(categories), **more)
 
 
-def acts(service: str, function: Callable[..., ToolResult], *categories: Category, **more: Any) -> FunctionTool:
-    """A tool whose effect stays."""
+def acts(
+    service: str,
+    function: Callable[..., ToolResult],
+    *categories: Category,
+    reaches: Callable[[JsonObject], Iterable[Reached]] = lambda args: (),
+    **more: Any,
+) -> FunctionTool:
+    """A tool whose effect stays. `reaches`: whom it reaches beyond its arguments."""
     effect, risk = SideEffect.IRREVERSIBLE, RiskLevel.MEDIUM
-    return _tool(service, function, side_effect=effect, risk_level=risk, categories=frozenset(categories), **more)
+    more |= {"side_effect": effect, "risk_level": risk, "categories": frozenset(categories)}
+    return _tool(service, function, reaches, **more)
 
 
-def _tool(service: str, function: Callable[..., ToolResult], **more: Any) -> FunctionTool:
+def _tool(
+    service: str,
+    function: Callable[..., ToolResult],
+    reaches: Callable[[JsonObject], Iterable[Reached]] = lambda args: (),
+    **more: Any,
+) -> FunctionTool:
     name = function.__name__
     meta: dict[str, Any] = {"timeout_s": 15.0, "idempotency": Idempotency.NOT_SUPPORTED, "brings": Label.MCP}
-    return FunctionTool(function, ToolMeta(tool_id=f"{service}.{name}", name=name, **(meta | more)))
+
+    async def reached(args: JsonObject) -> Iterable[Reached]:
+        return reaches(args)
+
+    return FunctionTool(function, ToolMeta(tool_id=f"{service}.{name}", name=name, **(meta | more)), reaches=reached)
+
+
+def reached(*addresses: str) -> tuple[Reached, ...]:
+    """Addresses of mail that a call reaches."""
+    return tuple(Reached(TargetKind.RECIPIENT, each) for each in addresses)
 
 
 def recipients(*arguments: str) -> tuple[Target, ...]:

@@ -5,7 +5,8 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from ozzie_server_ext.domain.toolmeta import Category, ToolResult
+from ozzie_server_ext.domain.json import JsonObject
+from ozzie_server_ext.domain.toolmeta import Category, Reached, ToolResult
 from ozzie_server_ext.tools.base import ToolContext
 from tests.office.contract import (
     Offered,
@@ -16,6 +17,7 @@ from tests.office.contract import (
     next_id,
     objects,
     plain,
+    reached,
     recipients,
     told,
 )
@@ -115,6 +117,9 @@ class Drive:
             del self.documents[doc_id]
             return told("drive", {"deleted": doc_id})
 
+        def readers(args: JsonObject) -> tuple[Reached, ...]:
+            return reached(*named(self.documents, "document", str(args["doc_id"])).shared)
+
         one = objects("doc_id")
         shared = (*one, *recipients("people"))
         return (
@@ -122,7 +127,7 @@ class Drive:
             looks("drive", read_document, targets=one),
             changes("drive", write_document, targets=objects("doc_id", "title")),
             changes("drive", move_document, targets=one),
-            acts("drive", comment_document, Category.EXTERNAL_SEND, targets=one),
+            acts("drive", comment_document, Category.EXTERNAL_SEND, targets=one, reaches=readers),
             acts("drive", share_document, Category.EXTERNAL_SEND, Category.CONFIG_CHANGE, targets=shared),
             changes("drive", unshare_document, Category.CONFIG_CHANGE, targets=shared),
             acts("drive", delete_document, Category.DELETE, targets=one),

@@ -5,7 +5,8 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from ozzie_server_ext.domain.toolmeta import Category, ToolResult
+from ozzie_server_ext.domain.json import JsonObject
+from ozzie_server_ext.domain.toolmeta import Category, Reached, ToolResult
 from ozzie_server_ext.tools.base import ToolContext, ToolFailed
 from tests.office.contract import (
     Offered,
@@ -16,6 +17,7 @@ from tests.office.contract import (
     next_id,
     objects,
     plain,
+    reached,
     recipients,
     told,
 )
@@ -44,6 +46,11 @@ class Mail:
 def address(of: str) -> str:
     """The address alone, as in "Ana <ana@firm.example>"."""
     return of.rpartition("<")[2].rstrip(">")
+
+
+def others_of(mail: Mail) -> tuple[str, ...]:
+    """Who got a mail beside the user and its sender."""
+    return tuple(each for each in (*mail.to, *mail.cc) if address(each) not in {OWN, address(mail.sender)})
 
 
 class Mailbox:
@@ -117,8 +124,7 @@ class Mailbox:
         ) -> ToolResult:
             """Answer a mail: its sender, or everybody who got it."""
             asked = named(self.mails, "mail", mail_id)
-            answered = {OWN, address(asked.sender)}
-            others = tuple(each for each in (*asked.to, *asked.cc) if address(each) not in answered) if to_all else ()
+            others = others_of(asked) if to_all else ()
             subject = asked.subject if asked.subject.startswith("Re: ") else f"Re: {asked.subject}"
             made = self._add(
                 to=(asked.sender,), cc=others, subject=subject, text=text, folder="sent", documents=tuple(documents),
@@ -173,16 +179,23 @@ class Mailbox:
             self.forwards_to = to
             return told("mail", {"forwards_to": to})
 
+        def who_is_answered(args: JsonObject) -> tuple[Reached, ...]:
+            asked = named(self.mails, "mail", str(args["mail_id"]))
+            return reached(asked.sender, *(others_of(asked) if args["to_all"] else ()))
+
+        def who_gets_the_draft(args: JsonObject) -> tuple[Reached, ...]:
+            draft = named(self.mails, "mail", str(args["mail_id"]))
+            return reached(*draft.to, *draft.cc, *draft.bcc)
+
         sends = Category.EXTERNAL_SEND
         return (
             looks("mail", list_mail),
             looks("mail", read_mail, targets=objects("mail_id")),
             acts("mail", send_mail, sends, targets=(*recipients("to", "cc", "bcc"), *objects("documents"))),
-            # Who gets an answer or a draft stands in the mail, not in the call.
-            acts("mail", reply_mail, sends, targets=objects("mail_id", "documents")),
+            acts("mail", reply_mail, sends, targets=objects("mail_id", "documents"), reaches=who_is_answered),
             acts("mail", forward_mail, sends, targets=(*objects("mail_id"), *recipients("to"))),
             changes("mail", draft_mail, targets=recipients("to")),
-            acts("mail", send_draft, sends, targets=objects("mail_id")),
+            acts("mail", send_draft, sends, targets=objects("mail_id"), reaches=who_gets_the_draft),
             changes("mail", file_mail, targets=objects("mail_ids")),
             acts("mail", delete_mail, Category.DELETE, targets=objects("mail_ids")),
             changes("mail", forward_always, Category.CONFIG_CHANGE, sends, targets=recipients("to")),

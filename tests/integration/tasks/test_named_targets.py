@@ -2,13 +2,14 @@
 
 import json
 from collections.abc import AsyncIterator, Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from ozzie_server_ext.domain.errors import Conflict
-from ozzie_server_ext.domain.events import CardTarget, TargetName
+from ozzie_server_ext.domain.events import CardTarget, TargetName, ToolCallDecided
 from ozzie_server_ext.domain.toolmeta import Category, TargetKind, ToolResult
 from ozzie_server_ext.models.driver import ModelRequest
 from ozzie_server_ext.models.scripted import Say, Step, Use
@@ -76,6 +77,50 @@ async def test_a_mail_is_asked_about_with_everybody_who_gets_it(office: Office) 
     assert office.world.mail.sent[-1].to == tuple(given["to"])
 
 
+async def test_who_gets_an_answer_stands_on_the_card_and_a_yes_is_for_them(office: Office) -> None:
+    found = await office.asks("reply_mail", mail_id="m7", text="Thanks.", to_all=True)
+
+    *_, reached = found.asked.targets
+    assert (reached.kind, reached.argument) == (TargetKind.RECIPIENT, "")
+    assert [name.text for name in reached.names] == [
+        "dimitri@firm.example", "ben@firm.example", "carla@firm.example"
+    ]  # fmt: skip
+    card = await office.ozzie.projects.own.cards.of(found.approval_id)
+    assert card.targets == found.asked.targets
+    decided = await office.facts(office.task_id, ToolCallDecided)
+    assert [each.text for each in decided[-1].reaches][1:] == ["ben@firm.example", "carla@firm.example"]
+
+    mails = office.world.mail.mails
+    mails["m7"] = replace(mails["m7"], cc=(*mails["m7"].cc, "evil@evil.example"))
+    with pytest.raises(Conflict, match="would do something else by now"):
+        await office.ozzie.projects.own.cards.of(found.approval_id)
+    await office.ozzie.approvals.approve(found.approval_id, ANA, binds=found.asked.binds)
+    again = await office.pending()
+    assert again.asked.targets[-1].names[-1].text == "evil@evil.example"
+    assert office.world.mail.sent == new_world().mail.sent
+
+
+async def test_who_gets_an_answer_is_compared_with_the_rules(office: Office) -> None:
+    """The mail m7 is from a colleague, m11 from a partner."""
+    colleagues = {"tools": ["mail.reply_mail"], "recipients": ["*@firm.example"], "objects": ["*"]}
+    rule = {"id": "colleagues", "decision": "allow", "reason": "Colleagues may be answered.", "when": colleagues}
+    rule |= {"examples": {"match": [{"tool": "a.stranger"}]}}
+    (office.ozzie.home.root / "policy.jsonc").write_text(json.dumps({"rules": [rule]}))
+
+    found = await office.asks("reply_mail", mail_id="m11", text="Thanks.")
+    assert found.asked.rule == "floor.external_send"
+    await office.reject("no")
+    office.answers(
+        lambda request: (
+            [Use("reply_mail", '{"mail_id": "m7", "text": "Thanks."}')]
+            if request.messages[-1].role == "user"
+            else [Say("Done.")]
+        )
+    )
+    assert await office.rests(await office.say("Answer it.")) == "task.succeeded"
+    assert office.world.mail.sent[-1].to == ("Dimitri Petrov <dimitri@firm.example>",)
+
+
 async def test_of_a_long_list_the_log_has_the_beginning_and_the_card_all(office: Office) -> None:
     pairs = [f"{one}, {two}" for one, two in zip(EVERYBODY[::2], EVERYBODY[1::2], strict=True)]
     found = await office.asks("send_mail", **mail(*pairs))
@@ -140,7 +185,7 @@ async def test_a_card_is_void_once_the_contract_says_that_the_call_names_somethi
 
 async def test_a_secret_among_the_names_is_stored_nowhere(office: Office) -> None:
     secret = "sk-ant-api03-" + "a1B2" * 20
-    found = await office.asks("cancel_event", event_id=secret)
+    found = await office.asks("delete_document", doc_id=secret)
     card = await office.ozzie.projects.own.cards.of(found.approval_id)
 
     assert secret not in str(found.asked)

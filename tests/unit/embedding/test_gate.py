@@ -20,6 +20,7 @@ from ozzie_server_ext.domain.events import (
     ToolCallStarted,
 )
 from ozzie_server_ext.domain.ids import APPROVALS_STREAM
+from ozzie_server_ext.domain.json import JsonObject
 from ozzie_server_ext.embedding import Answerer, Caller, Content, Gate, Label, ToolFailed, Unsettled, Way, open_gate
 from ozzie_server_ext.observability.clock import FakeClock
 from ozzie_server_ext.tools.builtin import builtin_tools
@@ -149,6 +150,28 @@ async def test_a_yes_is_for_its_own_tool(gate: Gate) -> None:
     await gate.approvals.approve(asked.approval_id, ANA)
 
     assert (await gate.call("erase", {"text": "hello"}, again=asked.approval_id)).status == "asked"
+
+
+async def test_whom_a_call_reaches_is_asked_about_and_a_yes_is_for_them(gate: Gate) -> None:
+    sender = ["Ben <ben@firm.example>"]
+
+    async def reached(args: JsonObject) -> list[tuple[str, str]]:
+        if args["at"]:
+            raise ToolFailed("There is no such mail.")
+        return [("recipient", each) for each in sender]
+
+    page = Page(gate, reaches=reached)
+    asked = await gate.call("write", {"text": "a"})
+    assert asked.asked is not None
+    (target,) = asked.asked.targets
+    assert (target.kind, target.names[0].text) == ("recipient", "ben@firm.example")
+
+    sender[:] = ["evil@evil.example"]
+    await gate.approvals.approve(asked.approval_id, ANA)
+    again = await gate.call("write", {"text": "a"}, again=asked.approval_id)
+    assert (again.status, page.texts) == ("asked", [])
+    unknown = await gate.call("write", {"text": "a", "at": 1})
+    assert (unknown.status, unknown.message) == ("failed", "There is no such mail.")
 
 
 async def test_a_yes_is_good_once(gate: Gate) -> None:

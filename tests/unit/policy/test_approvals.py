@@ -10,7 +10,16 @@ from msgspec.structs import replace
 
 from ozzie_server_ext.domain.approvals import AuthStrength, may_cover, weakest_way
 from ozzie_server_ext.domain.content import CLEAN, Content
-from ozzie_server_ext.domain.toolmeta import Category, RiskLevel, SideEffect, Target, TargetKind, ToolMeta, ToolResult
+from ozzie_server_ext.domain.toolmeta import (
+    Category,
+    Reached,
+    RiskLevel,
+    SideEffect,
+    Target,
+    TargetKind,
+    ToolMeta,
+    ToolResult,
+)
 from ozzie_server_ext.policy.approvals import binding, cover_of, covers
 from ozzie_server_ext.policy.decision import Action, Caller, Decision, Reading, Verdict
 from ozzie_server_ext.policy.engine import Ruling
@@ -174,6 +183,19 @@ def test_a_yes_for_a_call_that_names_a_recipient_is_for_the_very_same_call() -> 
     assert not covers(cover, action(share, path="notes/a.md", to="evil@evil.example"), "r")
     assert not covers(cover, action(share, path="notes/b.md", to="ana@firm.example"), "r")
     assert covers(replace(cover, arguments=""), action(share, path="notes/a.md"), "r"), "and none of that without one"
+
+
+def test_a_yes_is_void_once_the_call_reaches_somebody_else() -> None:
+    def to(*addresses: str) -> ToolMeta:
+        reaches = tuple(Reached(TargetKind.RECIPIENT, each) for each in addresses)
+        return dataclasses.replace(NOTE, reaches=reaches)
+
+    cover = cover_of(action(to("ana@firm.example"), text="mine"), "r")
+    assert cover is not None
+
+    assert covers(cover, action(to("ana@firm.example"), text="mine"), "r")
+    for other in (to(), to("evil@evil.example"), to("ana@firm.example", "evil@evil.example")):
+        assert not covers(cover, action(other, text="mine"), "r")
 
 
 def test_a_list_of_folders_that_nobody_reads_is_not_offered() -> None:

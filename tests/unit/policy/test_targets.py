@@ -1,5 +1,6 @@
 """What arguments name, in its normal form; what can be read in two ways is not read."""
 
+import dataclasses
 import json
 from decimal import Decimal
 
@@ -8,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ozzie_server_ext.domain.json import Json, JsonObject
-from ozzie_server_ext.domain.toolmeta import Target, TargetKind
+from ozzie_server_ext.domain.toolmeta import Reached, Target, TargetKind
 from ozzie_server_ext.policy.targets import (
     MAX_NAMED,
     NAMED_KINDS,
@@ -21,6 +22,7 @@ from ozzie_server_ext.policy.targets import (
     recipient,
     split,
 )
+from tests.unit.policy.rig import meta
 
 
 @pytest.mark.parametrize(
@@ -210,11 +212,30 @@ def test_a_call_names_what_its_contract_says_in_that_order() -> None:
         "account": "AT61 1904 3002 3457 3201",
     }
 
-    assert [(each.argument, each.value, each.given) for each in named_by(targets, args)] == [
+    assert [(each.argument, each.value, each.given) for each in named_by(meta("bank.pay", targets=targets), args)] == [
         ("account", "AT611904300234573201", "AT61 1904 3002 3457 3201"),
         ("amount", "120.00 EUR", "120 EUR"),
         ("to", "ben@firm.example", "Ben <BEN@firm.example>"),
         ("to", "carla@firm.example", " carla@firm.example"),
+    ]
+
+
+def test_what_a_call_reaches_is_named_behind_its_arguments() -> None:
+    tool = dataclasses.replace(
+        meta("mail.reply", targets=(Target("mail_id", TargetKind.OBJECT),)),
+        reaches=(
+            Reached(TargetKind.RECIPIENT, "Ben <BEN@firm.example>, carla@firm.example"),
+            Reached(TargetKind.RECIPIENT, "nobody"),
+            Reached(TargetKind.URL, "https://firm.example"),
+        ),
+    )
+
+    assert [(each.argument, each.value) for each in named_by(tool, {"mail_id": "m6"})] == [
+        ("mail_id", "m6"),
+        ("", "ben@firm.example"),
+        ("", "carla@firm.example"),
+        ("", None),
+        ("", None),
     ]
 
 
