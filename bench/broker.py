@@ -28,6 +28,7 @@ from ozzie_server_ext.store.memory import InMemoryEventLog
 from ozzie_server_ext.store.recorder import Recorder
 from ozzie_server_ext.store.sqlite import SqliteEventLog
 from ozzie_server_ext.tasks.rules import RulesInForce
+from ozzie_server_ext.tasks.spent import SpentToday
 from ozzie_server_ext.tools.base import FunctionTool, ToolContext
 from ozzie_server_ext.tools.broker import CallPosition
 from ozzie_server_ext.tools.registry import ToolRegistry
@@ -68,7 +69,8 @@ class Gate:
         blobs = InMemoryBlobs()
         registry = ToolRegistry([FunctionTool(nothing, _META)])
         artifacts = ArtifactStore(log, blobs, ids)
-        rules = RulesInForce(home, project, registry, log, blobs, system_file=home.root / "none.jsonc")
+        spent = SpentToday(log, SystemClock())
+        rules = RulesInForce(home, project, registry, log, blobs, spent, system_file=home.root / "none.jsonc")
         self.log = log
         self.context = ToolContext(project, clock, Caller(project=str(project)))
         self._broker = broker_of(registry, rules, artifacts, clock, ids)

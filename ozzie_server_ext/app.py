@@ -69,6 +69,7 @@ from ozzie_server_ext.tasks.search import Search
 from ozzie_server_ext.tasks.service import NewTurn, Submitted, TaskService
 from ozzie_server_ext.tasks.sessions import Notebooks, Sessions
 from ozzie_server_ext.tasks.signals import SignalIntake, SignalWaits
+from ozzie_server_ext.tasks.spent import SpentToday
 from ozzie_server_ext.tasks.times import TaskTimes
 from ozzie_server_ext.tasks.updates import UpdateIntake
 from ozzie_server_ext.tasks.views import FoldedTurns
@@ -250,6 +251,7 @@ class Ozzie:
             sessions=self.sessions,
             conversations=self._conversations,
             approvals=self.approvals,
+            spent=SpentToday(self.log, self.clock),
             progress=self._progress,
             times=self.times,
             idle=self._idle,

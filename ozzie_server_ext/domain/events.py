@@ -430,7 +430,8 @@ class ToolCallRequested(Fact, frozen=True, kw_only=True):
 class ToolCallDecided(Fact, frozen=True, kw_only=True):
     """The rules' decision on a tool call: the rule that decided, its place in a file, the reason in words, and the
     version of all rules. `categories` are those of this call beyond its tool's contract, as its plan showed; `reaches`
-    is whom or what it reaches beyond its arguments."""
+    is whom or what it reaches beyond its arguments; `spent` is what had been spent on that day, by currency, as "50.00
+    EUR", if it has amounts."""
 
     type: ClassVar[str] = "tool.call.decided"
     call_id: CallId
@@ -441,13 +442,14 @@ class ToolCallDecided(Fact, frozen=True, kw_only=True):
     policy: str = ""
     categories: tuple[Category, ...] = ()
     reaches: tuple[Reached, ...] = ()
+    spent: tuple[str, ...] = ()
 
 
 class ToolCallStarted(Fact, frozen=True, kw_only=True):
     """A tool is about to run; recorded durably before. `effect` describes what it will do, so that the tool can tell
     after a crash whether it did; null if it can't. `before` is the content that it replaces, `approval_id` the approval
     that it needed, if any. `writes` are the absolute paths of files that it will write: they get the labels of this
-    event, however the call ends."""
+    event, however the call ends. `amounts` are those that its arguments name, such as "50.00 EUR"."""
 
     type: ClassVar[str] = "tool.call.started"
     call_id: CallId
@@ -455,6 +457,7 @@ class ToolCallStarted(Fact, frozen=True, kw_only=True):
     before: ArtifactId | None = None
     approval_id: ApprovalId | None = None
     writes: tuple[str, ...] = ()
+    amounts: tuple[str, ...] = ()
 
 
 class ToolCallCompleted(Fact, frozen=True, kw_only=True):

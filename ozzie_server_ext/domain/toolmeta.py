@@ -146,6 +146,11 @@ class ToolMeta:
         return tuple(sorted(found | ({"internet.send"} if self.is_outbound else set())))
 
     @property
+    def has_amounts(self) -> bool:
+        """Whether an argument of it names an amount of money."""
+        return any(target.kind is TargetKind.AMOUNT for target in self.targets)
+
+    @property
     def may_be_repeated(self) -> bool:
         """Whether a started call without an outcome may be made again: yes if it has no effect. Otherwise
         `Tool.happened` is called first."""

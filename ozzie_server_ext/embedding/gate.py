@@ -8,7 +8,7 @@ import asyncio
 import inspect
 import json
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
@@ -52,7 +52,7 @@ from ozzie_server_ext.execution.bubblewrap import BubblewrapRunner
 from ozzie_server_ext.execution.runner import JobRunner
 from ozzie_server_ext.observability.clock import FakeClock, SystemClock, UlidSource
 from ozzie_server_ext.policy.decision import UNREAD, Caller, Reading
-from ozzie_server_ext.policy.engine import FixedRulings, Ruling
+from ozzie_server_ext.policy.engine import Ruling
 from ozzie_server_ext.policy.files import Policy, read
 from ozzie_server_ext.protocol.jsontext import canonical_bytes, loads_object
 from ozzie_server_ext.store.blobs import BlobStore, FileBlobs, InMemoryBlobs
@@ -63,6 +63,7 @@ from ozzie_server_ext.store.projections.marks import FileMarks
 from ozzie_server_ext.store.recorder import Recorder
 from ozzie_server_ext.store.sqlite import SqliteEventLog
 from ozzie_server_ext.tasks.approvals import Answerer, Approval, Approvals
+from ozzie_server_ext.tasks.spent import SpentToday
 from ozzie_server_ext.tools.base import FunctionTool, Tool, ToolContext, ToolUncertain
 from ozzie_server_ext.tools.broker import CallPosition, ToolBroker
 from ozzie_server_ext.tools.cards import Card, changed, draw
@@ -236,7 +237,7 @@ class Gate:
         self.artifacts = ArtifactStore(log, blobs, ids)
         self.approvals = Approvals(log, clock)
         self._ids = ids
-        self._rules = _Rules()
+        self._rules = _Rules(SpentToday(log, clock))
         permissions = Permissions(self.artifacts, clock, ids, self.approvals, lambda: expires_s, known_secrets)
         outcome_writer = OutcomeWriter(self.artifacts, known_secrets)
         self._broker = ToolBroker(self.registry, self._rules, permissions, outcome_writer, self.artifacts, clock, ids)
@@ -460,13 +461,17 @@ class Gate:
 
 
 class _Rules:
-    """The current rules."""
+    """The current rules, and what was spent today, by the log of the gate."""
 
-    def __init__(self) -> None:
+    def __init__(self, spent: SpentToday) -> None:
+        self._spent = spent
         self.policy = Policy()
 
     async def of(self, meta: ToolMeta, args: JsonObject, caller: Caller, reading: Reading = UNREAD) -> Ruling:
-        return await FixedRulings(self.policy.rules, self.policy.version).of(meta, args, caller, reading)
+        return await self._spent.ruling(self.policy, meta, args, caller, reading)
+
+    def deciding(self, meta: ToolMeta) -> AbstractAsyncContextManager[object]:
+        return self._spent.deciding(meta)
 
 
 def _target(argument: str, kind: str, currency: str = "") -> Target:

@@ -5,6 +5,7 @@ A rule that asks or denies must miss nothing: one match is enough, case doesn't 
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from decimal import Decimal
 from pathlib import Path, PurePosixPath
 from typing import TypeVar
 
@@ -303,6 +304,23 @@ def amounts(limit: Amount, *, above: bool, sure: bool) -> Condition:
         return (amount.value > limit.value) is above
 
     return _targets("amount", found, matches, sure)
+
+
+def spent_today(limit: Amount, *, above: bool, sure: bool) -> Condition:
+    """What the calls of the day have spent, this one included, up to a limit, or above it. An amount in another
+    currency is on neither side, for certain."""
+
+    def condition(action: Action) -> str:
+        amounts = [each.amount for each in action.named if each.kind is TargetKind.AMOUNT]
+        if not amounts:
+            return "the call has no amount"
+        here = [each.value for each in amounts if each is not None and each.currency == limit.currency]
+        if len(here) < len(amounts):
+            return "an amount of it is in another currency, or can't be read" if sure else ""
+        total = sum(here, action.spent.get(limit.currency, Decimal()))
+        return "" if (total > limit.value) is above else f"it would be {Amount(limit.currency, total)} today"
+
+    return condition
 
 
 def sources(patterns: Iterable[str], *, sure: bool) -> Condition:

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from decimal import Decimal
 from enum import StrEnum
 from typing import Literal, TypeAlias, TypeVar
 from urllib.parse import urlsplit, urlunsplit
@@ -89,11 +90,17 @@ class Caller(msgspec.Struct, frozen=True, kw_only=True):
     attended: bool = True
 
 
+Spent: TypeAlias = Mapping[str, Decimal]
+"""How much of each currency (ISO 4217)."""
+_NOTHING: Spent = {}
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Action:
     """A call to decide on, with everything its arguments name: paths by components, hosts, commands by words, None for
     an unreadable one; all else is `named`, by kind in `values`. Rules that ask or deny compare the folded forms, which
-    are computed once here. `reading` is what the call is made from, `given` where each of its addresses comes from."""
+    are computed once here. `reading` is what the call is made from, `given` where each of its addresses comes from,
+    `spent` what the calls of the day before it spent."""
 
     meta: ToolMeta
     caller: Caller
@@ -102,6 +109,7 @@ class Action:
     hosts: tuple[Host | None, ...] = ()
     commands: tuple[tuple[str, ...] | None, ...] = ()
     reading: Reading = UNREAD
+    spent: Spent = field(default_factory=dict[str, Decimal])
     given: tuple[Given, ...] = ()
     args: Mapping[str, Json] = field(default_factory=dict[str, Json])
     folded_paths: tuple[tuple[str, ...] | None, ...] = field(init=False)
@@ -114,7 +122,14 @@ class Action:
         object.__setattr__(self, "values", Values.by_kind(self.named))
 
     @classmethod
-    def of(cls, meta: ToolMeta, args: Mapping[str, Json], caller: Caller, reading: Reading = UNREAD) -> "Action":
+    def of(
+        cls,
+        meta: ToolMeta,
+        args: Mapping[str, Json],
+        caller: Caller,
+        reading: Reading = UNREAD,
+        spent: Spent = _NOTHING,
+    ) -> "Action":
         """Return the call of a tool with checked arguments."""
         given = [(target.kind, args.get(target.argument)) for target in meta.targets]
         urls = [value for kind, value in given if kind is TargetKind.URL]
@@ -126,6 +141,7 @@ class Action:
             hosts=tuple(_each(host_of, urls)),
             commands=tuple(_words(value) for kind, value in given if kind is TargetKind.COMMAND and value is not None),
             reading=reading,
+            spent=spent,
             given=tuple(gave or "" for gave in _each(reading.gave, urls)),
             args=args,
         )

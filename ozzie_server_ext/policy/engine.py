@@ -5,6 +5,7 @@ Pure: the same call, caller, reading and rules give the same verdict.
 """
 
 import asyncio
+from contextlib import AbstractAsyncContextManager, nullcontext
 from typing import Protocol
 
 import msgspec
@@ -12,7 +13,7 @@ from msgspec.structs import replace
 
 from ozzie_server_ext.domain.json import JsonObject
 from ozzie_server_ext.domain.toolmeta import Category, RiskLevel, SideEffect, ToolMeta
-from ozzie_server_ext.policy.decision import UNREAD, Action, Caller, Decision, Reading, Verdict
+from ozzie_server_ext.policy.decision import UNREAD, Action, Caller, Decision, Reading, Spent, Verdict
 from ozzie_server_ext.policy.rules import Rule
 
 READ_ONLY = Verdict(decision=Decision.ALLOW, rule="default.read_only", reason="It changes nothing.")
@@ -164,10 +165,11 @@ def tightened(verdict: Verdict, *, is_outside: bool, asks_first: bool) -> Verdic
 
 
 class Ruling(msgspec.Struct, frozen=True):
-    """A verdict, and the version of the rules that gave it."""
+    """A verdict, the version of the rules that gave it, and what had been spent that day, if the call has amounts."""
 
     verdict: Verdict
     version: str = ""
+    spent: Spent = {}
 
 
 class Rulings(Protocol):
@@ -177,18 +179,25 @@ class Rulings(Protocol):
         """Return the verdict on a call with checked arguments. If the rules are broken, it denies and says so."""
         ...
 
+    def deciding(self, meta: ToolMeta) -> AbstractAsyncContextManager[object]:
+        """Hold back other calls whose decision depends on this one, until its start is recorded; by default none."""
+        return nullcontext()
 
-class FixedRulings:
+
+class FixedRulings(Rulings):
     """Constant rules of one version; without any, the defaults (docs/policy.md). `tasks.rules.RulesInForce` makes one
     for each call, from the rules that count then."""
 
-    def __init__(self, rules: tuple[Rule, ...] = (), version: str = "") -> None:
+    def __init__(self, rules: tuple[Rule, ...] = (), version: str = "", spent: Spent | None = None) -> None:
         self._rules = rules
         self._version = version
+        self._spent = spent or {}
 
     async def of(self, meta: ToolMeta, args: JsonObject, caller: Caller, reading: Reading = UNREAD) -> Ruling:
         if not self._rules:
-            return Ruling(decide(Action.of(meta, args, caller, reading), ()), self._version)
+            return Ruling(decide(Action.of(meta, args, caller, reading), ()), self._version, self._spent)
         # Long paths and many rules take time: keep the event loop free.
-        verdict = await asyncio.to_thread(lambda: decide(Action.of(meta, args, caller, reading), self._rules))
-        return Ruling(verdict, self._version)
+        verdict = await asyncio.to_thread(
+            lambda: decide(Action.of(meta, args, caller, reading, self._spent), self._rules)
+        )
+        return Ruling(verdict, self._version, self._spent)

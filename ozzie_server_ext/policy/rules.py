@@ -73,6 +73,7 @@ class AmountText(_Text):
 
 class WhenText(_Text):
     """The conditions of a rule; one that is not stated always holds. `attended`: somebody is there to be asked;
+    `spent_today`: what the calls of the day have spent, this one included;
     `in_contacts`: whom the call names is among the file's `contacts`; `in_your_words`: your own words name
     all that the call names; `sources`: where the content came from that the call is made from."""
 
@@ -94,13 +95,15 @@ class WhenText(_Text):
     chat_channels: Patterns | None = None
     objects: Patterns | None = None
     amount: AmountText | None = None
+    spent_today: AmountText | None = None
     in_contacts: bool | None = None
     in_your_words: bool | None = None
     sources: Patterns | None = None
 
 
 class ExampleText(_Text):
-    """A call that a rule must match, or must not. `your_words`: a message that you have written before it."""
+    """A call that a rule must match, or must not. `spent_today`: what was spent on the day before it; `your_words`: a
+    message that you have written before it."""
 
     tool: Pattern
     args: dict[str, Any] = {}
@@ -109,6 +112,7 @@ class ExampleText(_Text):
     project: str = ""
     attended: bool = True
     sources: Annotated[tuple[Pattern, ...], Field(max_length=MOST_SOURCES)] = ()
+    spent_today: Annotated[str, Field(max_length=64)] = ""
     your_words: Annotated[str, Field(max_length=2000)] = ""
 
 
@@ -248,6 +252,8 @@ def _conditions(when: WhenText, contacts: conditions.Contacts | None, sure: bool
         (when.objects, partial(conditions.names, TargetKind.OBJECT, sure=sure)),
         (when.amount and when.amount.at_most, partial(_amounts, above=False, sure=sure)),
         (when.amount and when.amount.above, partial(_amounts, above=True, sure=sure)),
+        (when.spent_today and when.spent_today.at_most, partial(_spent, above=False, sure=sure)),
+        (when.spent_today and when.spent_today.above, partial(_spent, above=True, sure=sure)),
         (when.in_contacts, partial(_contacts, contacts, sure=sure)),
         (when.in_your_words, partial(conditions.said, sure=sure)),
         (when.sources, partial(conditions.sources, sure=sure)),
@@ -257,6 +263,10 @@ def _conditions(when: WhenText, contacts: conditions.Contacts | None, sure: bool
 
 def _amounts(text: str, *, above: bool, sure: bool) -> Condition:
     return conditions.amounts(amount_in(text), above=above, sure=sure)
+
+
+def _spent(text: str, *, above: bool, sure: bool) -> Condition:
+    return conditions.spent_today(amount_in(text), above=above, sure=sure)
 
 
 def _contacts(contacts: conditions.Contacts | None, wanted: bool, *, sure: bool) -> Condition:
@@ -303,7 +313,14 @@ def _action(meta: ToolMeta, example: ExampleText) -> Action:
     content = Content(
         labels=tuple(sorted({each.partition(":")[0] for each in example.sources})), sources=example.sources
     )
-    return Action.of(meta, args, caller, Reading(content=content, said=said_in(example.your_words)))
+    spent = amount_in(example.spent_today) if example.spent_today else None
+    return Action.of(
+        meta,
+        args,
+        caller,
+        Reading(content=content, said=said_in(example.your_words)),
+        {} if spent is None else {spent.currency: spent.value},
+    )
 
 
 def _shown(example: ExampleText) -> str:

@@ -152,7 +152,7 @@ class _Parts:
         self._pauses, self._waits = PausePoints(log), RunWaits(log, blobs, clock)
         self.configuration = RecordedConfiguration(record, stage, log, blobs, changes)
         self._tools = ToolRegistry(recorded(tools, self._calls))
-        self._rules = RecordedRules(record, stage, self._tools, log, blobs, changes)
+        self._rules = RecordedRules(record, stage, self._tools, log, blobs, clock, changes)
         self._skills = skills
         self._library = skills.under(lambda: self.configuration.current.settings)
         self._reconciler = RecordedReconciler(

@@ -9,11 +9,12 @@ from ozzie_server_ext.config.jsonc import KeyPath, SourceLocation
 from ozzie_server_ext.config.loader import Config
 from ozzie_server_ext.config.settings import TEMPLATE, Settings
 from ozzie_server_ext.config.validation import validate
-from ozzie_server_ext.domain.events import ModelCallStarted, ToolCallDecided
+from ozzie_server_ext.domain.clock import Clock
+from ozzie_server_ext.domain.events import ModelCallStarted, ToolCallDecided, ToolCallRequested
 from ozzie_server_ext.domain.ids import BlobRef
 from ozzie_server_ext.domain.json import Json, JsonObject, objects
 from ozzie_server_ext.domain.toolmeta import ToolMeta
-from ozzie_server_ext.policy.decision import UNREAD, Caller, Decision, Reading, Verdict
+from ozzie_server_ext.policy.decision import UNREAD, Caller, Decision, Reading, Spent, Verdict
 from ozzie_server_ext.policy.engine import Ruling
 from ozzie_server_ext.policy.files import PROJECT_FILE, Policy
 from ozzie_server_ext.policy.files import read as read_rules
@@ -27,6 +28,7 @@ from ozzie_server_ext.store.log import EventLog
 from ozzie_server_ext.tasks.configuration import CONFIG_STREAM, SOUL, Configuration
 from ozzie_server_ext.tasks.rules import BROKEN, RulesInForce
 from ozzie_server_ext.tasks.rules import STREAM as POLICY_STREAM
+from ozzie_server_ext.tasks.spent import SpentToday, spent_of
 from ozzie_server_ext.tools.registry import ToolRegistry
 
 NOWHERE = Home(Path("/nonexistent"))
@@ -103,6 +105,27 @@ def _filled(value: Json) -> Json:
     return TEMPLATE.sub(lambda found: str(found["long"] or found["short"]), value)
 
 
+class RecordedSpent(SpentToday):
+    """What had been spent today, as it was recorded with the decision: other sessions spent it, too."""
+
+    def __init__(self, stage: Stage, log: EventLog, clock: Clock) -> None:
+        super().__init__(log, clock)
+        self._stage = stage
+
+    async def before(self, meta: ToolMeta, args: JsonObject) -> Spent:
+        """Return that of the decision on this call which the running task comes to next."""
+        is_this = True  # a decision without a request before it is on a call that was requested before a question
+        for event in self._stage.ahead(RUNNING.get()):
+            match event.body:
+                case ToolCallRequested(tool_id=tool_id, args=asked):
+                    is_this = tool_id == meta.tool_id and asked == args
+                case ToolCallDecided(spent=spent) if is_this:
+                    return spent_of(spent)
+                case _:
+                    pass
+        return {}
+
+
 class RecordedRules(RulesInForce):
     """The rules of the time that the replay has come to, or those that are tried."""
 
@@ -113,9 +136,10 @@ class RecordedRules(RulesInForce):
         registry: ToolRegistry,
         log: EventLog,
         blobs: BlobStore,
+        clock: Clock,
         changes: Changes,
     ) -> None:
-        super().__init__(NOWHERE, record.project, registry, log, blobs)
+        super().__init__(NOWHERE, record.project, registry, log, blobs, RecordedSpent(stage, log, clock))
         self._of = record
         self._stage = stage
         self._registry = registry

@@ -17,6 +17,7 @@ from ozzie_server_ext.policy.rules import Rule
 from ozzie_server_ext.replay.decisions import Decided, Decisions
 from ozzie_server_ext.replay.record import Reading
 from ozzie_server_ext.store.codec import time_text
+from ozzie_server_ext.tasks.spent import spent_of
 from ozzie_server_ext.tools.registry import ToolRegistry
 
 
@@ -103,5 +104,5 @@ class Simulator:
 
 
 def _verdict(call: Decided, rules: tuple[Rule, ...]) -> Verdict:
-    action = Action.of(call.meta, call.requested.args, call.caller, call.reading)
+    action = Action.of(call.meta, call.requested.args, call.caller, call.reading, spent_of(call.decided.spent))
     return tightened(decide(action, rules), is_outside=bool(call.reading.content), asks_first=call.asks_first)

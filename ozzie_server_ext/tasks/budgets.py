@@ -83,44 +83,66 @@ class DayUsage(msgspec.Struct, frozen=True, kw_only=True):
         return replace(self, **{name: getattr(self, name) + sum(getattr(use, name) for use in uses) for name in names})
 
 
-class TodaysUsage:
-    """Today's usage, updated from the log on each request. `zone` None means the machine's."""
+class EventsOfToday:
+    """Today's events of these types, read from the log once each. `zone` None means the machine's."""
 
-    def __init__(self, log: EventLog, clock: Clock, zone: tzinfo | None = None) -> None:
+    def __init__(self, log: EventLog, clock: Clock, types: frozenset[str], zone: tzinfo | None = None) -> None:
         self._log = log
         self._clock = clock
+        self._types = types
         self._zone = zone
-        self._sum = DayUsage(day="")
+        self._day = ""
         self._position = 0
-        self._asking = asyncio.Lock()
-        log.on_commit(self._forget, types=ERASURE_TYPES)
 
-    def _forget(self, events: tuple[Event, ...]) -> None:
-        self._sum = DayUsage(day="")  # what is erased is counted by its erasure from now on
+    async def fresh(self) -> tuple[str, datetime, list[Event]]:
+        """Return the date, when it began, and what was not returned yet: on a new day, or after `begin_again`, all of
+        the day. Not for two callers at once."""
+        day, midnight = today(self._clock.now(), self._zone)
+        if day != self._day:
+            self._day, self._position = day, await self._before(midnight)
+        found: list[Event] = []
+        while page := await self._log.read(after=self._position, types=self._types, limit=_PAGE):
+            found += (event for event in page if event.ts >= midnight)
+            self._position = page[-1].position
+        return day, midnight, found
 
-    async def sum(self) -> DayUsage:
-        async with self._asking:
-            day, midnight = today(self._clock.now(), self._zone)
-            if day != self._sum.day:
-                self._sum, self._position = DayUsage(day=day), await self._before(midnight)
-            while page := await self._log.read(after=self._position, types=_ENDS | ERASURE_TYPES, limit=_PAGE):
-                for event in page:
-                    if event.ts >= midnight:
-                        is_erasure = event.type in ERASURE_TYPES
-                        self._sum = self._sum.plus_erased(event, midnight) if is_erasure else self._sum.plus(event)
-                self._position = page[-1].position
-            return self._sum
+    def begin_again(self) -> None:
+        self._day = ""
 
     async def _before(self, midnight: datetime) -> int:
         """Return a position before all events of the day, searched from the end of the log."""
         before: int | None = None
         while True:
-            page = await self._log.read(types=_ENDS | ERASURE_TYPES, before=before, limit=_PAGE, newest_first=True)
+            page = await self._log.read(types=self._types, before=before, limit=_PAGE, newest_first=True)
             if not page:
                 return 0
             if page[-1].ts < midnight:
                 return page[-1].position
             before = page[-1].position
+
+
+class TodaysUsage:
+    """Today's usage, updated from the log on each request. `zone` None means the machine's."""
+
+    def __init__(self, log: EventLog, clock: Clock, zone: tzinfo | None = None) -> None:
+        self._today = EventsOfToday(log, clock, _ENDS | ERASURE_TYPES, zone)
+        self._sum = DayUsage(day="")
+        self._asking = asyncio.Lock()
+        log.on_commit(self._forget, types=ERASURE_TYPES)
+
+    def _forget(self, events: tuple[Event, ...]) -> None:
+        self._today.begin_again()  # what is erased is counted by its erasure from now on
+        self._sum = DayUsage(day="")
+
+    async def sum(self) -> DayUsage:
+        async with self._asking:
+            day, midnight, events = await self._today.fresh()
+            if day != self._sum.day:
+                self._sum = DayUsage(day=day)
+            for event in events:
+                is_erasure = event.type in ERASURE_TYPES
+                self._sum = self._sum.plus_erased(event, midnight) if is_erasure else self._sum.plus(event)
+            return self._sum
 
 
 def today(now: datetime, zone: tzinfo | None = None) -> tuple[str, datetime]:

@@ -60,6 +60,7 @@ from ozzie_server_ext.tasks.service import TaskService
 from ozzie_server_ext.tasks.session_tasks import TasksOfSession
 from ozzie_server_ext.tasks.sessions import EarlierRuns, Sessions
 from ozzie_server_ext.tasks.signals import SignalWaits
+from ozzie_server_ext.tasks.spent import SpentToday
 from ozzie_server_ext.tasks.times import TaskTimes
 from ozzie_server_ext.tasks.turn_tools import SkillTools, TurnTools
 from ozzie_server_ext.tasks.updates import UpdateIntake
@@ -111,6 +112,7 @@ class Shared(msgspec.Struct, frozen=True, kw_only=True):
     sessions: Sessions
     conversations: Conversations
     approvals: Approvals
+    spent: SpentToday
     progress: Progress
     times: TaskTimes
     idle: IdleTasks
@@ -162,7 +164,7 @@ class Project:
         self.tools = ToolRegistry(builtin_tools())
         self.skills = Library(shared.home, root, shipped("skills"), lambda: self.config.settings)
         self._skill_tools = SkillTools(self.skills, self.tools)
-        self.rules = RulesInForce(shared.home, root, self.tools, shared.log, shared.blobs)
+        self.rules = RulesInForce(shared.home, root, self.tools, shared.log, shared.blobs, shared.spent)
 
     def _build_models(self) -> None:
         """Build the drivers of models, with the keys and addresses of this project."""

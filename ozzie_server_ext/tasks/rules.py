@@ -1,6 +1,7 @@
 """The rules in force: reloaded and recorded when a file changes. Nothing is allowed while a file is invalid."""
 
 import asyncio
+from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 
 from ozzie_server_ext.config.files import Stamps, stamps_of
@@ -11,12 +12,13 @@ from ozzie_server_ext.domain.json import JsonObject
 from ozzie_server_ext.domain.toolmeta import ToolMeta
 from ozzie_server_ext.observability.logs import logger
 from ozzie_server_ext.policy.decision import UNREAD, Caller, Decision, Reading, Verdict
-from ozzie_server_ext.policy.engine import FixedRulings, Ruling, denies_always
+from ozzie_server_ext.policy.engine import Ruling, denies_always
 from ozzie_server_ext.policy.files import SYSTEM_FILE, Policy, load, paths_of
 from ozzie_server_ext.protocol.jsontext import canonical_bytes
 from ozzie_server_ext.store.blobs import BlobStore
 from ozzie_server_ext.store.log import EventLog
 from ozzie_server_ext.tasks.configuration import recorded_version
+from ozzie_server_ext.tasks.spent import SpentToday
 from ozzie_server_ext.tools.registry import ToolRegistry
 
 log = logger(__name__)
@@ -37,14 +39,17 @@ class RulesInForce:
         registry: ToolRegistry,
         event_log: EventLog,
         blobs: BlobStore,
+        spent: SpentToday,
         *,
         system_file: Path = SYSTEM_FILE,
     ) -> None:
+        """`spent`: of all projects."""
         self._home = home
         self._project = project
         self._registry = registry
         self._log = event_log
         self._blobs = blobs
+        self._spent = spent
         self._system_file = system_file
         self._files = (*paths_of(home, project, system_file), home.trusted_file)
         self._stamps: Stamps | None = None
@@ -80,7 +85,11 @@ class RulesInForce:
         """Like `of`, by the files as last read, without a look at them."""
         if self.error:
             return Ruling(Verdict(decision=Decision.DENY, rule=BROKEN, reason=self.problem))
-        return await FixedRulings(self.policy.rules, self.policy.version).of(meta, args, caller, reading)
+        return await self._spent.ruling(self.policy, meta, args, caller, reading)
+
+    def deciding(self, meta: ToolMeta) -> AbstractAsyncContextManager[object]:
+        """See `policy.engine.Rulings`: what is spent today counts from the start of a call."""
+        return self._spent.deciding(meta)
 
     async def denied(self, caller: Caller) -> frozenset[str]:
         """Return the ids of the tools that the rules deny `caller` for all arguments; no ids while the rules are

@@ -34,6 +34,7 @@ from ozzie_server_ext.observability.logs import logger
 from ozzie_server_ext.policy.decision import Action, Caller, Decision
 from ozzie_server_ext.policy.engine import Ruling, Rulings, tightened
 from ozzie_server_ext.policy.patterns import host_of
+from ozzie_server_ext.policy.targets import Amount, named_by
 from ozzie_server_ext.protocol.jsontext import loads_object
 from ozzie_server_ext.render.toolrows import called
 from ozzie_server_ext.store.recorder import Recorder
@@ -294,6 +295,27 @@ class _ToolCall:
         """See `ToolBroker.call`."""
         try:
             tool = self._validate()
+        except OzzieError as error:
+            await self._fail(error)
+            return None
+        async with self._broker.rulings.deciding(tool.meta):
+            ready = await self._prepare(tool)
+        if not isinstance(ready, Plan):
+            return ready
+        outcome = await self._run_and_record(tool, ready)
+        current = asyncio.current_task()
+        if current is not None and current.cancelling():
+            raise asyncio.CancelledError  # a tool that had to finish first may have swallowed it
+        if isinstance(outcome, ToolCallUncertain):
+            raise uncertain(called(tool.meta.name, self._args), outcome.reason)
+        return None
+
+    # --- before it runs -------------------------------------------------------------------------------------------
+
+    async def _prepare(self, tool: Tool) -> Plan | AnswerNeeded | None:
+        """Return what the call does, once it may run and its start is recorded; else what has to be answered first, or
+        None: it was refused, or has nothing to do, and that is recorded."""
+        try:
             ruling, plan = await self._decide_and_plan(tool)
         except OzzieError as error:
             await self._fail(error)
@@ -318,16 +340,8 @@ class _ToolCall:
         if not (tool.meta.takes_key or tool.meta.may_be_repeated):
             why = "It was cut off, and its tool no longer takes the key needed to repeat it safely."
             await self._expect_not_done(PolicyError(why))
-        await self._record_intent(plan, permission, replaced)
-        outcome = await self._run_and_record(tool, plan)
-        current = asyncio.current_task()
-        if current is not None and current.cancelling():
-            raise asyncio.CancelledError  # a tool that had to finish first may have swallowed it
-        if isinstance(outcome, ToolCallUncertain):
-            raise uncertain(called(tool.meta.name, self._args), outcome.reason)
-        return None
-
-    # --- before it runs -------------------------------------------------------------------------------------------
+        await self._record_intent(tool.meta, plan, permission, replaced)
+        return plan
 
     def _validate(self) -> Tool:
         """Return the tool. The request is recorded next, with the arguments if they fit. Raises as `validate`."""
@@ -370,6 +384,7 @@ class _ToolCall:
             policy=ruling.version,
             categories=tuple(sorted(planned)),
             reaches=meta.reaches,
+            spent=tuple(str(Amount(currency, value)) for currency, value in sorted(ruling.spent.items())),
         )
         self._unrecorded = (*self._unrecorded, decided)
         refused = refusal(meta, verdict, self._context.caller)
@@ -406,7 +421,7 @@ class _ToolCall:
             meta={REPLACED_BY: meta.tool_id},
         )
 
-    async def _record_intent(self, plan: Plan, permission: Permission, replaced: Kept | None) -> None:
+    async def _record_intent(self, meta: ToolMeta, plan: Plan, permission: Permission, replaced: Kept | None) -> None:
         """Record durably that the call is about to run."""
         started = ToolCallStarted(
             call_id=self._call_id,
@@ -414,6 +429,7 @@ class _ToolCall:
             before=replaced.artifact_id if replaced is not None else None,
             approval_id=permission.approval_id,
             writes=plan.writes,
+            amounts=tuple(str(each.amount) for each in named_by(meta, plan.args) if each.amount is not None),
         )
         facts, self._unrecorded = (*self._unrecorded, started), ()
         try:

@@ -1,7 +1,7 @@
 """Steps with one call of a read-only tool, which are carried out at once without their own task (ADR 44)."""
 
 from collections.abc import Callable, Sequence
-from contextlib import suppress
+from contextlib import AbstractAsyncContextManager, suppress
 
 import msgspec
 
@@ -23,7 +23,7 @@ from ozzie_server_ext.domain.json import JsonObject
 from ozzie_server_ext.domain.tasks import Claim
 from ozzie_server_ext.domain.toolmeta import SideEffect, ToolMeta
 from ozzie_server_ext.policy.decision import UNREAD, Caller, Reading
-from ozzie_server_ext.policy.engine import Ruling
+from ozzie_server_ext.policy.engine import Ruling, Rulings
 from ozzie_server_ext.protocol.jsontext import dumps
 from ozzie_server_ext.skills.briefing import Order
 from ozzie_server_ext.skills.spec import Work
@@ -49,7 +49,7 @@ _CALL_EVENTS = (
 )
 
 
-class RecentRules:
+class RecentRules(Rulings):
     """The rules in force, without checking their files at each of thousands of calls."""
 
     def __init__(self, rules: RulesInForce, clock: Clock) -> None:
@@ -63,6 +63,9 @@ class RecentRules:
             await self._rules.refresh()
             self._looked = self._clock.monotonic()
         return await self._rules.of_last_read(meta, args, caller, reading)
+
+    def deciding(self, meta: ToolMeta) -> AbstractAsyncContextManager[object]:
+        return self._rules.deciding(meta)
 
 
 class QuickCalls:

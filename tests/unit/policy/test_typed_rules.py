@@ -1,5 +1,6 @@
 """Rules about whom a call writes to, what it pays to whom, and where it posts."""
 
+from decimal import Decimal
 from typing import Any
 
 import pytest
@@ -8,9 +9,10 @@ from hypothesis import strategies as st
 
 from ozzie_server_ext.domain.errors import InputError
 from ozzie_server_ext.domain.toolmeta import Category, SideEffect, Target, TargetKind, ToolMeta
-from ozzie_server_ext.policy.decision import Decision
+from ozzie_server_ext.policy.decision import Action, Caller, Decision
 from ozzie_server_ext.policy.engine import decide
 from ozzie_server_ext.policy.rules import Rule
+from ozzie_server_ext.policy.targets import amount_in
 from tests.unit.policy.rig import action, meta, rule
 
 MAIL = meta(
@@ -225,6 +227,57 @@ def test_a_larger_amount_never_weakens_a_decision(amount: int, more: int, curren
     rules = (of("allow", PAY, amount={"at_most": "50 EUR"}), rule("deny", {"amount": {"above": "500 EUR"}}, "d"))
     before, after = (
         decide(action(PAY, account=IBAN, amount=value, currency=currency), rules) for value in (amount, amount + more)
+    )
+
+    assert after.strictness >= before.strictness
+
+
+def on_a_day(rule: Rule, spent: str, **args: Any) -> Decision:
+    """What is decided once so much was spent."""
+    before = amount_in(spent)
+    return decide(Action.of(PAY, args, Caller(), spent={before.currency: before.value}), (rule,)).decision
+
+
+@pytest.mark.parametrize(
+    ("spent", "args", "within"),
+    [
+        ("0 EUR", {"amount": 200, "currency": "EUR"}, True),
+        ("150 EUR", {"amount": 50, "currency": "EUR"}, True),
+        ("150 EUR", {"amount": 50.01, "currency": "EUR"}, False),
+        ("150 EUR", {"amount": 50, "currency": "EUR", "fee": 1}, False),
+        ("500 CHF", {"amount": 50, "currency": "EUR"}, True),
+        ("0 EUR", {"amount": 50, "currency": "CHF"}, False),
+        ("0 EUR", {"amount": "many", "currency": "EUR"}, False),
+    ],
+)
+def test_what_a_day_costs_is_limited_with_this_call(spent: str, args: dict[str, Any], within: bool) -> None:
+    allows, denies = (
+        of("allow", PAY, spent_today={"at_most": "200 EUR"}),
+        of("deny", PAY, spent_today={"above": "200 EUR"}),
+    )
+
+    assert on_a_day(allows, spent, account=IBAN, **args) is (Decision.ALLOW if within else Decision.ASK)
+    assert (on_a_day(denies, spent, account=IBAN, **args) is Decision.DENY) is not within
+
+
+def test_a_call_without_an_amount_is_within_no_limit_of_a_day() -> None:
+    allows = of("allow", PAY, spent_today={"at_most": "200 EUR"})
+
+    assert on_a_day(allows, "0 EUR", account=IBAN) is Decision.ASK
+    assert allows.mismatch(action(PAY, account=IBAN)) == "the call has no amount"
+    over = Action.of(PAY, {"amount": 250, "currency": "EUR"}, Caller())
+    assert allows.mismatch(over) == "it would be 250.00 EUR today"
+
+
+@given(st.integers(0, 600), st.integers(0, 600), st.integers(0, 600), st.sampled_from(["EUR", "CHF", ""]))
+def test_a_dearer_day_never_weakens_a_decision(spent: int, more: int, amount: int, currency: str) -> None:
+    rules = (
+        of("allow", PAY, spent_today={"at_most": "200 EUR"}),
+        rule("deny", {"tools": ["bank.pay"], "spent_today": {"above": "500 EUR"}}, "d"),
+    )
+    args = {"account": IBAN, "amount": amount, "currency": currency}
+    before, after = (
+        decide(Action.of(PAY, args, Caller(), spent={"EUR": Decimal(each)}), rules) for each in (spent, spent + more)
     )
 
     assert after.strictness >= before.strictness

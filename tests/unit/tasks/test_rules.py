@@ -23,6 +23,7 @@ from ozzie_server_ext.store.blobs import InMemoryBlobs
 from ozzie_server_ext.store.memory import InMemoryEventLog
 from ozzie_server_ext.tasks import rules
 from ozzie_server_ext.tasks.rules import RulesInForce
+from ozzie_server_ext.tasks.spent import SpentToday
 from ozzie_server_ext.tools.builtin import builtin_tools
 from ozzie_server_ext.tools.registry import ToolRegistry
 
@@ -48,7 +49,8 @@ class Desk:
 
     def again(self) -> RulesInForce:
         none = self.home.root / "none"
-        return RulesInForce(self.home, self.project, self.registry, self.log, self.blobs, system_file=none)
+        spent = SpentToday(self.log, FakeClock())
+        return RulesInForce(self.home, self.project, self.registry, self.log, self.blobs, spent, system_file=none)
 
     async def reading(self, path: str) -> Ruling:
         tool = self.registry.find("fs.read")

@@ -409,7 +409,7 @@ def change_labels(bench: Bench, probe: Probe) -> dict[str, Any]:
     return {}
 
 
-class Versioned:
+class Versioned(Rulings):
     """The same rules under another version."""
 
     def __init__(self, version: str) -> None:

@@ -16,7 +16,7 @@ from ozzie_server_ext.domain.json import JsonObject
 from ozzie_server_ext.domain.toolmeta import RiskLevel, SideEffect, ToolMeta, ToolResult
 from ozzie_server_ext.observability.clock import CountingIds, FakeClock
 from ozzie_server_ext.policy.decision import UNREAD, Caller, Decision, Reading, Verdict
-from ozzie_server_ext.policy.engine import Ruling
+from ozzie_server_ext.policy.engine import Ruling, Rulings
 from ozzie_server_ext.store.blobs import InMemoryBlobs
 from ozzie_server_ext.store.memory import InMemoryEventLog
 from ozzie_server_ext.tools.base import InvalidArguments, Plan, Tool, ToolContext, ToolFailed, Unsettled
@@ -73,7 +73,7 @@ def test_a_tool_that_the_skill_does_not_have_is_refused_before_its_arguments_are
 # --- decide -----------------------------------------------------------------------------------------------------------
 
 
-class Says:
+class Says(Rulings):
     """Rules that say one thing."""
 
     def __init__(self, decision: Decision) -> None:
