@@ -1,7 +1,7 @@
 """What other rules would have decided about the calls that the log has (`ozzie policy simulate`, docs/policy.md).
 
 The log alone is read: no tool is called, and no rule in force is changed. Only the rules and Ozzie's own floors decide
-again. A tool's contract is the present one, with the categories that the plan of the call added.
+again. A tool's contract is the present one, with what the plan of the call added.
 """
 
 from collections.abc import Callable, Mapping

@@ -219,7 +219,15 @@ class RecordedTool:
         call = self._calls.at(context.key)
         if call is None:  # the stage finds that it was not recorded
             return Plan(args=args)
-        plan = Plan(args=args, content=self._read_more(call, context), categories=self._categories(call))
+        decided = next(
+            (event.body for event in self._calls.ahead(call) if isinstance(event.body, ToolCallDecided)), None
+        )
+        plan = Plan(
+            args=args,
+            content=self._read_more(call, context),
+            categories=frozenset() if decided is None else self._categories(decided),
+            reaches=() if decided is None else decided.reaches,
+        )
         for event in self._calls.ahead(call):
             match event.body:
                 case ToolCallStarted() as started:
@@ -231,7 +239,7 @@ class RecordedTool:
                     return msgspec.structs.replace(plan, question=_question(asked))
                 case ToolCallCompleted():
                     return msgspec.structs.replace(plan, nothing=RecordedResult(call))
-                case ToolCallFailed() if plan.categories or plan.content:
+                case ToolCallFailed() if plan.categories or plan.reaches or plan.content:
                     return plan  # it was refused for what the plan showed
                 case ToolCallFailed(code=code, message=message, brought=brought):
                     context.provenance.add(Content.from_sources(brought))
@@ -279,12 +287,10 @@ class RecordedTool:
         known = context.reading.content
         return labelled if known | labelled != known else CLEAN
 
-    def _categories(self, call: RecordedCall) -> frozenset[Category]:
+    def _categories(self, decided: ToolCallDecided) -> frozenset[Category]:
         """Return the categories that the plan showed. Earlier versions recorded them only as the rule of a floor."""
-        decisions = [event.body for event in self._calls.ahead(call) if isinstance(event.body, ToolCallDecided)]
-        decided = decisions[0] if decisions else None
-        if decided is None or decided.categories:
-            return frozenset() if decided is None else frozenset(decided.categories)
+        if decided.categories:
+            return frozenset(decided.categories)
         by_floor = (category for category in Category if decided.rule == f"floor.{category.value}")
         return frozenset(by_floor) - self.meta.categories
 
