@@ -191,7 +191,7 @@ async def send_message(call: Call, request: MessageSend) -> Submitted:
     )
     execution = _execution(call.principal, request)
     if execution is None:
-        written = _typed_at_terminal(call.principal, request)
+        written = await _typed_at_terminal(call, request)
     else:
         written = call.ozzie.confirmations.word_for(execution)
     turn = NewTurn(
@@ -223,10 +223,17 @@ def _execution(principal: Principal, request: MessageSend) -> Execution | None:
     return Execution.of(request.execution, request.content)
 
 
-def _typed_at_terminal(principal: Principal, request: MessageSend) -> Written | None:
+async def _typed_at_terminal(call: Call, request: MessageSend) -> Written | None:
+    principal = call.principal
     if not request.typed or principal.kind != "local" or principal.root is not None or request.made_from:
         return None
-    return Written.of(principal.name, "terminal", request.content)
+    return await _written(call, "terminal", request.content)
+
+
+async def _written(call: Call, way: Literal["cell", "terminal"], *parts: str) -> Written:
+    """Return what the caller is known to have typed of these parts. Whom they name is looked up in their contacts."""
+    policy = await call.ozzie.projects.own.rules.refresh()
+    return Written.of(call.principal.name, way, *parts, people=policy.people)
 
 
 Part: TypeAlias = Annotated[str, Meta(max_length=MAX_CONTENT)]
@@ -247,7 +254,7 @@ async def confirm_message(call: Call, request: MessageConfirm) -> Done:
     if answerer_of(call.principal).way is not AuthStrength.BROWSER:
         raise PolicyError("Only a page can say that a person ran a cell.", code="policy.way")
     execution = Execution.of(request.execution, "".join(request.parts))
-    await call.ozzie.confirmations.confirm(execution, Written.of(call.principal.name, "cell", *request.parts))
+    await call.ozzie.confirmations.confirm(execution, await _written(call, "cell", *request.parts))
     return Done()
 
 

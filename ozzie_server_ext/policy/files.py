@@ -17,6 +17,7 @@ from ozzie_server_ext.config.jsonc import ConfigError, SourceLocation, content_i
 from ozzie_server_ext.config.trust import standing, trust, untrust
 from ozzie_server_ext.config.validation import validate
 from ozzie_server_ext.policy.conditions import Contacts
+from ozzie_server_ext.policy.people import Contact, People, people_of
 from ozzie_server_ext.policy.rules import (
     MAX_PATTERNS_IN_FILE,
     FindTool,
@@ -34,25 +35,29 @@ PROJECT_FILE = Path(".ozzie/policy.jsonc")
 
 
 class RuleFile(msgspec.Struct, frozen=True, kw_only=True):
-    """One file: its rules, and warnings for its author."""
+    """One file: its rules, its contacts with names, and warnings for its author."""
 
     path: Path
     content: bytes
     rules: tuple[Rule, ...]
+    contacts: tuple[Contact, ...] = ()
     warnings: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Policy:
-    """The rules in force. `ignored` are untrusted project files; `version` covers all files, "" if there are none."""
+    """The rules in force. `people` are the contacts that have names, none of a project's; `ignored` are untrusted
+    project files; `version` covers all files, "" if there are none."""
 
     files: tuple[RuleFile, ...] = ()
     ignored: tuple[Path, ...] = ()
     rules: tuple[Rule, ...] = field(init=False)
+    people: People = field(init=False, compare=False)
     version: str = field(init=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "rules", tuple(rule for file in self.files for rule in file.rules))
+        object.__setattr__(self, "people", People(contact for file in self.files for contact in file.contacts))
         digest = hashlib.sha256(b"".join(hashlib.sha256(file.content).digest() for file in self.files)).hexdigest()
         object.__setattr__(self, "version", digest[:16] if self.files else "")
 
@@ -144,6 +149,8 @@ def read(path: Path, content: bytes, find: FindTool, *, tightens_only: bool = Fa
         )
     try:
         contacts = Contacts.of(policy.contacts.by_kind()) if policy.contacts.by_kind() else None
+        named = policy.contacts.with_names()
+        people = people_of(named)
     except ValueError as error:
         place = document.places["contacts",]
         raise ConfigError(f"{place}: contacts: {error}.", hint="Correct the file there and try again.") from None
@@ -161,7 +168,7 @@ def read(path: Path, content: bytes, find: FindTool, *, tightens_only: bool = Fa
             rule = compile_rule(
                 text, f"{place.file}, line {place.line}", contacts=contacts, only_tightens=tightens_only
             )
-            wrong = failing_example(rule, text, find)
+            wrong = failing_example(rule, text, find, people)
         except ValueError as error:
             raise _wrong(place, text.id, str(error)) from None
         if wrong:
@@ -171,7 +178,13 @@ def read(path: Path, content: bytes, find: FindTool, *, tightens_only: bool = Fa
             for name in unknown_tools(text, find)
         )
         rules.append(rule)
-    return RuleFile(path=path, content=content, rules=tuple(rules), warnings=tuple(warnings))
+    return RuleFile(
+        path=path,
+        content=content,
+        rules=tuple(rules),
+        contacts=() if tightens_only else named,
+        warnings=tuple(warnings),
+    )
 
 
 def _wrong(place: SourceLocation, rule: str, why: str) -> ConfigError:

@@ -17,6 +17,7 @@ from ozzie_server_ext.domain.toolmeta import Category, RiskLevel, SideEffect, Ta
 from ozzie_server_ext.policy import conditions
 from ozzie_server_ext.policy.conditions import Condition, Tools, folder_named
 from ozzie_server_ext.policy.decision import Action, Caller, Decision, Reading, Verdict
+from ozzie_server_ext.policy.people import MAX_NAME, NOBODY, Contact, People, contact_of
 from ozzie_server_ext.policy.sources import ANY, SourcePattern
 from ozzie_server_ext.policy.targets import amount_in
 from ozzie_server_ext.policy.words import said_in
@@ -132,21 +133,49 @@ class RuleText(_Text):
     examples: ExamplesText
 
 
+ContactName = Annotated[str, Field(min_length=1, max_length=MAX_NAME)]
+
+
+class ContactText(_Text):
+    """What reaches somebody. `people` are their names as services have them. No patterns."""
+
+    recipients: Patterns | None = None
+    accounts: Patterns | None = None
+    people: Patterns | None = None
+
+
 class ContactsText(_Text):
-    """Those that the author of a file vouches for, all at once. `people` are names as services have them."""
+    """Those that the author of a file vouches for, all at once. `people` are names as services have them; `named` are
+    contacts by the name that the author calls them by."""
 
     recipients: Contacts | None = None
     accounts: Contacts | None = None
     people: Contacts | None = None
+    named: Annotated[dict[ContactName, ContactText], Field(max_length=MAX_CONTACTS)] = {}
 
     def by_kind(self) -> dict[TargetKind, tuple[str, ...]]:
-        """Return the patterns by what they are for."""
+        """Return the patterns by what they are for, those of contacts with names included."""
+        listed = (self, *self.named.values())
         kinds = {
-            TargetKind.RECIPIENT: self.recipients,
-            TargetKind.ACCOUNT: self.accounts,
-            TargetKind.PERSON: self.people,
+            TargetKind.RECIPIENT: [pattern for each in listed for pattern in each.recipients or ()],
+            TargetKind.ACCOUNT: [pattern for each in listed for pattern in each.accounts or ()],
+            TargetKind.PERSON: [pattern for each in listed for pattern in each.people or ()],
         }
-        return {kind: patterns for kind, patterns in kinds.items() if patterns}
+        return {kind: tuple(patterns) for kind, patterns in kinds.items() if patterns}
+
+    def with_names(self) -> tuple[Contact, ...]:
+        """Return the contacts that have names. Raises ValueError with a message for the author."""
+        return tuple(
+            contact_of(
+                name,
+                {
+                    TargetKind.RECIPIENT: each.recipients or (),
+                    TargetKind.ACCOUNT: each.accounts or (),
+                    TargetKind.PERSON: each.people or (),
+                },
+            )
+            for name, each in self.named.items()
+        )
 
 
 class PolicyText(_Text):
@@ -275,8 +304,9 @@ def _contacts(contacts: conditions.Contacts | None, wanted: bool, *, sure: bool)
     return conditions.in_contacts(contacts, wanted, sure=sure)
 
 
-def failing_example(rule: Rule, text: RuleText, find: FindTool) -> str:
-    """Return in words the first example that does not hold, or "". Unknown tools, perhaps of a plugin, are skipped."""
+def failing_example(rule: Rule, text: RuleText, find: FindTool, people: People = NOBODY) -> str:
+    """Return in words the first example that does not hold, or "". Unknown tools, perhaps of a plugin, are skipped.
+    `people` are the contacts of the file that have names."""
     examples = [(each, True) for each in text.examples.match] + [(each, False) for each in text.examples.no_match]
     for example, wanted in examples:
         tool = find(example.tool)
@@ -285,7 +315,7 @@ def failing_example(rule: Rule, text: RuleText, find: FindTool) -> str:
         # Otherwise a rule could fail to match a misspelt example for the wrong reason.
         if strangers := sorted(example.args.keys() - _arguments(tool)):
             return f"the example {_shown(example)} names unknown arguments of that tool: {', '.join(strangers)}"
-        why = rule.surely(_action(tool.meta, example))
+        why = rule.surely(_action(tool.meta, example, people))
         if wanted and why:
             return f"it says that it matches {_shown(example)}, and does not: {why}"
         if not wanted and not why:
@@ -304,7 +334,7 @@ def unknown_tools(text: RuleText, find: FindTool) -> tuple[str, ...]:
     return tuple(dict.fromkeys(name for name in names if "*" not in name and find(name) is None))
 
 
-def _action(meta: ToolMeta, example: ExampleText) -> Action:
+def _action(meta: ToolMeta, example: ExampleText, people: People) -> Action:
     project = str(folder_named(example.project)) if example.project else ""
     args: Mapping[str, Any] = example.args
     caller = Caller(project=project, channel=example.channel or "", user=example.user, attended=example.attended)
@@ -318,7 +348,7 @@ def _action(meta: ToolMeta, example: ExampleText) -> Action:
         meta,
         args,
         caller,
-        Reading(content=content, said=said_in(example.your_words)),
+        Reading(content=content, said=said_in(example.your_words, people=people)),
         {} if spent is None else {spent.currency: spent.value},
     )
 

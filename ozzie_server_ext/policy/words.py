@@ -19,6 +19,7 @@ import msgspec
 from ozzie_server_ext.domain.events import MessageConfirmed
 from ozzie_server_ext.domain.ids import MessageId
 from ozzie_server_ext.domain.toolmeta import Said, TargetKind
+from ozzie_server_ext.policy.people import NOBODY, People
 from ozzie_server_ext.policy.targets import (
     CODES,
     MAX_CHARACTERS,
@@ -105,9 +106,9 @@ class Written(msgspec.Struct, frozen=True):
     all_typed: bool
 
     @classmethod
-    def of(cls, by: str, way: Literal["cell", "terminal"], *parts: str) -> "Written":
-        """`parts` of the text: see `said_in`."""
-        return cls(by, way, tuple(sorted(said_in(*parts))), not any(map(str.strip, parts[1::2])))
+    def of(cls, by: str, way: Literal["cell", "terminal"], *parts: str, people: People = NOBODY) -> "Written":
+        """`parts` of the text, and `people`: see `said_in`."""
+        return cls(by, way, tuple(sorted(said_in(*parts, people=people))), not any(map(str.strip, parts[1::2])))
 
     def fact(self, message_id: MessageId) -> MessageConfirmed:
         return MessageConfirmed(
@@ -115,10 +116,10 @@ class Written(msgspec.Struct, frozen=True):
         )
 
 
-def said_in(*parts: str) -> frozenset[Said]:
-    """Return what a message names in words that were typed. Its parts are in turn typed and not typed; the first is
-    typed, and may be empty. What is not typed in whole does not count, nor what is in quotes in a line that
-    was not."""
+def said_in(*parts: str, people: People = NOBODY) -> frozenset[Said]:
+    """Return what a message names in words that were typed; who names one of these `people` names all that reaches
+    them. Its parts are in turn typed and not typed; the first is typed, and may be empty. What is not typed in whole
+    does not count, nor what is in quotes in a line that was not."""
     if not any(parts[::2]) or sum(map(len, parts)) > MOST_READ:
         return frozenset()
     is_typed = _typed_spans(parts)
@@ -137,7 +138,8 @@ def said_in(*parts: str) -> frozenset[Said]:
         found = [each for each in find(text) if is_typed(each.start, each.end)]
         if len(found) <= MOST_SAID:
             said |= {Said(kind, value) for each in found if (value := read(each.text))}
-    return frozenset(said)
+    spoken_of = [targets for start, end, targets in people.named_in(text) if is_typed(start, end)]
+    return frozenset(said.union(*spoken_of)) if len(spoken_of) <= MOST_SAID else frozenset(said)
 
 
 def _without_foreign_quotes(text: str, is_typed: Callable[[int, int], bool]) -> str:

@@ -14,6 +14,7 @@ from tests.rig import JUPYTER_TOKEN, Gateway, new_home, start_attached, start_ga
 from tests.ws_client import connected
 
 TEXT = "Say hello to ana@firm.example."
+CONTACTS = '{"contacts": {"named": {"Ben Okafor": {"recipients": ["ben@firm.example"], "people": ["ben"]}}}}'
 NAMES = [{"kind": "recipient", "value": "ana@firm.example"}]
 
 
@@ -21,6 +22,7 @@ NAMES = [{"kind": "recipient", "value": "ana@firm.example"}]
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gateway]:
     home = new_home(tmp_path_factory.mktemp("words"))
     home.configure({"models": {}})
+    (home.home / "policy.jsonc").write_text(CONTACTS)
     with start_gateway(home) as running:
         yield running
 
@@ -64,6 +66,15 @@ async def test_what_it_says_later_is_recorded_with_the_message_once(server: Gate
 
     (found,) = await asyncio.to_thread(confirmed, server, task_id)
     assert found["names"] == NAMES
+
+
+async def test_a_contact_is_named_by_name(server: Gateway) -> None:
+    said = "Thank ben for me."
+    task_id = await send(server, "n", content=said)
+    await asyncio.to_thread(confirm, server, "n", said)
+
+    (found,) = await asyncio.to_thread(confirmed, server, task_id)
+    assert found["names"] == [{"kind": "person", "value": "ben"}, {"kind": "recipient", "value": "ben@firm.example"}]
 
 
 async def test_what_was_pasted_names_nothing(server: Gateway) -> None:

@@ -1,0 +1,126 @@
+"""Which of a person's contacts a text names: "thank Ben" means the one contact whose name has that word
+(docs/policy.md, Contacts by name).
+
+A word that two contacts have in their names means neither of them, and one that is also an ordinary word ("will",
+"may") means nobody by itself. The whole name always does.
+"""
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import pairwise
+
+import msgspec
+
+from ozzie_server_ext.domain.toolmeta import Said, TargetKind
+from ozzie_server_ext.policy.patterns import folded
+from ozzie_server_ext.policy.sources import ANY
+from ozzie_server_ext.policy.targets import normal_form
+
+MAX_NAME = 100
+"""Characters of a contact's name."""
+_WORD = re.compile(r"(?<![\w@./:#&=%+~\\-])[^\W\d_]+(?:['’-][^\W\d_]+)*(?![\w@/:=\\-]|\.\w)")
+"""Not a part of an address, a path or a name with digits."""
+_LEAST = 2
+"""Letters of a word that means somebody by itself."""
+_ORDINARY_WORDS = (
+    "an and art august basil bill bird bob brook brown buck chance chase christian clay cliff cook daisy dale dawn "
+    "day de dean del der di dick don drew du earl faith fox frank gene glen grant gray green guy hall heath hill "
+    "holly hope hunter ivy jack jade jasmine jean john josh joy june king la lane laurel le lee lily long mark "
+    "mason may melody mercy miles moon page park pat pearl penny pierce price ray reed rich rob robin rose ruby "
+    "rusty sage sandy sky sterling stone sue sunny terry the trip true van victor violet von wade walker ward web "
+    "west white will wise wolf wood woods young "
+)
+_ORDINARY = frozenset(_ORDINARY_WORDS.split())
+"""Words that are also names, or parts of many names."""
+
+
+class Contact(msgspec.Struct, frozen=True):
+    """Somebody by name, and what reaches them: addresses, accounts, names in a chat."""
+
+    name: str
+    targets: frozenset[Said]
+
+
+class Spoken(msgspec.Struct, frozen=True):
+    """A word of a text, from `start` to before `end`."""
+
+    word: str
+    start: int
+    end: int
+
+
+class People:
+    """A person's contacts."""
+
+    def __init__(self, contacts: Iterable[Contact] = ()) -> None:
+        self._whole: dict[tuple[str, ...], list[Contact]] = {}
+        self._by_word: dict[str, list[Contact]] = {}
+        for contact in contacts:
+            words = words_of(contact.name)
+            self._whole.setdefault(words, []).append(contact)
+            for word in {*words}:
+                self._by_word.setdefault(word, []).append(contact)
+        self._longest = max(map(len, self._whole), default=0)
+
+    def __bool__(self) -> bool:
+        return bool(self._whole)
+
+    def named_in(self, text: str) -> Iterator[tuple[int, int, frozenset[Said]]]:
+        """Yield where somebody is named, from where to before where, and what reaches them."""
+        words = [*spoken(text)]
+        for at, word in enumerate(words):
+            for count in range(min(self._longest, len(words) - at), 1, -1):
+                part = words[at : at + count]
+                named = self._whole.get(tuple(each.word for each in part), [])
+                if len(named) == 1 and all(text[a.end : b.start].isspace() for a, b in pairwise(part)):
+                    yield part[0].start, part[-1].end, named[0].targets
+            if (named := self._meant_by(word.word)) is not None:
+                yield word.start, word.end, named.targets
+
+    def _meant_by(self, word: str) -> Contact | None:
+        named = self._by_word.get(word, [])
+        is_whole = (word,) in self._whole
+        if len(named) != 1 or len(word) < _LEAST or (word in _ORDINARY and not is_whole):
+            return None
+        return named[0]
+
+
+NOBODY = People()
+
+
+def words_of(name: str) -> tuple[str, ...]:
+    """Return the words of a contact's name, as they are compared."""
+    return tuple(each.word for each in spoken(name))
+
+
+def spoken(text: str) -> Iterator[Spoken]:
+    """Yield the words of a text, without an ending of possession: "Ben's"."""
+    for match in _WORD.finditer(text):
+        word = re.sub(r"['’]s$", "", match[0], flags=re.IGNORECASE)
+        yield Spoken(folded(word), match.start(), match.end())
+
+
+def contact_of(name: str, targets: Mapping[TargetKind, Sequence[str]]) -> Contact:
+    """Return a contact as written in a file of rules. Raises ValueError with a message for its author."""
+    if not words_of(name):
+        raise ValueError(f'"{name}" is no name: it has no letters')
+    said: set[Said] = set()
+    for kind, texts in targets.items():
+        for text in texts:
+            value = None if ANY in text else normal_form(kind, text)
+            if value is None:
+                raise ValueError(f'"{text}" of {name} can\'t be read as the {kind.value} that it is to be')
+            said.add(Said(kind, value))
+    if not said:
+        raise ValueError(f"{name} has neither an address, nor an account, nor a name in a chat")
+    return Contact(name, frozenset(said))
+
+
+def people_of(contacts: Iterable[Contact]) -> People:
+    """Return the contacts together. Raises ValueError if two have the same name: nobody could tell them apart."""
+    contacts = tuple(contacts)
+    same = [name for name, count in Counter(words_of(each.name) for each in contacts).items() if count > 1]
+    if same:
+        raise ValueError(f'two contacts are called "{" ".join(same[0])}": give each a name of its own')
+    return People(contacts)
