@@ -25,6 +25,14 @@ class Contacts:
     def __init__(self, *entries: Contact) -> None:
         self.entries = {each.contact_id: each for each in entries}
 
+    def by_name(self) -> dict[str, dict[str, list[str]]]:
+        """The address book as `contacts.named` of a file of rules."""
+        reached = {
+            each.name: {"recipients": [each.mail], "accounts": [each.account], "people": [each.chat]}
+            for each in self.entries.values()
+        }
+        return {name: {kind: texts for kind, texts in by.items() if texts != [""]} for name, by in reached.items()}
+
     def tools(self) -> Offered:
         def find_contact(
             context: ToolContext,

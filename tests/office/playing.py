@@ -3,6 +3,7 @@ the model is a script."""
 
 import asyncio
 import copy
+import json
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -23,6 +24,7 @@ from ozzie_server_ext.domain.events import (
 from ozzie_server_ext.domain.ids import SessionId, TaskId, task_stream
 from ozzie_server_ext.models.driver import ModelRequest
 from ozzie_server_ext.models.scripted import Step
+from ozzie_server_ext.policy.words import Written
 from ozzie_server_ext.tasks.service import NewTurn
 from tests.office.task import Task
 from tests.office.world import World, new_world
@@ -81,9 +83,11 @@ class Office:
         return (await self._ozzie.sessions.open(f"n{self._played}", title=task.name, channel="notebook")).session_id
 
     async def send(self, session_id: SessionId, said: str) -> TaskId:
-        """Send a message of the user's."""
+        """Send a message that the user typed into a cell and ran, as the page confirms it."""
         origin = Origin(channel="notebook", sender_id="ana")
-        return (await self._ozzie.submit(NewTurn(session_id, said, origin))).task_id
+        people = (await self._ozzie.projects.own.rules.refresh()).people
+        written = Written.of("ana", "cell", said, people=people)
+        return (await self._ozzie.submit(NewTurn(session_id, said, origin, written=written))).task_id
 
     async def play(self, task: Task) -> Played:
         """In a session of its own. A person says yes to all that is asked, once each."""
@@ -139,13 +143,12 @@ async def seen_through(ozzie: Ozzie, task_id: TaskId) -> str:
 
 @asynccontextmanager
 async def gateway(folder: Path, rules: str = "") -> AsyncIterator[tuple[ScriptedOzzie, Path]]:
-    """A gateway and its project, both below `folder`. `rules` is the text of the user's file of rules. Keys of the
-    user's own are neither read nor made."""
+    """A gateway and its project, both below `folder`. `rules` is the text of the user's file of rules; without one, it
+    has their address book as contacts. Keys of the user's own are neither read nor made."""
     project, home = folder / "project", Home(folder / "home")
     project.mkdir(parents=True)
     home.create()
-    if rules:
-        home.policy_file.write_text(rules)
+    home.policy_file.write_text(rules or json.dumps({"contacts": {"named": new_world().contacts.by_name()}}))
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("XDG_CONFIG_HOME", str(folder / "user-config"))
         ozzie = await ScriptedOzzie.start(home, project)

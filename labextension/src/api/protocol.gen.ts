@@ -621,7 +621,7 @@ export interface ToolCallCompleted {
   wrote: string[];
 }
 /**
- * The rules' decision on a tool call: the rule that decided, its place in a file, the reason in words, and the version of all rules. `categories` are those of this call beyond its tool's contract, as its plan showed.
+ * The rules' decision on a tool call: the rule that decided, its place in a file, the reason in words, and the version of all rules. `categories` are those of this call beyond its tool's contract, as its plan showed; `reaches` is whom or what it reaches beyond its arguments; `spent` is what had been spent on that day, by currency, as "50.00 EUR", if it has amounts.
  */
 export interface ToolCallDecided {
   call_id: string;
@@ -629,8 +629,17 @@ export interface ToolCallDecided {
   decision: 'ALLOW' | 'ASK' | 'CHECK' | 'DENY';
   place: string;
   policy: string;
+  reaches: Reached[];
   reason: string;
   rule: string;
+  spent: string[];
+}
+/**
+ * Whom or what a call reaches without naming it in an argument, as whoever gets the answer to a mail: `text` as the service has it.
+ */
+export interface Reached {
+  kind: TargetKind;
+  text: string;
 }
 /**
  * A tool call failed. `message` is for the model and the user; `brought` are the outside sources that it may quote.
@@ -659,9 +668,10 @@ export interface ToolCallRequested {
   version: string;
 }
 /**
- * A tool is about to run; recorded durably before. `effect` describes what it will do, so that the tool can tell after a crash whether it did; null if it can't. `before` is the content that it replaces, `approval_id` the approval that it needed, if any. `writes` are the absolute paths of files that it will write: they get the labels of this event, however the call ends.
+ * A tool is about to run; recorded durably before. `effect` describes what it will do, so that the tool can tell after a crash whether it did; null if it can't. `before` is the content that it replaces, `approval_id` the approval that it needed, if any. `writes` are the absolute paths of files that it will write: they get the labels of this event, however the call ends. `amounts` are those that its arguments name, such as "50.00 EUR".
  */
 export interface ToolCallStarted {
+  amounts: string[];
   approval_id: string | null;
   before: string | null;
   call_id: string;
