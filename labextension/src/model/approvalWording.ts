@@ -59,7 +59,10 @@ export function targetLines({ targets }: Pick<ApprovalRow, 'targets'>, trans: IT
     const word = targetWord(kind, trans);
     const isAlone = targets.filter(each => each.kind === kind).length === 1;
     return {
-      word: isAlone || argument === '' || argument === word.toLowerCase() ? word : trans.__('%1 (%2)', word, visibleLabel(argument)),
+      word:
+        isAlone || argument === '' || argument === word.toLowerCase()
+          ? word
+          : trans.__('%1 (%2)', word, visibleLabel(argument)),
       names: names.map(name => ({ text: visibleLabel(name.text), note: nameNote(name, trans) })),
       rest: restText(names.length, more, trans)
     };
