@@ -19,7 +19,7 @@ from ozzie_server_ext.policy.targets import normal_form
 
 MAX_NAME = 100
 """Characters of a contact's name."""
-_WORD = re.compile(r"(?<![\w@./:#&=%+~\\-])[^\W\d_]+(?:['’-][^\W\d_]+)*(?![\w@/:=\\-]|\.\w)")
+_WORD = re.compile(r"(?<![\w@./:#&=%+~\\-])[^\W\d_]+(?:['’-][^\W\d_]+)*(?![\w@/:=\\-]|[.'’]\w)")
 """Not a part of an address, a path or a name with digits."""
 _LEAST = 2
 """Letters of a word that means somebody by itself."""

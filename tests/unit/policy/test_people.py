@@ -37,7 +37,8 @@ def meant(*parts: str, people: People = PEOPLE) -> list[str]:
         ("write to Will Hunt", ["Will Hunt"]),
         ("with grace", ["Grace"]),
         ("ben@evil.example, x@ben.example, notes/ben.md, ben.md, #ben, @ben, ben_1, ben2, https://ben.example/ben", []),
-        ("bend, benny, Anne, Neill", []),
+        ("bend, benny, Anne, Neill, ben'evil@evil.example, ben.", ["Ben Okafor"]),  # the last one
+        ("'ben' and ‘mum’", ["Ben Okafor", "Mum"]),
         ("benокafor bеn", []),  # the second has a Cyrillic letter
         ("", []),
     ],
