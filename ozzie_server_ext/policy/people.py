@@ -63,9 +63,6 @@ class People:
                 self._by_word.setdefault(word, []).append(contact)
         self._longest = max(map(len, self._whole), default=0)
 
-    def __bool__(self) -> bool:
-        return bool(self._whole)
-
     def named_in(self, text: str) -> Iterator[tuple[int, int, frozenset[Said]]]:
         """Yield where somebody is named, from where to before where, and what reaches them."""
         words = [*spoken(text)]

@@ -117,9 +117,9 @@ class Written(msgspec.Struct, frozen=True):
 
 
 def said_in(*parts: str, people: People = NOBODY) -> frozenset[Said]:
-    """Return what a message names in words that were typed; who names one of these `people` names all that reaches
-    them. Its parts are in turn typed and not typed; the first is typed, and may be empty. What is not typed in whole
-    does not count, nor what is in quotes in a line that was not."""
+    """Return what a message names in words that a person typed. To name one of these `people` is to name all that
+    reaches them. `parts` are in turn typed and not typed; the first is typed, and may be empty. A name counts only if
+    all of it was typed, and a name in quotes only if its whole line was."""
     if not any(parts[::2]) or sum(map(len, parts)) > MOST_READ:
         return frozenset()
     is_typed = _typed_spans(parts)

@@ -49,6 +49,12 @@ SEND = meta(
     categories=frozenset({Category.EXTERNAL_SEND}),
     targets=(Target("hosts", TargetKind.URL),),
 )
+MAIL = meta(
+    "mail.send",
+    side_effect=SideEffect.IRREVERSIBLE,
+    categories=frozenset({Category.EXTERNAL_SEND}),
+    targets=(Target("to", TargetKind.RECIPIENT), Target("cc", TargetKind.RECIPIENT)),
+)
 ERASE = meta("fs.erase", side_effect=SideEffect.IRREVERSIBLE, risk_level=RiskLevel.HIGH)
 COMMAND = meta(
     "host.run",

@@ -13,14 +13,8 @@ from ozzie_server_ext.policy.engine import decide
 from ozzie_server_ext.policy.files import read
 from ozzie_server_ext.policy.rules import Rule
 from ozzie_server_ext.policy.words import said_in
-from tests.unit.policy.rig import meta, rule
+from tests.unit.policy.rig import MAIL, meta, rule
 
-MAIL = meta(
-    "mail.send",
-    side_effect=SideEffect.IRREVERSIBLE,
-    categories=frozenset({Category.EXTERNAL_SEND}),
-    targets=(Target("to", TargetKind.RECIPIENT), Target("cc", TargetKind.RECIPIENT)),
-)
 PAY = meta(
     "bank.pay",
     side_effect=SideEffect.IRREVERSIBLE,
