@@ -27,7 +27,7 @@ from ozzie_server_ext.gateway.rest.shapes import (
     Title,
     Words,
 )
-from ozzie_server_ext.policy.words import Written
+from ozzie_server_ext.policy.words import Confirmation
 from ozzie_server_ext.protocol.codec import encode
 from ozzie_server_ext.protocol.frames import MAX_FRAME_BYTES
 from ozzie_server_ext.protocol.jsontext import loads_object
@@ -191,9 +191,9 @@ async def send_message(call: Call, request: MessageSend) -> Submitted:
     )
     execution = _execution(call.principal, request)
     if execution is None:
-        written = await _typed_at_terminal(call, request)
+        confirmation = await _typed_at_terminal(call, request)
     else:
-        written = call.ozzie.confirmations.word_for(execution)
+        confirmation = call.ozzie.confirmations.confirmation_of(execution)
     turn = NewTurn(
         ids.SessionId(request.session_id),
         request.content,
@@ -207,12 +207,12 @@ async def send_message(call: Call, request: MessageSend) -> Submitted:
         named=request.named,
         skill=None if request.skill is None else SkillRequest(name=request.skill.name, words=request.skill.words),
         source="ws",
-        written=written,
+        confirmation=confirmation,
         may_update=not request.awaits_answer and call.principal.kind != "kernel",
     )
     sent = await call.ozzie.submit(turn)
-    if execution is not None and written is None:
-        await call.ozzie.confirmations.await_word(execution, sent)
+    if execution is not None and confirmation is None:
+        await call.ozzie.confirmations.await_confirmation(execution, sent)
     return sent
 
 
@@ -223,17 +223,17 @@ def _execution(principal: Principal, request: MessageSend) -> Execution | None:
     return Execution.of(request.execution, request.content)
 
 
-async def _typed_at_terminal(call: Call, request: MessageSend) -> Written | None:
+async def _typed_at_terminal(call: Call, request: MessageSend) -> Confirmation | None:
     principal = call.principal
     if not request.typed or principal.kind != "local" or principal.root is not None or request.made_from:
         return None
-    return await _written(call, "terminal", request.content)
+    return await _confirmation(call, "terminal", request.content)
 
 
-async def _written(call: Call, way: Literal["cell", "terminal"], *parts: str) -> Written:
+async def _confirmation(call: Call, way: Literal["cell", "terminal"], *parts: str) -> Confirmation:
     """Return what the caller is known to have typed of these parts. Whom they name is looked up in their contacts."""
     policy = await call.ozzie.projects.own.rules.refresh()
-    return Written.of(call.principal.name, way, *parts, people=policy.people)
+    return Confirmation.of(call.principal.name, way, *parts, people=policy.people)
 
 
 Part: TypeAlias = Annotated[str, Meta(max_length=MAX_CONTENT)]
@@ -254,7 +254,7 @@ async def confirm_message(call: Call, request: MessageConfirm) -> Done:
     if answerer_of(call.principal).way is not AuthStrength.BROWSER:
         raise PolicyError("Only a page can say that a person ran a cell.", code="policy.way")
     execution = Execution.of(request.execution, "".join(request.parts))
-    await call.ozzie.confirmations.confirm(execution, await _written(call, "cell", *request.parts))
+    await call.ozzie.confirmations.confirm(execution, await _confirmation(call, "cell", *request.parts))
     return Done()
 
 

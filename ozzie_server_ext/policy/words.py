@@ -96,7 +96,7 @@ class _Found(msgspec.Struct, frozen=True):
     end: int
 
 
-class Written(msgspec.Struct, frozen=True):
+class Confirmation(msgspec.Struct, frozen=True):
     """That a person sent a message: who, how it is known, what it names in words that they typed, and whether they
     typed all of it."""
 
@@ -106,7 +106,7 @@ class Written(msgspec.Struct, frozen=True):
     all_typed: bool
 
     @classmethod
-    def of(cls, by: str, way: Literal["cell", "terminal"], *parts: str, people: People = NOBODY) -> "Written":
+    def of(cls, by: str, way: Literal["cell", "terminal"], *parts: str, people: People = NOBODY) -> "Confirmation":
         """`parts` of the text, and `people`: see `said_in`."""
         return cls(by, way, tuple(sorted(said_in(*parts, people=people))), not any(map(str.strip, parts[1::2])))
 

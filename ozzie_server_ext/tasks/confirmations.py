@@ -1,6 +1,6 @@
 """Which messages a person is known to have sent: the page saw them run the cell, and what of it they typed.
 
-A cell's message comes from its kernel, and the page's word for it from the page: two ways, of which either may be
+A cell's message comes from its kernel, and its confirmation from the page: two ways, of which either may be
 first. They belong together if both name the same request to a kernel, by Jupyter's id, and the same text.
 What waits for the other is in memory only: if the gateway ends between the two, the message stays without a
 confirmation, and a call made from it asks.
@@ -24,17 +24,19 @@ from ozzie_server_ext.domain.events import (
     TaskUpdated,
 )
 from ozzie_server_ext.domain.ids import MessageId, task_stream
-from ozzie_server_ext.policy.words import Written
+from ozzie_server_ext.policy.words import Confirmation
 from ozzie_server_ext.store.log import EventLog
 from ozzie_server_ext.tasks.rows import user_recorder
 from ozzie_server_ext.tasks.service import Submitted
 
 T = TypeVar("T")
 
-WORD_KEPT_S = 3600.0
-"""How long the page's word waits for the message: cells are run one after the other, and a kernel may have to start."""
+CONFIRMATION_KEPT_S = 3600.0
+"""How long the page's confirmation waits for the message: cells are run one after the other, and a kernel may have to
+start."""
 MESSAGE_KEPT_S = 30.0
-"""How long a message waits for the page's word, which is sent at the same moment as the request to the kernel."""
+"""How long a message waits for the page's confirmation, which is sent at the same moment as the request to the
+kernel."""
 MOST_WAITING = 100
 """Of each. The oldest is forgotten."""
 MOST_PARTS = 200
@@ -59,37 +61,37 @@ class Confirmations:
     def __init__(self, log: EventLog, clock: Clock) -> None:
         self._log = log
         self._clock = clock
-        self._written: dict[Execution, tuple[float, Written]] = {}
+        self._confirmed: dict[Execution, tuple[float, Confirmation]] = {}
         self._sent: dict[Execution, tuple[float, Submitted]] = {}
 
-    async def confirm(self, execution: Execution, written: Written) -> None:
-        """Record the page's word that a person ran this text just now, or keep it until the message comes."""
+    async def confirm(self, execution: Execution, confirmation: Confirmation) -> None:
+        """Record the page's confirmation that a person ran this text just now, or keep it until the message comes."""
         if (sent := self._take(self._sent, execution, MESSAGE_KEPT_S)) is not None:
-            await self._record(execution, sent, written)
+            await self._record(execution, sent, confirmation)
         else:
-            self._keep(self._written, execution, written)
+            self._keep(self._confirmed, execution, confirmation)
 
-    def word_for(self, execution: Execution) -> Written | None:
+    def confirmation_of(self, execution: Execution) -> Confirmation | None:
         """Return what the page said of a message that comes now, to be recorded with it. It counts once."""
-        return self._take(self._written, execution, WORD_KEPT_S)
+        return self._take(self._confirmed, execution, CONFIRMATION_KEPT_S)
 
-    async def await_word(self, execution: Execution, sent: Submitted) -> None:
+    async def await_confirmation(self, execution: Execution, sent: Submitted) -> None:
         """Keep a message of which the page had said nothing when it came, until it does."""
-        if (written := self.word_for(execution)) is not None:
-            await self._record(execution, sent, written)
+        if (confirmation := self.confirmation_of(execution)) is not None:
+            await self._record(execution, sent, confirmation)
         else:
             self._keep(self._sent, execution, sent)
 
-    async def _record(self, execution: Execution, sent: Submitted, written: Written) -> None:
-        """Record the page's word, if the message that was recorded is this text, and its task has not ended: a task's
-        last event is its end."""
+    async def _record(self, execution: Execution, sent: Submitted, confirmation: Confirmation) -> None:
+        """Record the page's confirmation, if the message that was recorded is this text, and its task has not ended: a
+        task's last event is its end."""
         events = await self._log.read_stream(task_stream(sent.task_id))
         bodies = [event.body for event in events]
         if any(isinstance(body, TaskSucceeded | TaskFailed | TaskCancelled) for body in bodies):
             return
         if any(_says(body, sent.message_id, execution) for body in bodies):
             with suppress(Gone):  # it is erased at this moment
-                await user_recorder(self._log, sent.session_id, sent.task_id).append(written.fact(sent.message_id))
+                await user_recorder(self._log, sent.session_id, sent.task_id).append(confirmation.fact(sent.message_id))
 
     def _take(self, waiting: dict[Execution, tuple[float, T]], execution: Execution, kept_s: float) -> T | None:
         since, found = waiting.pop(execution, (0.0, None))

@@ -103,9 +103,9 @@ class Joining:
 
     async def _joined_now(self, turn: NewTurn, event: Event, message_id: MessageId) -> Submitted:
         """Return what the message became and, if a person is known to have sent it, record that."""
-        if turn.written is not None and event.task_id is not None:
+        if turn.confirmation is not None and event.task_id is not None:
             recorder = user_recorder(self._log, turn.session_id, event.task_id)
-            await recorder.append(turn.written.fact(message_id))
+            await recorder.append(turn.confirmation.fact(message_id))
         return await self._joined(turn, event)
 
     def _message_id(self, turn: NewTurn) -> MessageId:

@@ -30,7 +30,7 @@ from ozzie_server_ext.domain.ids import GATEWAY, MessageId, SessionId, TaskId, i
 from ozzie_server_ext.domain.json import Json, JsonObject
 from ozzie_server_ext.domain.messages import GivenPicture, MentionedPictures, mentioned_pictures
 from ozzie_server_ext.domain.tasks import FINAL, TaskStatus
-from ozzie_server_ext.policy.words import Written
+from ozzie_server_ext.policy.words import Confirmation
 from ozzie_server_ext.store.log import EventLog
 from ozzie_server_ext.store.tables import Row
 from ozzie_server_ext.tasks.reconciliation import stopped, unfinished
@@ -65,7 +65,7 @@ class NewTurn(msgspec.Struct, frozen=True):
     - `pictures`: those that come with the message; ignored for a skill.
     - `named`: which pictures of the project may come with it, of those that the text names; None for all.
     - `source`: the part of the gateway that took it.
-    - `written`: that a person is known to have sent it, and what they typed of it.
+    - `confirmation`: that a person is known to have sent it, and what they typed of it.
     - `may_update`: it may be an update of a running task. Not if the sender shows its answer by itself, as a cell does.
     """
 
@@ -81,7 +81,7 @@ class NewTurn(msgspec.Struct, frozen=True):
     pictures: tuple[GivenPicture, ...] = ()
     named: tuple[str, ...] | None = None
     source: str = HUB
-    written: Written | None = None
+    confirmation: Confirmation | None = None
     may_update: bool = False
 
     @property
@@ -246,7 +246,7 @@ class TaskService:
         drafts = [
             # The text is the person's own, even beside a picture that is not.
             draft(received, actor="user", key=message_id),
-            *([] if turn.written is None else [draft(turn.written.fact(message_id), actor="user")]),
+            *([] if turn.confirmation is None else [draft(turn.confirmation.fact(message_id), actor="user")]),
             draft(created, turn.content | pictures.content),
             *([] if run is None else [draft(run)]),
             draft(TaskQueued(reason="created")),

@@ -24,7 +24,7 @@ from ozzie_server_ext.domain.events import (
 from ozzie_server_ext.domain.ids import SessionId, TaskId, task_stream
 from ozzie_server_ext.models.driver import ModelRequest
 from ozzie_server_ext.models.scripted import Step
-from ozzie_server_ext.policy.words import Written
+from ozzie_server_ext.policy.words import Confirmation
 from ozzie_server_ext.tasks.service import NewTurn
 from tests.office.task import Task
 from tests.office.world import World, new_world
@@ -86,8 +86,8 @@ class Office:
         """Send a message that the user typed into a cell and ran, as the page confirms it."""
         origin = Origin(channel="notebook", sender_id="ana")
         people = (await self._ozzie.projects.own.rules.refresh()).people
-        written = Written.of("ana", "cell", said, people=people)
-        return (await self._ozzie.submit(NewTurn(session_id, said, origin, written=written))).task_id
+        confirmation = Confirmation.of("ana", "cell", said, people=people)
+        return (await self._ozzie.submit(NewTurn(session_id, said, origin, confirmation=confirmation))).task_id
 
     async def play(self, task: Task) -> Played:
         """In a session of its own. A person says yes to all that is asked, once each."""

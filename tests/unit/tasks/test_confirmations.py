@@ -1,4 +1,4 @@
-"""A cell's message and the page's word for it find each other, whichever comes first, once."""
+"""A cell's message and the page's confirmation find each other, whichever comes first, once."""
 
 from dataclasses import dataclass, field
 
@@ -9,11 +9,11 @@ from ozzie_server_ext.domain.events import Limits, MessageConfirmed, TaskCancell
 from ozzie_server_ext.domain.ids import MessageId, SessionId, TaskId
 from ozzie_server_ext.domain.toolmeta import Said, TargetKind
 from ozzie_server_ext.observability.clock import FakeClock
-from ozzie_server_ext.policy.words import Written
+from ozzie_server_ext.policy.words import Confirmation
 from ozzie_server_ext.tasks.confirmations import (
+    CONFIRMATION_KEPT_S,
     MESSAGE_KEPT_S,
     MOST_WAITING,
-    WORD_KEPT_S,
     Confirmations,
     Execution,
 )
@@ -23,7 +23,7 @@ from tests.unit.tasks.rig import ORIGIN, TaskRig
 
 TEXT = "Send it to ana@firm.example."
 RUN = Execution.of("m1", TEXT)
-BY_ANN = Written.of("ann", "cell", TEXT)
+BY_ANN = Confirmation.of("ann", "cell", TEXT)
 ANA = Said(TargetKind.RECIPIENT, "ana@firm.example")
 
 
@@ -38,14 +38,14 @@ class Desk:
     async def send(self) -> TaskId:
         """A message of which the page has said nothing yet."""
         sent = await self.rig.submit(TEXT, "s1")
-        await self.confirmations.await_word(RUN, sent)
+        await self.confirmations.await_confirmation(RUN, sent)
         return sent.task_id
 
-    async def confirm(self, execution: Execution = RUN, written: Written = BY_ANN) -> None:
-        await self.confirmations.confirm(execution, written)
+    async def confirm(self, execution: Execution = RUN, confirmation: Confirmation = BY_ANN) -> None:
+        await self.confirmations.confirm(execution, confirmation)
 
-    def take(self, execution: Execution = RUN) -> Written | None:
-        return self.confirmations.word_for(execution)
+    def take(self, execution: Execution = RUN) -> Confirmation | None:
+        return self.confirmations.confirmation_of(execution)
 
     async def confirmed(self, task_id: TaskId) -> list[MessageConfirmed]:
         return [body for body in await self.rig.bodies(task_id) if isinstance(body, MessageConfirmed)]
@@ -66,7 +66,7 @@ async def test_what_a_page_says_first_is_taken_with_the_message_once(desk: Desk)
 async def test_what_a_page_says_later_is_recorded_with_the_messages_task_once(desk: Desk) -> None:
     task_id = await desk.send()
     await desk.confirm()
-    await desk.confirm(written=replace(BY_ANN, by="ben"))
+    await desk.confirm(confirmation=replace(BY_ANN, by="ben"))
 
     (found,) = await desk.confirmed(task_id)
     assert (found.by, found.way, found.names) == ("ann", "cell", (ANA,))
@@ -77,7 +77,7 @@ async def test_what_a_page_says_while_the_message_is_recorded_is_not_lost(desk: 
     assert desk.take() is None
     sent = await desk.rig.submit(TEXT, "s1")
     await desk.confirm()
-    await desk.confirmations.await_word(RUN, sent)
+    await desk.confirmations.await_confirmation(RUN, sent)
 
     assert [each.names for each in await desk.confirmed(sent.task_id)] == [(ANA,)]
 
@@ -108,13 +108,13 @@ async def test_blanks_around_a_text_do_not_matter(desk: Desk) -> None:
     assert desk.take() == BY_ANN
 
 
-async def test_a_message_may_be_queued_for_long_and_a_word_for_one_comes_at_once(desk: Desk) -> None:
+async def test_a_message_may_be_queued_for_long_and_a_confirmation_of_one_comes_at_once(desk: Desk) -> None:
     await desk.confirm()
-    desk.clock.advance(WORD_KEPT_S - 1)
+    desk.clock.advance(CONFIRMATION_KEPT_S - 1)
     assert desk.take() == BY_ANN
 
     await desk.confirm()
-    desk.clock.advance(WORD_KEPT_S + 1)
+    desk.clock.advance(CONFIRMATION_KEPT_S + 1)
     assert desk.take() is None
 
     task_id = await desk.send()
@@ -141,7 +141,9 @@ async def test_the_oldest_is_forgotten(desk: Desk) -> None:
 
 
 async def test_a_message_that_is_known_to_be_a_persons_is_recorded_so_in_one_append(desk: Desk) -> None:
-    turn = NewTurn(SessionId("s1"), TEXT, ORIGIN, message_id=MessageId("01M800000000000000000000ZZ"), written=BY_ANN)
+    turn = NewTurn(
+        SessionId("s1"), TEXT, ORIGIN, message_id=MessageId("01M800000000000000000000ZZ"), confirmation=BY_ANN
+    )
     sent = await desk.rig.service.submit(turn, Limits())
 
     types = [event.type for event in await desk.rig.events(sent.task_id)]
