@@ -22,13 +22,11 @@ class Message:
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """A skill to run instead of a message; `words` is its input as typed, `text` the whole line, `more` as in
-    `Message`."""
+    """A skill to run instead of a message; `words` is its input as typed, `text` the whole line."""
 
     name: str
     words: tuple[str, ...]
     text: str
-    more: "JsonObject" = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

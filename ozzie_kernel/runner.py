@@ -211,8 +211,10 @@ class CellRunner:
         await self._announce(link, cell_id, display)
         self._running = CellTurn(link, self._gateway, display, attended=attended)
         try:
-            skill: JsonObject = {"skill": {"name": cell.name, "words": [*cell.words]}} if isinstance(cell, Run) else {}
-            return await self._running.run(cell.text, cell_id, {**skill, **cell.more})
+            if isinstance(cell, Message):
+                return await self._running.run(cell.text, cell_id, cell.more)
+            skill: JsonObject = {"name": cell.name, "words": [*cell.words]}
+            return await self._running.run(cell.text, cell_id, {"skill": skill})
         finally:
             self._running = None
 

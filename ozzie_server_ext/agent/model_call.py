@@ -149,12 +149,14 @@ class ModelCaller:
         is_asked_again: Callable[[OzzieError], bool] = lambda error: False,
         end_if_last: EndIfLast = _is_not_last,
     ) -> Answer:
-        """Make the call of `started` once budgets and rate limits have room for it; `before` returns events to record
-        just before it. An answer to the user is streamed and recorded as a message; of a check or a summary, only the
-        call is recorded. `is_asked_again(error)`: whether the caller asks again after this failure; then the partial
-        answer is no message: it is dropped on the screens, and kept in the log with the failure. If `end_if_last`
-        returns an event, it is recorded together with the answer (`has_ended`), unless an update of the task came
-        meanwhile, or a warning has to be shown before.
+        """Make the call of `started` once budgets and rate limits have room for it. An answer to the user is streamed
+        and recorded as a message; of a check or a summary, only the call is recorded.
+
+        - `before`: returns events to record just before the call.
+        - `is_asked_again`: whether the caller asks again after this failure. Then the partial answer is no message: it
+          is dropped on the screens, and kept in the log with the failure.
+        - `end_if_last`: returns the end of the task if this answer is its last. It is recorded together with the answer
+          (`has_ended`), unless an update of the task came meanwhile, or a warning has to be shown before.
 
         Raises BudgetBreach if a budget has no room, what the model raises, or what a cancellation raises; the partial
         answer is recorded first.

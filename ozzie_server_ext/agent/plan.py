@@ -67,7 +67,7 @@ class TurnPlan(msgspec.Struct, frozen=True, kw_only=True):
     - `offers`: which tools are offered.
     - `compact_tokens`: from how many tokens on earlier turns are summarized; None leaves it to the model's context.
     - `summarizer`: the chain that summarizes them, or None; `result_summarizer`: that for long results of tools.
-    - `pause_if_requested`: raises TurnHeld if a pause was requested; `is_pausing` says whether one was.
+    - `pause_if_requested`: raises TaskHeld if a pause was requested; `is_pausing` says whether one was.
     - `success`: returns the event that ends the task after so many rounds, to be recorded with the last answer. Without
       it, or where an answer turns out to be the last only later, the caller of the turn ends the task.
     """

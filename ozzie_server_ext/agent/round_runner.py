@@ -20,7 +20,7 @@ from ozzie_server_ext.domain.events import (
     ToolsetInjected,
 )
 from ozzie_server_ext.domain.ids import PromptId
-from ozzie_server_ext.domain.tasks import TurnHeld
+from ozzie_server_ext.domain.tasks import TaskHeld
 from ozzie_server_ext.models.chain import EMPTY, Attempt, Attempts, Chain
 from ozzie_server_ext.models.driver import Finished, ModelChoice, ModelError
 from ozzie_server_ext.models.failures import model_error
@@ -118,7 +118,7 @@ class RoundRunner:
 
     async def end(self, breach: BudgetOverrun) -> NoReturn:
         """End a turn whose budget has no room for the next step: ask a person if that is configured and one is
-        there, otherwise fail. Raises TurnHeld or LimitExceeded."""
+        there, otherwise fail. Raises TaskHeld or LimitExceeded."""
         wants_to_ask = breach.budget.on_breach != "stop" and not breach.ends_a_part
         if not (wants_to_ask and self._context.plan.attended):
             await self._context.recorder.append(budget_exceeded(breach, "stop"))
@@ -128,7 +128,7 @@ class RoundRunner:
         alias = cheaper.first.alias if cheaper else ""
         prompt = budget_question(breach, PromptId(self._context.parts.ids.new()), said=choice.label, cheaper=alias)
         await self._context.recorder.append(budget_exceeded(breach, "ask"), *prompt)
-        raise TurnHeld
+        raise TaskHeld
 
     async def _degrade(self, breach: BudgetOverrun, choice: ModelChoice) -> bool:
         """Change to the cheaper chain if possible; return whether it was."""

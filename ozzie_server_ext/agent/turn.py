@@ -34,7 +34,7 @@ from ozzie_server_ext.domain.events import (
     ToolUse,
 )
 from ozzie_server_ext.domain.ids import PromptId
-from ozzie_server_ext.domain.tasks import TurnHeld
+from ozzie_server_ext.domain.tasks import TaskHeld
 from ozzie_server_ext.models.ledger import BudgetBreach
 from ozzie_server_ext.store.recorder import Recorder
 from ozzie_server_ext.tools.base import ToolContext, ToolFailed, ToolUncertain, uncertain
@@ -86,7 +86,7 @@ class Turn:
     async def run(self) -> int:
         """Run until the model has answered; return the number of rounds.
 
-        Raises TurnHeld if the turn waits for a person or is paused, ModelError, LimitExceeded, IncompleteAnswer,
+        Raises TaskHeld if the turn waits for a person or is paused, ModelError, LimitExceeded, IncompleteAnswer,
         UnfitAnswer, ToolFailed from a call that the task was created with, ToolUncertain if nobody is there to ask, or
         what a cancellation raises; partial results are recorded.
         """
@@ -96,7 +96,7 @@ class Turn:
             if not self._plan.attended:
                 raise
             await self._recorder.append(*uncertain_question(PromptId(self._parts.ids.new()), str(error)))
-            raise TurnHeld from None
+            raise TaskHeld from None
 
     async def _in_time(self) -> int:
         deadline = self._plan.deadline
@@ -263,7 +263,7 @@ class Turn:
         return None
 
     async def _wait_for_person(self, last: Round, asking: list[AnswerNeeded]) -> None:
-        """If calls need a person, record the first requests and raise TurnHeld: all approvals together, then the
+        """If calls need a person, record the first requests and raise TaskHeld: all approvals together, then the
         model's own questions one by one. The others are not recorded yet.
 
         This `Turn` ends here. With the last answer, `tasks.approvals` (for a question `tasks.answers`) records
@@ -272,7 +272,7 @@ class Turn:
         """
         if asking:
             await self._led_to_by(last).append(*self._first_requests(asking))
-            raise TurnHeld
+            raise TaskHeld
 
     def _first_requests(self, asking: list[AnswerNeeded]) -> tuple[EventBody, ...]:
         """Return the requests to record now, or the question whether the turn may ask more often."""

@@ -112,7 +112,7 @@ class UnreadUpdate(Conflict):
         super().__init__("The task got an update before it ended.")
 
 
-class TurnHeld(Exception):
+class TaskHeld(Exception):
     """The task waits for a person or a signal, or is paused, as recorded in the log. Its runner must stop without
     ending it."""
 

@@ -185,8 +185,8 @@ class Rulings(Protocol):
 
 
 class FixedRulings(Rulings):
-    """Constant rules of one version; without any, the defaults (docs/policy.md). `tasks.rules.RulesInForce` makes one
-    for each call, from the rules that count then."""
+    """Constant rules of one version; without any, the defaults (docs/policy.md). `tasks.spent.SpentToday` makes one
+    for each call, from the rules that count then (`tasks.rules.RulesInForce`)."""
 
     def __init__(self, rules: tuple[Rule, ...] = (), version: str = "", spent: Spent | None = None) -> None:
         self._rules = rules

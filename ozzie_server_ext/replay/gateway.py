@@ -54,7 +54,7 @@ from ozzie_server_ext.tasks.turn_tools import SkillTools, TurnTools
 from ozzie_server_ext.tasks.updates import UpdateIntake
 from ozzie_server_ext.tasks.workflows.delegation import Delegation
 from ozzie_server_ext.tasks.workflows.run_waits import RunWaits
-from ozzie_server_ext.tasks.workflows.runner import TaskRuns
+from ozzie_server_ext.tasks.workflows.runner import TaskRunner
 from ozzie_server_ext.tasks.workflows.skill_starts import SkillStarts
 from ozzie_server_ext.tasks.workflows.step_runner import StepParts
 from ozzie_server_ext.tools.base import Tool, ToolContext
@@ -283,5 +283,5 @@ class _Parts:
             updates=self._updates,
             waits=self._waits,
         )
-        self._runs = TaskRuns(self._turns.run)
+        self._runs = TaskRunner(self._turns.run)
         self._runs.connect(parts, self.driver, self._tasks, chance=lambda: 0.0)

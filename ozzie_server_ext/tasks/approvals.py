@@ -156,11 +156,13 @@ class Approvals:
         await self._answer(approval_id, by, "reject", answer)
 
     async def renew(self, approval_id: str, by: Answerer) -> None:
-        """Request an approval again, after the task has planned the call again. It must be expired, or pending with an
-        outdated card, which only a person in a page or a terminal can see. Raises NotFound, PolicyError, Conflict."""
+        """Request an approval again, after the task has planned the call again. It must be expired, or pending, which
+        only a person in a page or a terminal may end: they see that its card is out of date. Raises NotFound,
+        PolicyError, Conflict."""
         for _ in range(_TRIES):
             found = await self._expect(approval_id, by, "renew")
             version = await self._log.version(task_stream(found.task_id))
+            found = await self.get(approval_id)  # see `_answer`
             pending = await self.list(task_id=found.task_id, statuses=["pending"])
             if found.status == "pending" and by.way.strength >= AuthStrength.CLI.strength:
                 facts: list[EventBody] = [ApprovalExpired(approval_id=found.approval_id, why="changed")]

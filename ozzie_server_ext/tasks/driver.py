@@ -27,7 +27,7 @@ from ozzie_server_ext.domain.events import (
     content_of,
 )
 from ozzie_server_ext.domain.ids import SessionId, TaskId, task_stream
-from ozzie_server_ext.domain.tasks import Claim, TurnHeld, UnreadUpdate
+from ozzie_server_ext.domain.tasks import Claim, TaskHeld, UnreadUpdate
 from ozzie_server_ext.observability.logs import logger
 from ozzie_server_ext.store.log import ClaimLost, EventLog, OwnerLost, patiently
 from ozzie_server_ext.store.projections.tasks import task_from
@@ -52,14 +52,14 @@ T = TypeVar("T")
 RunTask = Callable[[Row, Recorder], Awaitable[int]]
 """Runs a task, recording through the recorder; returns how many rounds of a turn, or steps of a run, it took.
 
-`app.py` gives `Ozzie._run_task`, which calls `TaskRuns.run` of the session's project (`tasks.workflows.runner`); that
+`app.py` gives `Ozzie._run_task`, which calls `TaskRunner.run` of the session's project (`tasks.workflows.runner`); that
 passes turns on to `TurnRunner.run` (`tasks.turn_runner`), which makes the `agent.turn.Turn`.
 """
 
 Thread: TypeAlias = SessionId | TaskId
 """Tasks with the same thread run one after another: a session's turns. A delegated task is its own thread."""
 
-_ENDED = "The turn ended in the middle of it."
+_ENDED = "The task ended in the middle of it."
 _BLOCKING_TYPES = FINAL_TYPES | {fact.type for fact in (TaskWaitingInput, TaskWaitingApproval, TaskPaused, TaskResumed)}
 """What blocks and unblocks threads."""
 
@@ -194,7 +194,7 @@ class TaskDriver:
             if running.stopped_by:
                 raise asyncio.CancelledError
             await self._claim_and_run(recorder)
-        except TurnHeld:  # `_follow` has blocked its thread
+        except TaskHeld:  # `_follow` has blocked its thread
             if running.stopped_by:
                 await self._cancelled(recorder, running)
         except asyncio.CancelledError:
@@ -226,20 +226,20 @@ class TaskDriver:
                     continue
 
     async def _run(self, row: Row, recorder: Recorder) -> TaskSucceeded | TaskFailed:
-        """Run the task, and return how it ended. Raises OwnerLost or ClaimLost if others have it now, TurnHeld if it
+        """Run the task, and return how it ended. Raises OwnerLost or ClaimLost if others have it now, TaskHeld if it
         waits."""
         try:
             return TaskSucceeded(rounds=await self._run_task(row, recorder))
-        except (OwnerLost, ClaimLost, TurnHeld):
+        except (OwnerLost, ClaimLost, TaskHeld):
             raise
         except OzzieError as error:
             return failure(error)
         except Exception as error:
-            log.exception("the turn broke", extra={"task_id": recorder.task_id})
+            log.exception("the task broke", extra={"task_id": recorder.task_id})
             return _broken(error)
 
     async def _end(self, recorder: Recorder, end: TaskSucceeded | TaskFailed | TaskCancelled) -> None:
-        """Record the end, unless the turn's last answer was recorded with it (`ModelCaller`)."""
+        """Record the end, unless a turn's last answer was recorded with it (`ModelCaller`)."""
         if isinstance(end, TaskSucceeded):
             row = await find_task(self._log, recorder.task_id)
             if row is not None and task_from(row).is_open:

@@ -20,7 +20,7 @@ from ozzie_server_ext.domain.events import (
 )
 from ozzie_server_ext.domain.ids import TaskId, task_stream
 from ozzie_server_ext.domain.json import Json
-from ozzie_server_ext.domain.tasks import FINAL, TaskStatus, TurnHeld
+from ozzie_server_ext.domain.tasks import FINAL, TaskHeld, TaskStatus
 from ozzie_server_ext.store.log import EventLog
 from ozzie_server_ext.store.recorder import Recorder
 from ozzie_server_ext.store.shielded import expect_not_cancelled, shielded
@@ -88,7 +88,7 @@ class PausePoints:
         return task_id in self._requested
 
     async def point(self, recorder: Recorder) -> None:
-        """If a pause is requested, record it and raise TurnHeld."""
+        """If a pause is requested, record it and raise TaskHeld."""
         if not self.is_requested(recorder.task_id):
             return
         while True:
@@ -102,8 +102,8 @@ class PausePoints:
                 expect_not_cancelled()
                 continue
             except asyncio.CancelledError:
-                raise TurnHeld from None  # it is recorded by now
-            raise TurnHeld
+                raise TaskHeld from None  # it is recorded by now
+            raise TaskHeld
 
     @contextmanager
     def notifying(self, task_id: TaskId, on_request: Callable[[], None]) -> Iterator[None]:

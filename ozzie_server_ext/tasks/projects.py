@@ -79,7 +79,7 @@ from ozzie_server_ext.web.reach import ErrandWeb
 
 if TYPE_CHECKING:  # what only running tasks need is loaded with the first of them
     from ozzie_server_ext.tasks.turn_runner import TurnRunner
-    from ozzie_server_ext.tasks.workflows.runner import TaskRuns
+    from ozzie_server_ext.tasks.workflows.runner import TaskRunner
     from ozzie_server_ext.tasks.workflows.step_runner import StepParts
     from ozzie_server_ext.tools.broker import ToolBroker
 
@@ -251,11 +251,11 @@ class Project:
         self.inspection = Inspection(shared.sessions, self.models, self.details, self.tools, files)
 
     @cached_property
-    def runs(self) -> "TaskRuns":
+    def runs(self) -> "TaskRunner":
         """The runner of tasks: of turns, and of skills."""
-        from ozzie_server_ext.tasks.workflows.runner import TaskRuns
+        from ozzie_server_ext.tasks.workflows.runner import TaskRunner
 
-        runs = TaskRuns(self.turn_runner.run)
+        runs = TaskRunner(self.turn_runner.run)
         runs.connect(self._step_parts(), self._shared.driver, self._shared.tasks)
         return runs
 

@@ -1,7 +1,7 @@
 """Whether a call may run now: finds a valid yes to it, or makes the request for one.
 
 The request comes from the tool's plan and the checked arguments; a yes is valid for exactly that plan. Whether one is
-needed is decided in this order:
+needed is decided in this order. Before it, a skill's list of tools and rules that can't be read refuse by themselves.
 
 1. `policy.engine.explain`: the strictest rule that applies, or the default, and the floors that no general rule lowers.
 2. `policy.engine.tightened`, by the broker's `ruling_on`: stricter for outside content and for what a skill asks first.

@@ -30,7 +30,7 @@ from ozzie_server_ext.domain.events import (
     TaskWaitingInput,
 )
 from ozzie_server_ext.domain.ids import GATEWAY, SessionId, TaskId, task_stream
-from ozzie_server_ext.domain.tasks import TurnHeld
+from ozzie_server_ext.domain.tasks import TaskHeld
 from ozzie_server_ext.observability.logs import logger
 from ozzie_server_ext.skills.run import FsmRun, WorkflowRun
 from ozzie_server_ext.skills.spec import Work
@@ -137,7 +137,7 @@ class RunWaits:
         )
 
     async def point(self, run: WorkflowRun | FsmRun, recorder: Recorder) -> None:
-        """If every open step of a driven run waits, record that the run does, and raise TurnHeld."""
+        """If every open step of a driven run waits, record that the run does, and raise TaskHeld."""
         run_id, stream = recorder.task_id, task_stream(recorder.task_id)
         while True:
             events = await self._log.read_stream(stream)
@@ -151,7 +151,7 @@ class RunWaits:
                 self._hold(run_id, recorder.session_id, run, events)
                 if self._wait_of(run, await self._log.read_stream(stream)) is None:  # it came while this was recorded
                     self._resume(run_id, self._resumed_by[run_id])
-                raise TurnHeld
+                raise TaskHeld
             finally:
                 del self._resumed_by[run_id]
 
@@ -270,7 +270,7 @@ async def _is_recorded(recorder: Recorder, wait: WaitFact, version: int) -> bool
         expect_not_cancelled()
         return False
     except asyncio.CancelledError:
-        raise TurnHeld from None  # it is recorded by now
+        raise TaskHeld from None  # it is recorded by now
     return True
 
 

@@ -1,6 +1,6 @@
 """Drives runs of skills: starts the steps that are ready and records their outcomes until the run has ended.
 
-`TaskRuns` runs every task: a run of a skill here, any other as a turn.
+`TaskRunner` runs every task: a run of a skill here, any other as a turn.
 """
 
 import asyncio
@@ -32,7 +32,7 @@ from ozzie_server_ext.domain.events import (
 )
 from ozzie_server_ext.domain.ids import GATEWAY, ReplyId, TaskId, task_stream
 from ozzie_server_ext.domain.json import Json, JsonObject
-from ozzie_server_ext.domain.tasks import TurnHeld
+from ozzie_server_ext.domain.tasks import TaskHeld
 from ozzie_server_ext.skills.run import Begin, Broken, Done, Failed, FsmRun, Next, Skip
 from ozzie_server_ext.skills.spec import RetryPolicy, Work
 from ozzie_server_ext.skills.templates import Output, as_text
@@ -140,7 +140,7 @@ class GraphRunner:
     async def run(self, row: Row, recorder: Recorder) -> int:
         """Continue the run of a task until it has ended; return how many steps have.
 
-        Raises SkillFailedError, LimitExceeded when its time is over, TurnHeld if it is paused or waits, or what a
+        Raises SkillFailedError, LimitExceeded when its time is over, TaskHeld if it is paused or waits, or what a
         cancellation raises, after cancelling the delegated tasks.
         """
         try:
@@ -183,7 +183,7 @@ class GraphRunner:
                     parts.idle.track(recorder.task_id, is_idle),
                 ):
                     return await driving.run()
-        except TurnHeld:  # delegated turns go on to their end, nested runs are paused
+        except TaskHeld:  # delegated turns go on to their end, nested runs are paused
             await executor.close()
             with contextlib.suppress(OzzieError):  # otherwise the next gateway pauses them
                 await pause_nested(parts.log, recorder.task_id, recorder.source)
@@ -455,7 +455,7 @@ async def _what_then(log: EventLog, task_id: TaskId) -> str:
 _CONNECTED = "runs are connected before anything is run"
 
 
-class TaskRuns:
+class TaskRunner:
     """Runs a task: a run of a skill step by step, a turn with `run_turn`. Steps are tasks too, so this needs the driver
     that calls it."""
 

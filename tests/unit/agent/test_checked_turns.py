@@ -44,7 +44,7 @@ from ozzie_server_ext.domain.events import (
 )
 from ozzie_server_ext.domain.ids import CallId, MessageId
 from ozzie_server_ext.domain.json import Json, JsonObject
-from ozzie_server_ext.domain.tasks import TurnHeld
+from ozzie_server_ext.domain.tasks import TaskHeld
 from ozzie_server_ext.domain.toolmeta import (
     Idempotency,
     RiskLevel,
@@ -105,7 +105,7 @@ class Checked(TurnRig):
 
     async def held(self) -> ApprovalRequested:
         """What the turn asks a person at last."""
-        with pytest.raises(TurnHeld):
+        with pytest.raises(TaskHeld):
             await self.run()
         assert (await self.types())[-1] == "task.waiting_approval"
         return (await self.facts(ApprovalRequested))[-1]
@@ -524,7 +524,7 @@ async def test_a_yes_by_a_model_is_none_where_the_rules_want_a_person_by_then(pr
     after = TurnRig(project, [], rules=(rule("ask", {"tools": ["fs.write"]}, "looked-at"),))
     await after.record(*kept)
 
-    with pytest.raises(TurnHeld):
+    with pytest.raises(TaskHeld):
         await after.run()
 
     assert not (project / "a.md").exists()
@@ -552,7 +552,7 @@ async def test_what_is_made_from_content_from_outside_is_never_put_to_a_model(pr
     rig.log.on_commit(follow)
     turn = Turn(rig.parts, rig.plan, conversation, recorder, rig.context)
     if attended:
-        with pytest.raises(TurnHeld):
+        with pytest.raises(TaskHeld):
             await turn.run()
     else:
         await turn.run()

@@ -33,7 +33,7 @@ from ozzie_server_ext.domain.events import (
     ToolCallStarted,
 )
 from ozzie_server_ext.domain.ids import ApprovalId, MessageId, PromptId
-from ozzie_server_ext.domain.tasks import TurnHeld
+from ozzie_server_ext.domain.tasks import TaskHeld
 from ozzie_server_ext.domain.toolmeta import RiskLevel, SideEffect, ToolResult
 from ozzie_server_ext.models.scripted import Round, Say, Use
 from ozzie_server_ext.tools.base import Tool, ToolContext
@@ -73,7 +73,7 @@ class Asking(TurnRig):
         await self.held()
 
     async def held(self) -> None:
-        with pytest.raises(TurnHeld):
+        with pytest.raises(TaskHeld):
             await self.run()
 
     async def pending(self) -> list[ApprovalRequested]:

@@ -13,6 +13,7 @@ import pytest_asyncio
 from ozzie_server_ext.domain.errors import Bug, InputError, NotFound
 from ozzie_server_ext.domain.events import Event, TaskCancelled, Transient
 from ozzie_server_ext.domain.ids import SessionId, TaskId
+from ozzie_server_ext.domain.json import Json, JsonObject
 from ozzie_server_ext.observability.clock import CountingIds, FakeClock
 from ozzie_server_ext.store.feed import Feed, Item, Subscription
 from ozzie_server_ext.store.log import EventLog, Head, Listener
@@ -337,6 +338,19 @@ async def test_what_is_larger_than_all_that_may_be_held_comes_by_itself(log: Eve
     assert await positions(live, 3) == [1, 2, 3]
     assert await positions(feed.subscribe(0), 3) == [1, 2, 3]
     assert feed.held_bytes == 0
+
+
+async def test_a_tools_lines_that_nobody_takes_count_too(log: EventLog) -> None:
+    feed = Feed(log, buffer_bytes=50 * KB)
+    slow = feed.subscribe(0)
+    assert await nothing_waits(slow)
+    held: list[int] = []
+    for number in range(20):
+        payload: JsonObject = {"call_id": str(number), "lines": list[Json](["x" * KB] * 10), "count": 10}
+        feed.publish(Transient(type="tool.output", session_id=SESSION, task_id=TASK, payload=payload))
+        held.append(slow.held_bytes)
+
+    assert 40 * KB <= max(held) <= 61 * KB
 
 
 async def test_text_that_nobody_takes_counts_too(log: EventLog) -> None:

@@ -165,11 +165,19 @@ async def test_only_who_answers_in_a_page_is_told_of_a_click(rig: Waiting, way: 
 
 
 class MovingLog(InMemoryEventLog):
-    """`meanwhile` happens once, between what an answer read and what it records."""
+    """`meanwhile` happens once, between what an answer read and what it records; `before_version` once, between what it
+    read first and the version for which it reads again."""
 
     def __init__(self, clock: FakeClock) -> None:
         super().__init__(clock, CountingIds())
         self.meanwhile: Callable[[], Awaitable[Any]] | None = None
+        self.before_version: Callable[[], Awaitable[Any]] | None = None
+
+    async def version(self, stream: str) -> int:
+        if (happens := self.before_version) is not None:
+            self.before_version = None
+            await happens()
+        return await super().version(stream)
 
     async def append(self, *given: Any, **named: Any) -> Any:
         if named.get("expected_version") is not None and (happens := self.meanwhile) is not None:
@@ -434,6 +442,18 @@ async def test_a_person_may_have_one_that_waits_asked_anew(rig: Waiting) -> None
 
     expired = ApprovalExpired(approval_id=approval_id, why="changed")
     assert await rig.bodies(task_id, before) == [expired, TaskResumed(by="Ana")]
+
+
+async def test_a_yes_given_in_the_same_moment_is_not_ended_by_asking_anew() -> None:
+    rig, log = moving()
+    task_id, approval_id = await rig.one()
+    log.before_version = lambda: rig.approvals.approve(approval_id, ANA)
+
+    late = await refusal(rig.approvals.renew(approval_id, BEN))
+
+    assert re.fullmatch(LATE, str(late))
+    assert (await rig.approvals.get(approval_id)).status == "granted"
+    assert "approval.expired" not in [body.type for body in await rig.bodies(task_id)]
 
 
 async def test_only_what_is_over_is_asked_anew_and_only_once_nothing_else_is_open(rig: Waiting) -> None:

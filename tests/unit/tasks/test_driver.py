@@ -21,7 +21,7 @@ from ozzie_server_ext.domain.events import (
 )
 from ozzie_server_ext.domain.ids import CallId, SessionId, TaskId
 from ozzie_server_ext.domain.json import JsonObject
-from ozzie_server_ext.domain.tasks import Claim, TurnHeld
+from ozzie_server_ext.domain.tasks import Claim, TaskHeld
 from ozzie_server_ext.models.driver import ModelChoice
 from ozzie_server_ext.models.failures import model_error
 from ozzie_server_ext.observability.clock import CountingIds, FakeClock
@@ -296,7 +296,7 @@ def waits(
         await recorder.append(TaskWaitingInput(question="More?"))
         if then is not None:
             await then(recorder)
-        raise TurnHeld
+        raise TaskHeld
 
     return turn
 

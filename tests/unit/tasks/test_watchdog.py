@@ -18,7 +18,7 @@ from ozzie_server_ext.domain.events import (
     Transient,
 )
 from ozzie_server_ext.domain.ids import CallId, SessionId, TaskId, task_stream
-from ozzie_server_ext.domain.tasks import TurnHeld
+from ozzie_server_ext.domain.tasks import TaskHeld
 from ozzie_server_ext.observability.clock import CountingIds, FakeClock
 from ozzie_server_ext.store.memory import InMemoryEventLog
 from ozzie_server_ext.store.recorder import Recorder
@@ -164,7 +164,7 @@ async def test_the_time_begins_anew_with_a_gateway(rig: Watched) -> None:
 async def test_waiting_for_a_person_is_no_stall(rig: Watched, holds: EventBody) -> None:
     async def wait(recorder: Recorder) -> int:
         await recorder.append(holds)
-        raise TurnHeld
+        raise TaskHeld
 
     rig.turns["a"] = wait
     sent = await rig.submit("a")
