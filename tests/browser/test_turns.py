@@ -36,7 +36,9 @@ async def test_a_cell_streams_and_ends_as_static_markdown(notebook: NewNotebook)
     await screenshot(it.page, "turn-streaming")
     await it.ended(1)
 
-    assert len(seen[0]) < len(seen[1]) < len(seen[2])
+    # A page that is busy for a second may show two of the words at once.
+    assert len(seen[0]) <= len(seen[1]) <= len(seen[2])
+    assert len(seen[0]) < len(seen[2])
     assert "w39" not in seen[2], "the text came all at once"
     await expect(it.final(1)).to_contain_text("w39")
     await expect(it.final(1)).to_contain_text("Ozzie: Done")
