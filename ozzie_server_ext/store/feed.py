@@ -164,9 +164,7 @@ def size_of(item: Item) -> int:
     """Return about how many bytes an item has."""
     if isinstance(item, Event):
         return _BESIDE_THE_BODY + item.body_bytes
-    lines = item.payload.get("lines", ())
-    shown = sum(map(len, map(str, lines))) if isinstance(lines, list | tuple) else 0
-    return _BESIDE_THE_BODY + len(str(item.payload.get("content", ""))) + shown
+    return _BESIDE_THE_BODY + sum(len(str(item.payload.get(name, ""))) for name in ("content", "lines"))
 
 
 class Feed:

@@ -1,7 +1,8 @@
 """Whether a call may run now: finds a valid yes to it, or makes the request for one.
 
 The request comes from the tool's plan and the checked arguments; a yes is valid for exactly that plan. Whether one is
-needed is decided in this order. Before it, a skill's list of tools and rules that can't be read refuse by themselves.
+needed is decided in this order. Two things refuse a call before that: the running skill does not have the tool, and
+rules that can't be read.
 
 1. `policy.engine.explain`: the strictest rule that applies, or the default, and the floors that no general rule lowers.
 2. `policy.engine.tightened`, by the broker's `ruling_on`: stricter for outside content and for what a skill asks first.

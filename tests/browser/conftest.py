@@ -15,7 +15,7 @@ from tests.browser.notebook_page import NotebookPage
 from tests.browser.screenshots import screenshot
 from tests.fakes.openai_server import FakeOpenAI
 
-MODELS = ("echo", "tools", "endless", "silence", "status-401", "paced-100-60-40", "scripted", "eyes")
+MODELS = ("echo", "tools", "endless", "silence", "status-401", "paced-100-150-40", "scripted", "eyes")
 """What the fake provider does with a request follows from the model's name."""
 
 _REPORT = pytest.StashKey[pytest.TestReport]()
