@@ -4,7 +4,7 @@ A turn has no other memory, so it resumes after a crash exactly where the log en
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from msgspec.structs import replace
 
@@ -21,6 +21,7 @@ from ozzie_server_ext.agent.entries import (
     with_notes,
 )
 from ozzie_server_ext.agent.own_words import OwnWords
+from ozzie_server_ext.agent.passages import passages_of
 from ozzie_server_ext.agent.provenance import SessionReading
 from ozzie_server_ext.agent.questions import GO_ON
 from ozzie_server_ext.agent.rounds import Outcomes, Round
@@ -73,6 +74,7 @@ from ozzie_server_ext.domain.messages import Picture
 from ozzie_server_ext.models.driver import ChatMessage
 from ozzie_server_ext.policy.decision import Reading
 from ozzie_server_ext.protocol.jsontext import dumps
+from ozzie_server_ext.tools.origins import Passage
 from ozzie_server_ext.tools.permissions import EarlierRequest, Grant
 
 CALL_TYPES = frozenset(
@@ -368,6 +370,10 @@ class Conversation:
         reading, said = asked_in.reading, self._words.of(asked_in.task_id)
         return replace(reading, content=content, followed=reading.followed + going_out, said=said)
 
+    def passages(self, task_id: TaskId | None) -> Iterator[Passage]:
+        """Yield what the model of a task has read."""
+        return passages_of([*self._entries, *filter(None, [self._received.get(task_id)])], self.summary)
+
     @property
     def content(self) -> Content:
         """The provenance of everything in the conversation."""
@@ -568,23 +574,18 @@ class Conversation:
         """Drop an answer that a budget cut off, since it is requested again with more room or from a cheaper model. It
         can't be told from one that reached its own limit just before the gateway ended; that is requested again,
         too."""
-        last = self._last.get(task_id)
-        if last is not None and last.finish == "length":
+        if (last := self._last.get(task_id)) is not None and last.finish == "length":
             self._drop(task_id, lambda entry: entry is last)
 
     def _drop(self, task_id: TaskId | None, unwanted: Callable[[Round], object]) -> None:
         """Remove rounds of the task."""
-        self._rounds_of[task_id] = [each for each in self._rounds_of[task_id] if not unwanted(each)]
-        self._entries = [
-            entry
-            for entry in self._entries
-            if not (isinstance(entry, Round) and entry.task_id == task_id and unwanted(entry))
-        ]
-        whole = [each for each in self._rounds_of[task_id] if each.whole]
-        if whole:
-            self._last[task_id] = whole[-1]
-        else:
-            self._last.pop(task_id, None)
+        dropped = {id(each) for each in self._rounds_of[task_id] if unwanted(each)}
+        self._rounds_of[task_id] = [each for each in self._rounds_of[task_id] if id(each) not in dropped]
+        self._entries = [each for each in self._entries if id(each) not in dropped]
+        self._last.pop(task_id, None)
+        for each in self._rounds_of[task_id]:
+            if each.whole:
+                self._last[task_id] = each
 
     def _close_approval(self, approval_id: ApprovalId, grant: Grant | None) -> None:
         if approval_id in self._approvals:
@@ -596,5 +597,4 @@ class Conversation:
     def _forget_approvals(self, task_id: TaskId | None) -> None:
         last = self._last.get(task_id)
         if last is not None:
-            void = {use_id: replace(each, grant=None, is_open=False) for use_id, each in last.earlier.items()}
-            last.earlier.update(void)
+            last.earlier |= {use_id: replace(each, grant=None, is_open=False) for use_id, each in last.earlier.items()}

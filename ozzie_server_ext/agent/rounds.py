@@ -102,7 +102,8 @@ class Round(msgspec.Struct):
     """One answer of the model, its tool calls, and their outcomes.
 
     By the model's ids of the calls:
-    - `outcomes`: the results as the model reads them; `failures`: the messages of failed calls.
+    - `outcomes`: the results as the model reads them; `failures`: the messages of failed calls; `brought`: the outside
+      sources of results.
     - `unresolved`: the tools of uncertain calls; `to_repeat`: what the model reads of those to be repeated with their
       key.
     - `shortened`: the results that are there only in part, and have no summary.
@@ -123,6 +124,7 @@ class Round(msgspec.Struct):
     text: str = ""
     uses: tuple[ToolUse, ...] = ()
     outcomes: dict[str, str] = msgspec.field(default_factory=dict[str, str])
+    brought: dict[str, tuple[str, ...]] = msgspec.field(default_factory=dict[str, tuple[str, ...]])
     finish: Finish = "stop"
     whole: bool = False
     placed: bool = False
@@ -223,6 +225,8 @@ class Outcomes:
 
 
 def _update(round_: Round, use_id: str, call: CallRecord) -> None:
+    if call.outcome is not None and (brought := getattr(call.outcome, "brought", ())):
+        round_.brought[use_id] = brought
     match call.outcome:
         case None:
             if call.started is not None:

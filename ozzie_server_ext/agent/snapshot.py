@@ -41,6 +41,7 @@ class SavedRound(msgspec.Struct, frozen=True, omit_defaults=True, tag="round"):
     text: str = ""
     uses: tuple[ToolUse, ...] = ()
     outcomes: dict[str, str] = {}
+    brought: dict[str, tuple[str, ...]] = {}
     to_repeat: dict[str, str] = {}
     finish: Finish = "stop"
     whole: bool = False
@@ -54,6 +55,7 @@ class SavedRound(msgspec.Struct, frozen=True, omit_defaults=True, tag="round"):
             text=self.text,
             uses=self.uses,
             outcomes=self.outcomes,
+            brought=self.brought,
             to_repeat=self.to_repeat,
             finish=self.finish,
             whole=self.whole,
@@ -76,6 +78,7 @@ def saved(entry: UserMessage | Round) -> SavedEntry:
         text=entry.text,
         uses=entry.uses,
         outcomes=entry.outcomes,
+        brought=entry.brought,
         to_repeat=entry.to_repeat,
         finish=entry.finish,
         whole=entry.whole,

@@ -7,6 +7,7 @@ conversation has folded an event when `append` returns: what a step of the loop 
 
 import asyncio
 import itertools
+from functools import partial
 from contextlib import nullcontext
 
 import msgspec
@@ -223,7 +224,8 @@ class Turn:
         # A model that was not offered the tool learns about it from the errors of the call.
         content = last.reading.content | (tool.meta.told_by if tool else CLEAN)
         reading = self._conversation.reading_of(last, content, going_out)
-        context = msgspec.structs.replace(self._tool_context, reading=reading)
+        passages = partial(self._conversation.passages, self._recorder.task_id)
+        context = msgspec.structs.replace(self._tool_context, reading=reading, passages=passages)
         self._running_calls += 1
         try:
             return await self._parts.broker.call(use, position, context, self._led_to_by(last), earlier, begun)

@@ -11,6 +11,7 @@ from ozzie_server_ext.cli.terminal import agreed, local_time, print_json, print_
 from ozzie_server_ext.domain.approvals import SESSION_YES_EXPIRES_S
 from ozzie_server_ext.render.console import hanging, quoted_lines
 from ozzie_server_ext.render.questions import (
+    EACH_ASKS,
     EFFECTS,
     IN_PAGE,
     NEEDS,
@@ -72,6 +73,8 @@ def details(approval: Object) -> Iterator[str]:
     yield from question(approval)
     if approval["comment"]:
         yield from _fact("said", approval["comment"])
+    if approval["known_from"]:
+        yield from _fact("known", approval["known_from"])
     yield from _fact("why", approval["reason"])
     if approval["made_from"]:
         yield from _fact("outside", approval["made_from"])
@@ -121,7 +124,7 @@ def _answers(approval: Object) -> Iterator[str]:
         yield from _hanging(" " * 9, f"for {SESSION_YES_EXPIRES_S // 60} minutes: {approval['session_cover']}")
     yield f"Not:     ozzie approvals reject {approval_id} [COMMENT]"
     if approval["session_cover"] is None:
-        yield f"Approving for the session is not offered{_why_no_session(approval)}."
+        yield EACH_ASKS
 
 
 def _facts(approval: Object) -> Iterator[str]:
@@ -168,12 +171,6 @@ def _in_force(approval: Object) -> str:
 def _is_in_force(approval: Object) -> bool:
     until = approval["in_force_until"]
     return until is not None and datetime.fromisoformat(until) > datetime.now(UTC)
-
-
-def _why_no_session(approval: Object) -> str:
-    if approval["side_effect"] == "irreversible":
-        return ": this cannot be undone"
-    return ": its risk is high" if approval["risk_level"] == "high" else " for this"
 
 
 def _moment(text: str | None) -> str:

@@ -579,7 +579,8 @@ class ApprovalRequested(Fact, frozen=True, kw_only=True):
     `card`: if something that looks like a secret was removed from these texts, the SHA-256 of the complete card, which
     is drawn from the recorded call for a person who may answer; otherwise empty. `brought` are the outside sources that
     these texts may quote, such as those of a labelled file that would be changed. `targets` are what the arguments
-    name beside paths, addresses of the web and commands, which a card shows below the sentence.
+    name beside paths, addresses of the web and commands, which a card shows below the sentence; `known_from` is a
+    sentence that says where they stand, such as in the user's own words, or empty.
     """
 
     type: ClassVar[str] = "approval.requested"
@@ -608,6 +609,7 @@ class ApprovalRequested(Fact, frozen=True, kw_only=True):
     card: str = ""
     brought: tuple[str, ...] = ()
     targets: tuple[CardTarget, ...] = ()
+    known_from: str = ""
 
 
 class ApprovalGranted(Fact, frozen=True, kw_only=True):

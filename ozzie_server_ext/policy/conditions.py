@@ -15,7 +15,7 @@ from ozzie_server_ext.domain.toolmeta import Category, Said, TargetKind, ToolMet
 from ozzie_server_ext.policy.decision import Action
 from ozzie_server_ext.policy.patterns import MANY, Glob, HostPattern, SequenceGlob, folded
 from ozzie_server_ext.policy.sources import ANY, SourcePattern
-from ozzie_server_ext.policy.targets import Amount, Values, normal_form, recipient
+from ozzie_server_ext.policy.targets import Amount, Named, Values, normal_form, recipient
 
 T = TypeVar("T")
 
@@ -126,6 +126,12 @@ class Contacts(msgspec.Struct, frozen=True):
         return cls(
             {kind: (_known(kind, each, sure=True), _known(kind, each, sure=False)) for kind, each in patterns.items()}
         )
+
+    def has(self, named: Named) -> bool:
+        """Whether something that a call names is surely one of them."""
+        if named.value is None or named.kind not in self.known:
+            return False
+        return self.known[named.kind][0].all(Values.by_kind((named,))[named.kind])
 
     def hold_all(self, action: Action) -> bool:
         """Whether all that a call names are surely among them."""

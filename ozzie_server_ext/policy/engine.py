@@ -13,6 +13,7 @@ from msgspec.structs import replace
 
 from ozzie_server_ext.domain.json import JsonObject
 from ozzie_server_ext.domain.toolmeta import Category, RiskLevel, SideEffect, ToolMeta
+from ozzie_server_ext.policy.conditions import Contacts
 from ozzie_server_ext.policy.decision import UNREAD, Action, Caller, Decision, Reading, Spent, Verdict
 from ozzie_server_ext.policy.rules import Rule
 
@@ -165,11 +166,13 @@ def tightened(verdict: Verdict, *, is_outside: bool, asks_first: bool) -> Verdic
 
 
 class Ruling(msgspec.Struct, frozen=True):
-    """A verdict, the version of the rules that gave it, and what had been spent that day, if the call has amounts."""
+    """A verdict, the version of the rules that gave it, what had been spent that day, if the call has amounts, and whom
+    the user vouches for."""
 
     verdict: Verdict
     version: str = ""
     spent: Spent = {}
+    contacts: tuple[Contacts, ...] = ()
 
 
 class Rulings(Protocol):

@@ -35,29 +35,33 @@ PROJECT_FILE = Path(".ozzie/policy.jsonc")
 
 
 class RuleFile(msgspec.Struct, frozen=True, kw_only=True):
-    """One file: its rules, its contacts with names, and warnings for its author."""
+    """One file: its rules, its contacts, those of them with names, and warnings for its author."""
 
     path: Path
     content: bytes
     rules: tuple[Rule, ...]
-    contacts: tuple[Contact, ...] = ()
+    contacts: Contacts | None = None
+    named: tuple[Contact, ...] = ()
     warnings: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Policy:
-    """The rules in force. `people` are the contacts that have names, none of a project's; `ignored` are untrusted
-    project files; `version` covers all files, "" if there are none."""
+    """The rules in force. `contacts` and, of them, the `people` that have names: none of a project's. `ignored` are
+    untrusted project files; `version` covers all files, "" if there are none."""
 
     files: tuple[RuleFile, ...] = ()
     ignored: tuple[Path, ...] = ()
     rules: tuple[Rule, ...] = field(init=False)
+    contacts: tuple[Contacts, ...] = field(init=False, compare=False)
     people: People = field(init=False, compare=False)
     version: str = field(init=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "rules", tuple(rule for file in self.files for rule in file.rules))
-        object.__setattr__(self, "people", People(contact for file in self.files for contact in file.contacts))
+        contacts = (file.contacts for file in self.files)
+        object.__setattr__(self, "contacts", tuple(each for each in contacts if each is not None))
+        object.__setattr__(self, "people", People(contact for file in self.files for contact in file.named))
         digest = hashlib.sha256(b"".join(hashlib.sha256(file.content).digest() for file in self.files)).hexdigest()
         object.__setattr__(self, "version", digest[:16] if self.files else "")
 
@@ -182,7 +186,8 @@ def read(path: Path, content: bytes, find: FindTool, *, tightens_only: bool = Fa
         path=path,
         content=content,
         rules=tuple(rules),
-        contacts=() if tightens_only else named,
+        contacts=None if tightens_only else contacts,
+        named=() if tightens_only else named,
         warnings=tuple(warnings),
     )
 

@@ -192,12 +192,10 @@ def _question(view: TurnView) -> list[str]:
 def approval_lines(asked: PendingApproval, now: datetime | None = None) -> list[str]:
     """Return what a person is to approve, with all that would happen, in at most 80 columns."""
     lines = ["", f"Approval needed{_left(asked, now)}"]
-    facts = ", ".join(f"{name.lower()} {fact[:1].lower()}{fact[1:].removesuffix('.')}" for name, fact in asked.facts)
-    facts = f"{facts[:1].upper()}{facts[1:]}."
     lines += [f"  {line}" for line in wrapped(asked.sentence.replace("`", ""), LINE_WIDTH - 2)]
     for word, named in asked.targets:
         lines += hanging(f"  {word}: ", named)
-    for text in filter(None, (why_asked(asked), made_from(asked), asked.checked, facts, asked.elsewhere)):
+    for text in filter(None, (asked.known_from, why_asked(asked), made_from(asked), asked.checked, asked.elsewhere)):
         lines += [f"  {line}" for line in wrapped(text, LINE_WIDTH - 2)]
     lines += quoted_lines(asked.proof)
     return lines + ([f"  It goes on: ozzie artifacts get {asked.whole}"] if asked.whole else [])

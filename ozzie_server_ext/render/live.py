@@ -10,7 +10,7 @@ from ozzie_server_ext.render.icons import icon
 from ozzie_server_ext.render.markdown import MAX_SHOWN, StreamingMarkdown
 from ozzie_server_ext.render.markdown_source import inert_html
 from ozzie_server_ext.render.questions import (
-    NO_SESSION,
+    EACH_ASKS,
     PendingApproval,
     made_from,
     way_to_answer,
@@ -231,23 +231,22 @@ def _row(row: ToolRow, result: str, now: datetime | None) -> str:
 
 def _approval(asked: PendingApproval, now: datetime | None, ways: str) -> str:
     """Return a call that a person is to approve; `ways` say how to answer."""
-    facts = " · ".join(f"{escape(name)}: {escape(said)}" for name, said in asked.facts)
-    covered = f'<p class="oz-do">For this session: {_with_code(asked.cover)}</p>' if asked.cover else ""
-    if asked.is_grave:
-        covered = f'<p class="oz-do">{escape(NO_SESSION)}</p>'
+    covers = asked.cover and not asked.is_grave
+    covered = f"For this session: {_with_code(asked.cover)}" if covers else escape(EACH_ASKS)
     by = f"<p>{escape(asked.elsewhere)}</p>" if asked.elsewhere else ""
     hidden = f'<p class="oz-do">{_with_code(asked.hidden)}</p>' if asked.hidden else ""
     targets = "".join(
         f'<p class="oz-to">{escape(word)}: <bdi dir="ltr">{escape(named)}</bdi></p>' for word, named in asked.targets
     )
+    known = f'<p class="oz-do">{escape(asked.known_from)}</p>' if asked.known_from else ""
     notes = "".join(f"<p>{escape(said)}</p>" for said in (made_from(asked), asked.checked) if said)
     head = (
         f'{icon("waiting")}<b>Approval needed</b><span class="oz-grow"></span><span>{escape(_left(asked, now))}</span>'
     )
     return (
         f'<div class="oz-ask-card" role="group" aria-label="{escape(asked.sentence)}"><div class="oz-kick">{head}</div>'
-        f'<p class="oz-say">{_with_code(asked.sentence)}</p>{targets}<p>{escape(why_asked(asked))}</p>{notes}'
-        f'{_proof(asked)}{hidden}<p class="oz-do">{facts}</p>{covered}{by}{ways}</div>'
+        f'<p class="oz-say">{_with_code(asked.sentence)}</p>{targets}{known}<p>{escape(why_asked(asked))}</p>{notes}'
+        f'{_proof(asked)}{hidden}<p class="oz-do">{covered}</p>{by}{ways}</div>'
     )
 
 

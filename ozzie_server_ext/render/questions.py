@@ -20,6 +20,21 @@ def undo_words(undo: str, side_effect: str) -> str:
     return undo or ("None" if side_effect == "irreversible" else NOT_KNOWN)
 
 
+def worst_case(side_effect: str, risk: str, undo: str, rule: str) -> str:
+    """Return what may become of a call at worst, but for what the reason of the rule that asks says already."""
+    match side_effect:
+        case "irreversible":
+            said = undo if rule == "floor.irreversible" else f"It can't be undone. {undo}".rstrip()
+        case "reversible":
+            said = f"It can be undone: {inside(undo)}." if undo else "It can be undone; how is not known."
+        case "none":
+            said = "It changes nothing."
+        case _:
+            said = "Whether it can be undone is not known."
+    is_high = risk == "high" and rule != "floor.high_risk"
+    return " ".join(filter(None, (said, "Its risk is high." if is_high else "")))
+
+
 _TARGETS = {
     "recipient": "To",
     "account": "Account",
@@ -139,7 +154,8 @@ def way_to_answer(task_id: str, choice: Choice) -> str:
 SHOWN_LINES = 12
 """Lines of a proof that are shown at first. All of it is shown if the effect can't be undone."""
 
-NO_SESSION = "Approving for the session is not offered: this cannot be undone."
+EACH_ASKS = "Each such call asks."
+"""Shown if no yes for the session is offered."""
 
 OPEN_IN_PAGE = "Open it in the page: it contains something that looks like a secret."
 """Shown if only a card without the secret can be shown."""
@@ -149,10 +165,11 @@ IN_PAGE = "A yes has to come from the page: from Ozzie's card or sidebar in Jupy
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PendingApproval:
     """A call that a person is to approve. All texts are visible ones. `sentence` has its arguments in backticks;
-    `targets` are lines of what it names (`target_lines`);
+    `targets` are lines of what it names (`target_lines`); `worst`: see `worst_case`;
     `cover` says what an approval for the session would cover, empty if none is offered; `by_kernel`: the kernel may
     pass on an approval, `in_page`: only a page may; `checked`: why a second model did not approve, empty if none was
-    asked; `made_from`: a phrase for the outside content behind it, or empty; `expired`: nobody answered in time;
+    asked; `made_from`: a phrase for the outside content behind it, or empty; `known_from`: a sentence that says where
+    what it names stands, or empty; `expired`: nobody answered in time;
     `is_redacted`: something like a secret was taken out, so this text can't be approved."""
 
     approval_id: str
@@ -164,9 +181,7 @@ class PendingApproval:
     proof: tuple[str, ...] = ()
     is_diff: bool = False
     whole: str = ""
-    risk: str = NOT_KNOWN
-    effect: str = NOT_KNOWN
-    undo: str = NOT_KNOWN
+    worst: str = ""
     cover: str = ""
     rule: str = ""
     key: str = ""
@@ -180,11 +195,7 @@ class PendingApproval:
     expired: bool = False
     checked: str = ""
     made_from: str = ""
-
-    @property
-    def facts(self) -> tuple[tuple[str, str], ...]:
-        """Risk, side effect and undo, each with its name."""
-        return (("Risk", self.risk), ("Side effect", self.effect), ("Undo", self.undo))
+    known_from: str = ""
 
     @property
     def elsewhere(self) -> str:
@@ -226,9 +237,7 @@ def pending_approval_of(payload: Mapping[str, Any]) -> PendingApproval:
         proof=tuple(proof.split("\n")) if proof else (),
         is_diff=payload.get("shown") == "diff",
         whole=text("whole"),
-        risk=RISKS.get(risk, NOT_KNOWN),
-        effect=EFFECTS.get(effect, NOT_KNOWN),
-        undo=undo_words(text("undo"), effect),
+        worst=worst_case(effect, risk, text("undo"), text("rule")),
         cover=visible_label(str(cover.get("said", ""))) if isinstance(cover, Mapping) else "",
         rule=" in ".join(filter(None, [text("rule"), text("place")])),
         key=text("key"),
@@ -241,6 +250,7 @@ def pending_approval_of(payload: Mapping[str, Any]) -> PendingApproval:
         expires_at=_moment(text("expires_at")),
         checked=text("checked"),
         made_from=text("made_from"),
+        known_from=text("known_from"),
     )
 
 
@@ -260,7 +270,8 @@ def second_model(by: str) -> str:
 
 
 def why_asked(asked: PendingApproval) -> str:
-    return f"Ozzie asks because {inside(asked.reason)}."
+    """Return why Ozzie asks, and what may become of it at worst."""
+    return f"Ozzie asks because {inside(asked.reason)}. {asked.worst}".rstrip()
 
 
 def made_from(asked: PendingApproval) -> str:

@@ -39,7 +39,7 @@ class Changes(msgspec.Struct, frozen=True, kw_only=True, dict=True):
             case ToolCallDecided() if self.policy is not None:
                 return structs.replace(body, rule="", reason="", place="", policy="")
             case ApprovalRequested() if self.policy is not None:
-                return structs.replace(body, rule="", reason="", place="")
+                return structs.replace(body, rule="", reason="", place="", known_from="")  # as contacts tell
             case SkillStarted(skill=skill) if skill in self.skills:
                 return structs.replace(body, version="", file=BlobRef(""))
             case ToolsetInjected() if self.skills:

@@ -23,7 +23,7 @@ from ozzie_server_ext.store.anchor import read_key
 
 log = logger(__name__)
 
-FORMAT = "1"
+FORMAT = "2"
 """Raise it when a conversation's fold or the form of a snapshot (`agent.snapshot`) changes: others are not used."""
 
 _SIGNED = b"ozzie snapshot\0"

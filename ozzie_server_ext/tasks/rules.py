@@ -4,6 +4,8 @@ import asyncio
 from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 
+from msgspec.structs import replace
+
 from ozzie_server_ext.config.files import Stamps, stamps_of
 from ozzie_server_ext.config.home import Home
 from ozzie_server_ext.domain.errors import InputError
@@ -85,7 +87,8 @@ class RulesInForce:
         """Like `of`, by the files as last read, without a look at them."""
         if self.error:
             return Ruling(Verdict(decision=Decision.DENY, rule=BROKEN, reason=self.problem))
-        return await self._spent.ruling(self.policy, meta, args, caller, reading)
+        policy = self.policy
+        return replace(await self._spent.ruling(policy, meta, args, caller, reading), contacts=policy.contacts)
 
     def deciding(self, meta: ToolMeta) -> AbstractAsyncContextManager[object]:
         """See `policy.engine.Rulings`: what is spent today counts from the start of a call."""

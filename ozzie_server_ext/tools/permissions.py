@@ -35,11 +35,13 @@ from ozzie_server_ext.policy.approvals import binding, cover_of, covers
 from ozzie_server_ext.policy.decision import Action, Caller, Decision, Verdict
 from ozzie_server_ext.policy.engine import Ruling
 from ozzie_server_ext.policy.sources import origin_text
+from ozzie_server_ext.policy.targets import named_by
 from ozzie_server_ext.store.codec import time_text
 from ozzie_server_ext.store.recorder import Recorder
 from ozzie_server_ext.tools.base import InvalidArguments, Plan, Preview, Tool, ToolContext
 from ozzie_server_ext.tools.cards import Card, fewer, preview_of, real_card, redacted, shortened, stored_card
 from ozzie_server_ext.tools.offering import FIND_ID, OFFERED_AT_MOST
+from ozzie_server_ext.tools.origins import origins_of, sentence
 from ozzie_server_ext.tools.registry import ToolRegistry
 
 
@@ -170,6 +172,9 @@ class Permissions:
             needs = _strongest(person, AuthStrength.CLI)
         if needs is not AuthStrength.MODEL and not context.caller.attended:
             raise unattended(meta)
+        origins = await asyncio.to_thread(
+            origins_of, named_by(meta, plan.args), context.reading.said, ruling.contacts, context.passages
+        )
         proof, whole = await self._proof(stored, meta.name, call_id, recorder.made_from(content | quoted))
         requested = ApprovalRequested(
             approval_id=ApprovalId(self._ids.new()),
@@ -192,6 +197,7 @@ class Permissions:
             cover=cover_of(action, rule),
             checked=_UNCHECKED if is_checked and is_redacted else "",
             made_from=origin_text(content),
+            known_from="" if is_redacted else sentence(origins),
             key=context.key,
             card=real.digest if is_redacted else "",
             brought=quoted.sources,

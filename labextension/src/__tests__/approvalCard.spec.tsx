@@ -5,7 +5,7 @@ import { createRoot, type Root } from 'react-dom/client';
 import type { Approval, ApprovalCard as ApprovalCardTexts, CardTarget } from '../api/approval';
 import { RequestError } from '../api/requests';
 import type { Answer } from '../model/approvals';
-import { becauseText, endText, expiryText, sessionText, spans, spokenExpiry } from '../model/approvalWording';
+import { becauseText, endText, expiryText, sessionText, spans, spokenExpiry, worstText } from '../model/approvalWording';
 import { clockMinute } from '../model/wording';
 import { ApprovalCard, type IApprovalCardProps } from '../widgets/approvalCard';
 import { anApproval, AT, at, TRANS } from './rig';
@@ -110,11 +110,8 @@ test('a card says what would happen, why Ozzie asks, what changes and what is at
   expect(all('.jp-Ozzie-mod-added')).toEqual(['2+added new']);
   expect(all('.jp-Ozzie-mod-removed')).toEqual(['2-removed old']);
   expect(all('.jp-Ozzie-proofHead')).toEqual(['1 line added, 1 line removed']);
-  expect(all('.jp-Ozzie-facts:first-of-type dd').slice(0, 3)).toEqual([
-    'Low',
-    'Can be undone',
-    'The old version is kept among the artifacts.'
-  ]);
+  expect(card.textContent).toContain('It can be undone: the old version is kept among the artifacts.');
+  expect(all('.jp-Ozzie-facts dd').slice(1, 3)).toEqual(['Low', 'Can be undone']);
   expect(labels()).toEqual(['Approve once', 'Approve for this session', 'Reject…']);
   expect(find('.jp-Ozzie-answers').textContent).toContain('For this session: edit_file in notes/');
   expect(find('.jp-Ozzie-arguments').textContent).toBe('{\n  "path": "notes/a.md"\n}');
@@ -316,8 +313,8 @@ test('Esc leaves the card', async () => {
 });
 
 test.each([
-  ['cannot be undone', GRAVE, 'Approving for the session is not offered: this cannot be undone.'],
-  ['is of high risk', { risk_level: 'high' }, 'Approving for the session is not offered: the risk is high.']
+  ['cannot be undone', GRAVE, 'It can’t be undone.'],
+  ['is of high risk', { risk_level: 'high' }, 'Its risk is high.']
 ] as const)('what %s has no keys, no yes for the session, and says so', async (_, given, said) => {
   await armed(given);
   for (const key of ['a', 's', 'r']) {
@@ -326,7 +323,8 @@ test.each([
   expect([book.answers, node.querySelector('input')]).toEqual([[], null]);
   expect(labels()).toEqual(['Approve once', 'Reject…']);
   expect(button('Approve once').className).toContain('jp-Ozzie-mod-warn');
-  expect(find('.jp-Ozzie-answers').textContent).toContain(said);
+  expect(node.textContent).toContain(said);
+  expect(find('.jp-Ozzie-answers').textContent).toContain('Each such call asks.');
 });
 
 const LONG = ['@@ -1,0 +1,40 @@', ...Array.from({ length: 40 }, (_, at) => `+line ${at}`)].join('\n');
@@ -495,10 +493,21 @@ test.each<[Partial<Approval>, string]>([
   expect(endText(row, TRANS)).toBe(said.replace('%', clockMinute(Date.parse(AT))));
 });
 
-test('a cover that is missing for another reason is said without one', () => {
-  expect(sessionText(anApproval({ session_cover: null }), TRANS)).toBe(
-    'Approving for the session is not offered for this.'
-  );
+test.each([
+  [{ undo: '' }, 'It can be undone; how is not known.'],
+  [{ side_effect: 'none' }, 'It changes nothing.'],
+  [{ side_effect: 'irreversible', undo: '' }, 'It can’t be undone.'],
+  [{ side_effect: 'irreversible', undo: '', rule: 'floor.irreversible' }, ''],
+  [{ side_effect: 'irreversible', undo: 'Write again.' }, 'It can’t be undone. Write again.'],
+  [{ side_effect: 'irreversible', undo: '', risk_level: 'high' }, 'It can’t be undone. Its risk is high.'],
+  [{ undo: '', risk_level: 'high', rule: 'floor.high_risk' }, 'It can be undone; how is not known.']
+] as const)('what may become of it is said once: %j', (given, said) => {
+  expect(worstText(anApproval(given), TRANS)).toBe(said);
+});
+
+test('a card says where that stands which the call names', () => {
+  show({ known_from: 'evil@evil.example comes from web content (evil.example\u202e).' });
+  expect(node.textContent).toContain('evil@evil.example comes from web content (evil.example\\u202e).');
 });
 
 test('only what the gateway marked is code', () => {

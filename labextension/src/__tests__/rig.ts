@@ -130,6 +130,7 @@ export function anApproval(given: Partial<Approval> = {}): Approval {
     arguments: '{\n  "path": "notes/a.md"\n}',
     card: '',
     targets: [],
+    known_from: '',
     ...given
   };
 }
@@ -138,7 +139,7 @@ export function anApproval(given: Partial<Approval> = {}): Approval {
 export function asking(position: number, given: Partial<Approval> = {}): RecordedEvent {
   const { approval_id, call_id, tool_id, name, sentence, proof, shown, whole, ...more } = anApproval(given);
   const { reason, rule, place, side_effect, risk_level, undo, binds, needs, session_cover, key, expires_at } = more;
-  const { checked, made_from, card, targets, arguments: args } = more;
+  const { checked, made_from, known_from, card, targets, arguments: args } = more;
   const cover =
     session_cover === null
       ? null
@@ -166,6 +167,7 @@ export function asking(position: number, given: Partial<Approval> = {}): Recorde
     expires_at,
     checked,
     made_from,
+    known_from,
     card,
     targets,
     arguments: args

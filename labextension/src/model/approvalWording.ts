@@ -34,10 +34,39 @@ export function isHighStakes(row: Pick<ApprovalRow, 'side_effect' | 'risk_level'
 }
 
 export function becauseText(reason: string, trans: ITranslate): string {
-  const text = visibleLabel(reason).replace(/\.$/, '');
-  // Inside a sentence, it begins with a small letter, unless its first word is "I", a name or an abbreviation.
-  const inside = /^(?!I\s)\p{Lu}\p{Ll}*(?=\s|$)/u.test(text) ? text.charAt(0).toLowerCase() + text.slice(1) : text;
-  return inside ? trans.__('Ozzie asks because %1.', inside) : '';
+  const text = inside(reason);
+  return text ? trans.__('Ozzie asks because %1.', text) : '';
+}
+
+/** A sentence of the gateway's within another one: it begins with a small letter, unless its first word is "I", a name
+ * or an abbreviation. */
+function inside(sentence: string): string {
+  const text = visibleLabel(sentence).replace(/\.$/, '');
+  return /^(?!I\s)\p{Lu}\p{Ll}*(?=\s|$)/u.test(text) ? text.charAt(0).toLowerCase() + text.slice(1) : text;
+}
+
+/** What may become of the call at worst, but for what the reason of the rule that asks says already. */
+export function worstText(
+  { side_effect, risk_level, undo, rule }: Pick<ApprovalRow, 'side_effect' | 'risk_level' | 'undo' | 'rule'>,
+  trans: ITranslate
+): string {
+  const isHigh = risk_level === 'high' && rule !== 'floor.high_risk';
+  return [undoText(side_effect, undo, rule, trans), isHigh && trans.__('Its risk is high.')].filter(Boolean).join(' ');
+}
+
+function undoText(effect: ApprovalRow['side_effect'], undo: string, rule: string, trans: ITranslate): string {
+  switch (effect) {
+    case 'irreversible':
+      return [rule !== 'floor.irreversible' && trans.__('It can’t be undone.'), visibleLabel(undo)]
+        .filter(Boolean)
+        .join(' ');
+    case 'reversible':
+      return undo ? trans.__('It can be undone: %1.', inside(undo)) : trans.__('It can be undone; how is not known.');
+    case 'none':
+      return trans.__('It changes nothing.');
+    default:
+      return trans.__('Whether it can be undone is not known.');
+  }
 }
 
 /** What one argument of a call names; `word` says what it is. */
@@ -130,21 +159,11 @@ export function effectText(row: Pick<ApprovalRow, 'side_effect'>, trans: ITransl
   }
 }
 
-export function undoText(row: Pick<ApprovalRow, 'side_effect' | 'undo'>, trans: ITranslate): string {
-  return visibleLabel(row.undo) || (row.side_effect === 'irreversible' ? trans.__('None') : trans.__('Not known'));
-}
-
-/** The coverage of a yes for the session, or why none is offered. */
+/** The coverage of a yes for the session, or that none is offered. */
 export function sessionText(row: ApprovalRow, trans: ITranslate): string {
-  if (!isHighStakes(row) && row.session_cover !== null) {
-    return trans.__('For this session: %1', row.session_cover);
-  }
-  if (row.side_effect === 'irreversible') {
-    return trans.__('Approving for the session is not offered: this cannot be undone.');
-  }
-  return row.risk_level === 'high'
-    ? trans.__('Approving for the session is not offered: the risk is high.')
-    : trans.__('Approving for the session is not offered for this.');
+  return !isHighStakes(row) && row.session_cover !== null
+    ? trans.__('For this session: %1', row.session_cover)
+    : trans.__('Each such call asks.');
 }
 
 /** "Expires in 9:41"; after more than an hour "Expires at 16:10". Only the gateway decides when time is up. */

@@ -18,7 +18,7 @@ import {
   spans,
   spokenExpiry,
   targetLines,
-  undoText
+  worstText
 } from '../model/approvalWording';
 import { visibleLabel, visibleProof } from '../model/visible';
 import type { ITranslate } from '../model/wording';
@@ -259,7 +259,8 @@ function Pending(props: IPendingProps): React.JSX.Element {
         <Spans text={row.sentence} />
       </p>
       <Targets row={row} trans={trans} />
-      <p>{[becauseText(row.reason, trans), note].filter(Boolean).join(' ')}</p>
+      {row.known_from && <p className="jp-Ozzie-note">{visibleLabel(row.known_from)}</p>}
+      <p>{[becauseText(row.reason, trans), worstText(row, trans), note].filter(Boolean).join(' ')}</p>
       {row.made_from && <p>{trans.__('Made from %1.', visibleLabel(row.made_from))}</p>}
       {row.checked && <p>{visibleLabel(row.checked)}</p>}
       {(row.card !== '' || !whole.isRead) && (
@@ -273,11 +274,6 @@ function Pending(props: IPendingProps): React.JSX.Element {
         trans={trans}
         onWhole={onWhole}
       />
-      <dl className="jp-Ozzie-facts">
-        <Fact name={trans.__('Risk')} value={riskText(row, trans)} />
-        <Fact name={trans.__('Side effect')} value={effectText(row, trans)} />
-        <Fact name={trans.__('Undo')} value={undoText(row, trans)} />
-      </dl>
       <details
         className="jp-Ozzie-more"
         onToggle={event => {
@@ -294,6 +290,8 @@ function Pending(props: IPendingProps): React.JSX.Element {
         )}
         <dl className="jp-Ozzie-facts">
           <Fact name={trans.__('Tool')} value={visibleLabel(row.tool_id)} />
+          <Fact name={trans.__('Risk')} value={riskText(row, trans)} />
+          <Fact name={trans.__('Side effect')} value={effectText(row, trans)} />
           <Fact name={trans.__('Rule')} value={visibleLabel([row.rule, row.place].filter(Boolean).join(' · '))} />
           <Fact name={trans.__('Key')} value={visibleLabel(row.key)} />
           <Fact name={trans.__('Good for')} value={visibleLabel(row.binds)} />

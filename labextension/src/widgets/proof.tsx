@@ -54,7 +54,7 @@ export function Proof({ row, isOpen, textOf, trans, onWhole }: IProofProps): Rea
   const hasMore = problem !== '' || (isAll ? !isWhole : !isWhole || lines.length > FEW_LINES);
   return (
     <div className="jp-Ozzie-proof">
-      {row.shown === 'diff' && isWhole && <p className="jp-Ozzie-proofHead">{countsText(lines, trans)}</p>}
+      {row.shown === 'diff' && isWhole && <ProofHead lines={lines} trans={trans} />}
       <div
         className={`jp-Ozzie-proofLines jp-Ozzie-mod-${row.shown}`}
         dir="ltr"
@@ -102,12 +102,18 @@ function Line({ line, trans }: { line: IProofLine; trans: ITranslate }): React.J
   );
 }
 
-function countsText(lines: readonly IProofLine[], trans: ITranslate): string {
+/** How many lines a change adds and removes. If it does only one of both, the card's sentence says how many. */
+function ProofHead({ lines, trans }: { lines: readonly IProofLine[]; trans: ITranslate }): React.JSX.Element | null {
   const [added, removed] = [countOf(lines, 'added'), countOf(lines, 'removed')];
-  return [
-    added ? trans._n('%1 line added', '%1 lines added', added, added) : '',
-    removed ? trans._n('%1 line removed', '%1 lines removed', removed, removed) : ''
-  ]
-    .filter(Boolean)
-    .join(', ');
+  if (added === 0 || removed === 0) {
+    return null;
+  }
+  return (
+    <p className="jp-Ozzie-proofHead">
+      {[
+        trans._n('%1 line added', '%1 lines added', added, added),
+        trans._n('%1 line removed', '%1 lines removed', removed, removed)
+      ].join(', ')}
+    </p>
+  );
 }

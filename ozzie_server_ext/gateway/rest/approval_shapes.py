@@ -53,7 +53,8 @@ class Approval(msgspec.Struct, frozen=True, kw_only=True):
     belongs to, and `step` names the skill and the step ("sums: gate"); both are empty outside a run. `card`: if
     something that looks like a secret was removed from these texts, the SHA-256 of the full card, which must be read
     before a yes (GET /approvals/{approval_id}/card); else empty. `targets` are what the arguments name, to be shown
-    below the sentence; of a long list only the beginning, and the card has all.
+    below the sentence; of a long list only the beginning, and the card has all. `known_from` is a sentence that says
+    where they stand, such as in the user's own words; empty if that is not known.
     """
 
     approval_id: str
@@ -94,6 +95,7 @@ class Approval(msgspec.Struct, frozen=True, kw_only=True):
     step: str
     card: str
     targets: tuple[CardTarget, ...]
+    known_from: str
 
 
 class Card(msgspec.Struct, frozen=True, kw_only=True):

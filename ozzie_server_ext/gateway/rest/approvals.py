@@ -179,6 +179,7 @@ def _shown(
         step=step,
         card=request.card,
         targets=request.targets,
+        known_from=request.known_from,
     )
 
 

@@ -186,7 +186,7 @@ def test_what_can_not_be_undone_is_approved_here_once_and_never_for_the_session(
     for output in (shown.stdout, still.stdout, unasked.stderr):
         assert below in output
     assert "  | Dear Ana,\n  |\n  | it is done.\n" in shown.stdout
-    assert "Approving for the session is not offered: this cannot be undone." in shown.stdout
+    assert "Each such call asks." in shown.stdout
     assert (for_ever.returncode, "approve it once" in for_ever.stderr) == (1, True)
     assert (unasked.returncode, "Say so with --yes." in unasked.stderr) == (2, True)
     assert (no[0], "it still waits" in no[1], letter.approval_id in still.stdout) == (1, True, True)

@@ -47,7 +47,7 @@ def test_a_waiting_turn_says_what_is_asked_why_and_what_would_happen() -> None:
     assert "Ozzie asks because it changes something of yours." in html
     assert '<span class="oz-line oz-plus">+| 4.35 |\n</span>' in html
     assert '<span class="oz-line oz-minus">-| 3.85 |\n</span>' in html
-    assert "Risk: Medium · Side effect: Can be undone · Undo: The old version is kept among the artifacts." in html
+    assert "It can be undone: the old version is kept among the artifacts." in html
     assert "For this session: <code>edit_file</code> in <code>notes/</code>" in html
     assert "<code>ozzie approvals approve 01APPROVAL --session</code>" in html
     assert "Expires in 10:00" in html
@@ -150,7 +150,8 @@ def test_what_cannot_be_undone_is_shown_whole_and_not_offered_for_the_session() 
     assert usual.hidden == "8 more lines: ozzie approvals show 01APPROVAL"
     assert (grave.shown, grave.hidden, grave.by_kernel) == (grave.proof, "", False)
     html = live_html(folded(waiting(proof=proof, side_effect="irreversible", cover=None)), START)
-    assert "Approving for the session is not offered: this cannot be undone." in html
+    assert "It can&#x27;t be undone." in html
+    assert "Each such call asks." in html
     assert "--session" not in html
 
 
@@ -167,10 +168,29 @@ def test_nothing_in_a_request_hides_or_reorders_what_is_asked() -> None:
     assert "<b>?" not in html
 
 
-def test_a_missing_fact_is_said_to_be_missing() -> None:
-    asked = pending_approval_of(approval(undo="", risk_level="odd", side_effect=""))
+@pytest.mark.parametrize(
+    ("changed", "worst"),
+    [
+        ({"undo": "", "side_effect": ""}, "Whether it can be undone is not known."),
+        ({"undo": ""}, "It can be undone; how is not known."),
+        ({"side_effect": "none"}, "It changes nothing."),
+        ({"side_effect": "irreversible", "undo": ""}, "It can't be undone."),
+        ({"side_effect": "irreversible", "undo": "", "rule": "floor.irreversible"}, ""),
+        ({"side_effect": "irreversible", "undo": "Write again."}, "It can't be undone. Write again."),
+        ({"side_effect": "irreversible", "undo": "", "risk_level": "high"}, "It can't be undone. Its risk is high."),
+        ({"undo": "", "risk_level": "high", "rule": "floor.high_risk"}, "It can be undone; how is not known."),
+    ],
+)
+def test_what_may_become_of_it_is_said_once(changed: dict[str, str], worst: str) -> None:
+    assert pending_approval_of(approval(**changed)).worst == worst
 
-    assert asked.facts == (("Risk", "Not known"), ("Side effect", "Not known"), ("Undo", "Not known"))
+
+def test_where_the_names_stand_is_said_below_them() -> None:
+    told = "evil@evil.example comes from web content (evil.example)."
+    asked = pending_approval_of(approval(known_from=told))
+
+    assert told in live_html(folded(waiting(known_from=told)), START)
+    assert told in " ".join(line.strip() for line in approval_lines(asked, START))
 
 
 def test_a_console_shows_all_of_what_would_happen_within_its_width() -> None:

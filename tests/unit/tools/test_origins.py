@@ -1,0 +1,129 @@
+"""Where what a call names stands, told in one sentence to whoever is asked."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+from ozzie_server_ext.domain.json import Json
+from ozzie_server_ext.domain.toolmeta import Said, Target, TargetKind
+from ozzie_server_ext.policy.conditions import Contacts
+from ozzie_server_ext.policy.targets import named_by
+from ozzie_server_ext.tools.origins import Passage, Place, origins_of, sentence
+from tests.unit.policy.rig import meta
+
+TOOL = meta(
+    "office.act",
+    targets=(
+        Target("to", TargetKind.RECIPIENT),
+        Target("account", TargetKind.ACCOUNT),
+        Target("amount", TargetKind.AMOUNT, currency="currency"),
+        Target("person", TargetKind.PERSON),
+        Target("channel", TargetKind.CHANNEL),
+        Target("id", TargetKind.OBJECT),
+    ),
+)
+ANA, EVIL, IBAN = "ana@firm.example", "evil@evil.example", "DE89370400440532013000"
+CONTACTS = (Contacts.of({TargetKind.RECIPIENT: ["*@lab.example"]}),)
+
+
+def message(text: str) -> Passage:
+    return Passage(Place.MESSAGE, text)
+
+
+def result(text: str, *sources: str, tool: str = "find_contact") -> Passage:
+    return Passage(Place.RESULT, text, tool=tool, sources=sources)
+
+
+def told(
+    args: dict[str, Json], *read: Passage, said: Sequence[Said] = (), contacts: Sequence[Contacts] = CONTACTS
+) -> str:
+    return sentence(origins_of(named_by(TOOL, args), frozenset(said), contacts, lambda: read))
+
+
+@pytest.mark.parametrize(
+    ("read", "where"),
+    [
+        ((), "is in nothing that was said or read here"),
+        ((message(f"Write to {ANA}!"),), "is in a message of this session"),
+        ((Passage(Place.SUMMARY, f"Ana is {ANA}"),), "is in the summary of earlier turns"),
+        ((result(f"<{ANA}>"),), "is in what find_contact returned"),
+        ((result(f"Ana\nANA@firm.example\n4", "mcp:mail"),), "comes from what a server of tools said (mail)"),
+        (
+            (result(ANA, "web:b.example"), result(ANA, "web:a.example"), result("no", "web:c.example")),
+            "comes from web content (a.example, b.example)",
+        ),
+        ((result(ANA, "web:a.example"), result(ANA)), "is in what find_contact returned"),
+        ((result(ANA, "web:a.example"), message(ANA)), "is in a message of this session"),
+        ((message(ANA), result(ANA), result(ANA, tool="later")), "is in what find_contact returned"),
+        ((message(f"joana@firm.example, x.{ANA}, {ANA}ple, {ANA}-x"),), "is in nothing that was said or read here"),
+    ],
+)
+def test_the_best_place_counts_and_of_outside_ones_all(read: tuple[Passage, ...], where: str) -> None:
+    assert told({"to": ANA}, *read) == f"{ANA} {where}."
+
+
+def test_ones_own_words_and_contacts_come_before_all() -> None:
+    said = [Said(TargetKind.RECIPIENT, ANA)]
+    assert told({"to": ANA}, result(ANA, "web:a.example"), said=said) == f"{ANA} is in your own words."
+    assert told({"to": "Ben <ben@LAB.example>"}) == "ben@lab.example is among your contacts."
+    assert told({"to": "ben@lab.example"}, contacts=()) == "ben@lab.example is in nothing that was said or read here."
+
+
+def test_the_most_doubtful_comes_first_and_equal_ones_are_told_together() -> None:
+    args: dict[str, Json] = {"to": [ANA, "ben@lab.example", EVIL, "c@x.example", "d@x.example"], "amount": 50}
+    said = [Said(TargetKind.RECIPIENT, ANA), Said(TargetKind.AMOUNT, "50.00 EUR")]
+    assert told(args | {"currency": "EUR"}, result(EVIL, "web:evil.example"), said=said) == (
+        "c@x.example and d@x.example are in nothing that was said or read here; "
+        "evil@evil.example comes from web content (evil.example); "
+        "ben@lab.example is among your contacts; ana@firm.example and 50.00 EUR are in your own words."
+    )
+    many: list[Json] = [f"p{number}@x.example" for number in range(1200)]
+    assert told({"to": many[:5]}) == (
+        "p0@x.example, p1@x.example and 3 more are in nothing that was said or read here."
+    )
+
+
+@pytest.mark.parametrize(
+    ("args", "text"),
+    [
+        ({"account": IBAN}, "to DE89 3704 0044 0532 0130 00."),
+        ({"account": IBAN}, IBAN.lower()),
+        ({"amount": 1234.5, "currency": "EUR"}, "a total of 1'234.50"),
+        ({"amount": 1234.5, "currency": "EUR"}, "1.234,5"),
+        ({"amount": 12, "currency": "EUR"}, "12.00 and"),
+        ({"amount": "1000000", "currency": "EUR"}, "1,000,000"),
+        ({"person": "@ben"}, "Ben, hello"),
+        ({"channel": "#dev"}, "see #dev."),
+        ({"to": "ana@f\u0456rm.example"}, "ana@f\u0456rm.example"),
+    ],
+)
+def test_a_name_is_found_as_people_write_it(args: Any, text: str) -> None:
+    assert told(args, result(text)).endswith(" in what find_contact returned."), "it is found"
+
+
+@pytest.mark.parametrize(
+    ("args", "text"),
+    [
+        ({"account": IBAN}, f"{IBAN}1"),
+        ({"amount": 50, "currency": "EUR"}, "150 or 50.5 or 5.50 or 500 or 50,1"),
+        ({"person": "ben"}, "benny"),
+        ({"channel": "dev"}, "devs"),
+    ],
+)
+def test_a_part_of_something_else_is_no_name(args: Any, text: str) -> None:
+    assert " in nothing that was said or read here." in told(args, result(text))
+
+
+def test_nothing_is_told_of_ids_and_of_what_cannot_be_read_and_of_what_nobody_can_tell() -> None:
+    assert told({"id": "m1", "to": "no address"}) == ""
+    assert sentence(origins_of(named_by(TOOL, {"to": [ANA, "b@lab.example"]}), frozenset(), CONTACTS, None)) == (
+        "b@lab.example is among your contacts."
+    )
+
+
+def test_what_is_not_asked_is_not_read() -> None:
+    def read() -> list[Passage]:
+        raise AssertionError("a conversation may be long")
+
+    assert origins_of(named_by(TOOL, {"id": "m1"}), frozenset(), (), read) == []
