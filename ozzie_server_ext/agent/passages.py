@@ -16,7 +16,7 @@ def passages_of(entries: Iterable[UserMessage | Round], summary: str) -> Iterato
         if isinstance(entry, UserMessage):
             yield Passage(Place.MESSAGE, entry.text)
             continue
-        names = {use.use_id: use.name for use in entry.uses}
+        names: dict[str, str] = {use.use_id: use.name for use in entry.uses}
         for use_id, outcome in entry.outcomes.items():
             # As texts: in JSON, a letter may stand right before a name, as in "\\nana@firm.example".
             text = "\n".join(texts_in(loads(outcome, max_bytes=len(outcome) * 4)))

@@ -7,8 +7,9 @@ conversation has folded an event when `append` returns: what a step of the loop 
 
 import asyncio
 import itertools
-from functools import partial
+from collections.abc import Iterable
 from contextlib import nullcontext
+from functools import partial
 
 import msgspec
 
@@ -178,7 +179,8 @@ class Turn:
 
     async def _carry_out(self, last: Round) -> None:
         """Make the open calls: read-only ones in parallel, up to the first with an effect; then that one. Refuse
-        the calls behind it, which the model may repeat once it has seen the result."""
+        the calls behind it, which the model may repeat once it has seen the result; but if it waits for a person, its
+        like among them are asked for with it, and made after it (docs/adr/0074-alike-calls.md)."""
         read_only: list[tuple[int, ToolUse]] = []
         behind: list[tuple[int, ToolUse]] = []
         change: tuple[int, ToolUse] | None = None
@@ -207,12 +209,28 @@ class Turn:
         await self._wait_for_person(last, [asks for asks in checked if asks is not None])
         if change is not None and change[0] in still_open:
             asks = await self._check(last, *change, await self._call(last, *change))
-            await self._wait_for_person(last, [] if asks is None else [asks])
+            if asks is not None:
+                alike = [each for each in behind if each[0] in still_open and each[1].name == change[1].name]
+                await self._wait_for_person(last, [asks, *await self._also_asked(last, alike)])
         for index, use in behind:
-            if index in still_open:
+            if index in still_open and use.use_id in last.earlier:
+                asks = await self._check(last, index, use, await self._call(last, index, use))
+                await self._wait_for_person(last, [] if asks is None else [asks])
+            elif index in still_open:
                 await self._parts.broker.put_off(use, CallPosition(last.number, index), self._led_to_by(last))
 
-    async def _call(self, last: Round, index: int, use: ToolUse) -> AnswerNeeded | None:
+    async def _also_asked(self, last: Round, alike: Iterable[tuple[int, ToolUse]]) -> list[AnswerNeeded]:
+        """Return the requests of those calls that need a person, too. The others are put off later."""
+        asking = [await self._call(last, *each, only_ask=True) for each in alike]
+        return [
+            asks
+            for asks in asking
+            if asks is not None
+            and isinstance(asks.request, ApprovalRequested)
+            and asks.request.needs is not AuthStrength.MODEL
+        ]
+
+    async def _call(self, last: Round, index: int, use: ToolUse, *, only_ask: bool = False) -> AnswerNeeded | None:
         """See `ToolBroker.call`."""
         position, earlier = CallPosition(last.number, index), last.earlier.get(use.use_id)
         begun = None
@@ -228,7 +246,8 @@ class Turn:
         context = msgspec.structs.replace(self._tool_context, reading=reading, passages=passages)
         self._running_calls += 1
         try:
-            return await self._parts.broker.call(use, position, context, self._led_to_by(last), earlier, begun)
+            recorder = self._led_to_by(last)
+            return await self._parts.broker.call(use, position, context, recorder, earlier, begun, only_ask=only_ask)
         finally:
             self._running_calls -= 1
 

@@ -217,6 +217,8 @@ _READ: Mapping[TargetKind, Read] = {
 }
 NAMED_KINDS = frozenset({*_READ, TargetKind.AMOUNT})
 """Kinds of targets that are read here."""
+NEED_NO_QUOTES = frozenset({TargetKind.RECIPIENT, TargetKind.ACCOUNT, TargetKind.AMOUNT})
+"""Kinds whose normal form has no character that could pass for the end of a name."""
 
 
 def normal_form(kind: TargetKind, text: str) -> str | None:

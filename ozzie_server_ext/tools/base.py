@@ -35,9 +35,9 @@ from ozzie_server_ext.execution.runner import JobRunner, NoJobs
 from ozzie_server_ext.jupyter.documents import Jupyter
 from ozzie_server_ext.policy.decision import UNREAD, Caller, Reading
 from ozzie_server_ext.policy.targets import CODES
-from ozzie_server_ext.tools.origins import Passages
 from ozzie_server_ext.protocol.codec import encode
 from ozzie_server_ext.protocol.jsontext import canonical_bytes
+from ozzie_server_ext.tools.origins import Passages
 from ozzie_server_ext.web.port import NoWeb, Web
 
 
@@ -218,10 +218,10 @@ class ToolContext(msgspec.Struct, frozen=True):
     the gateway; `children` remembers commands on the user's own machine; `web` reaches the public web; `jupyter` is the
     server around the gateway; `tasks` are those of the session. `reading` describes what the call is made from; a tool
     adds what it reads from outside to `provenance`; `marks` knows which project files are from outside. `forbids`
-    returns why the rules deny the same tool with other arguments (for redirects), or "". `passages` is what the model has
-    read, if that can be told. `toolbox` has the tools not
-    offered to the model; `delegates` hands work over to skills. `may_call` says which tools a skill has, `asks_first`
-    which of them always ask a person. `is_elsewhere`: the project is not the gateway's own, so questions name it.
+    returns why the rules deny the same tool with other arguments (for redirects), or "". `passages` is what the model
+    has read, if that can be told. `toolbox` has the tools not offered to the model; `delegates` hands work over to
+    skills. `may_call` says which tools a skill has, `asks_first` which of them always ask a person. `is_elsewhere`: the
+    project is not the gateway's own, so questions name it.
     """
 
     project: Path

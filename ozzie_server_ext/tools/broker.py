@@ -119,6 +119,8 @@ class ToolBroker(msgspec.Struct, frozen=True, eq=False):
         recorder: Recorder,
         earlier: EarlierRequest | None = None,
         begun: Begun | None = None,
+        *,
+        only_ask: bool = False,
     ) -> AnswerNeeded | None:
         """Carry out one call that the model requested, or record why not; cancelling is recorded too. `earlier` is an
         earlier request for approval of it, with the yes if there is one; `begun` is what the call was doing
@@ -128,12 +130,14 @@ class ToolBroker(msgspec.Struct, frozen=True, eq=False):
         If a person or a second model must be asked, nothing of the call is recorded yet, except a change that is too
         long for the request and becomes an artifact: the request is returned, to be recorded with those of other calls,
         and the call is made again once there is an answer. For a call that is itself a question, the answer is the
-        outcome. None: the call was made or refused, and that is recorded.
+        outcome. None: the call was made or refused, and that is recorded. With `only_ask` it is not made: if it could
+        be made without an answer, nothing is recorded of it.
 
         Raises ToolUncertain if the effect is unknown; that is recorded first. This includes an interrupted call with a
         key that is refused or fails when repeated: its first attempt may have succeeded.
         """
-        return await _ToolCall(self, use, position, context, recorder, earlier, begun).carry_out()
+        call = _ToolCall(self, use, position, context, recorder, earlier, begun, only_ask=only_ask)
+        return await call.carry_out()
 
     async def happened(self, tool_id: str, effect: JsonObject, context: ToolContext) -> bool | None:
         """Return whether an interrupted call with this effect took place; None if that can't be known."""
@@ -265,12 +269,15 @@ class _ToolCall:
         recorder: Recorder,
         earlier: EarlierRequest | None,
         begun: Begun | None,
+        *,
+        only_ask: bool,
     ) -> None:
         self._broker = broker
         self._use = use
         self._position = position
         self._earlier = earlier
         self._begun = begun
+        self._only_asks = only_ask
         self._was_requested = earlier is not None and not earlier.has_ended
         self._call_id = earlier.asked.call_id if earlier and self._was_requested else CallId(broker.ids.new())
         self._provenance = Provenance()
@@ -314,7 +321,8 @@ class _ToolCall:
 
     async def _prepare(self, tool: Tool) -> Plan | AnswerNeeded | None:
         """Return what the call does, once it may run and its start is recorded; else what has to be answered first, or
-        None: it was refused, or has nothing to do, and that is recorded."""
+        None: it was refused, or has nothing to do, and that is recorded; or it is only to be asked for, and need not
+        be."""
         try:
             ruling, plan = await self._decide_and_plan(tool)
         except OzzieError as error:
@@ -329,6 +337,8 @@ class _ToolCall:
             return None
         try:
             permission = await self._find_permission(tool, plan, ruling)
+            if permission.request is None and self._only_asks:
+                return None
             replaced = None if permission.request else await self._keep_replaced(tool.meta, plan)
         except OzzieError as error:
             await self._fail(error)

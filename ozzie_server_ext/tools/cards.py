@@ -20,8 +20,8 @@ from ozzie_server_ext.domain.errors import Conflict, OzzieError
 from ozzie_server_ext.domain.events import ApprovalRequested, CardTarget, TargetName
 from ozzie_server_ext.domain.json import Json, JsonObject
 from ozzie_server_ext.domain.redaction import redact, redact_text
-from ozzie_server_ext.domain.toolmeta import TargetKind, ToolMeta
-from ozzie_server_ext.policy.targets import Named, named_by
+from ozzie_server_ext.domain.toolmeta import ToolMeta
+from ozzie_server_ext.policy.targets import NEED_NO_QUOTES, Named, named_by
 from ozzie_server_ext.protocol.codec import encode
 from ozzie_server_ext.protocol.jsontext import canonical_bytes
 from ozzie_server_ext.render.text import cut_end, quoted, spelled, visible_json, visible_proof
@@ -37,8 +37,6 @@ MOST_NAMES = 20
 """Names of one argument on a stored card."""
 _MOST_NAME = 400
 """Characters of one of them."""
-_NEEDS_NO_QUOTES = frozenset({TargetKind.RECIPIENT, TargetKind.ACCOUNT, TargetKind.AMOUNT})
-"""Kinds whose normal form has no character that could pass for the end of a name."""
 
 
 class Card(msgspec.Struct, frozen=True, kw_only=True):
@@ -107,7 +105,7 @@ def _shown_name(named: Named, clean: Callable[[str], str]) -> TargetName:
         return TargetName(text=spelled(clean(named.given)), is_read=False)
     value = clean(named.value)
     return TargetName(
-        text=value if named.kind in _NEEDS_NO_QUOTES else spelled(value),
+        text=value if named.kind in NEED_NO_QUOTES else spelled(value),
         written=spelled(clean(named.written)) if named.written else "",
     )
 

@@ -13,7 +13,8 @@ from ozzie_server_ext.domain.content import CLEAN, Content
 from ozzie_server_ext.domain.toolmeta import Said, TargetKind
 from ozzie_server_ext.policy.conditions import Contacts
 from ozzie_server_ext.policy.sources import origin_text
-from ozzie_server_ext.policy.targets import Named, address_in
+from ozzie_server_ext.policy.targets import NEED_NO_QUOTES, Named, address_in
+from ozzie_server_ext.render.text import spelled
 
 TOLD_OF = (
     TargetKind.RECIPIENT,
@@ -65,19 +66,20 @@ class Origin(msgspec.Struct, frozen=True):
 def origins_of(
     named: Iterable[Named], said: Collection[Said], contacts: Sequence[Contacts], passages: Passages | None
 ) -> list[tuple[str, Origin]]:
-    """Return what a call names, as the card has it, each once, with its place. Without `passages`, only what a person
-    named or has as a contact is told."""
+    """Return what a call names, as its card spells it, each once, with its place. Without `passages`, only what a
+    person named or has as a contact is told."""
     wanted = sorted((each for each in named if each.kind in TOLD_OF), key=lambda each: TOLD_OF.index(each.kind))
-    known = {each.value: each for each in wanted if each.value is not None}
+    known = {(each.kind, each.value): each for each in wanted if each.value is not None}
     read = [*passages()] if passages is not None and known else []
     found: list[tuple[str, Origin]] = []
-    for value, each in known.items():
-        if Said(each.kind, value) in said:
-            found.append((value, Origin(Place.WORDS)))
+    for (kind, value), each in known.items():
+        name = value if kind in NEED_NO_QUOTES else spelled(value)
+        if Said(kind, value) in said:
+            found.append((name, Origin(Place.WORDS)))
         elif any(one.has(each) for one in contacts):
-            found.append((value, Origin(Place.CONTACTS)))
+            found.append((name, Origin(Place.CONTACTS)))
         elif passages is not None:
-            found.append((value, _origin_in(read, _pattern_of(each))))
+            found.append((name, _origin_in(read, _pattern_of(each))))
     return found
 
 

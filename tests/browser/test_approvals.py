@@ -16,6 +16,7 @@ from tests.browser.run_skills import write
 from tests.browser.screenshots import screenshot
 from tests.browser.sidebar import Sidebar
 from tests.fakes.openai_server import FakeOpenAI
+from tests.fakes.replies import Answer, ToolCall
 from tests.integration.gateway.asked import DEPLOY, HIDDEN_COMMAND
 
 pytestmark = [pytest.mark.browser, pytest.mark.asyncio(loop_scope="session"), pytest.mark.timeout(120)]
@@ -262,3 +263,39 @@ async def test_what_was_taken_out_of_a_question_is_read_on_its_card_alone(notebo
     assert lab.path("run.sh").read_text() == f"{HIDDEN_COMMAND}\n"
     await it.save()
     assert HIDDEN_COMMAND not in lab.path(it.name).read_text()
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("way", ["together", "one by one"])
+async def test_calls_of_the_same_tool_stand_on_one_card(
+    notebook: NewNotebook, lab: Lab, provider: FakeOpenAI, way: str
+) -> None:
+    names = [f"{way.replace(' ', '-')}-{day}.md" for day in ("mon", "tue", "wed")]
+    writes = [ToolCall("write_file", {"path": f"notes/{name}", "text": f"# {name}\n"}) for name in names]
+    provider.queue(Answer(tool_calls=writes), Answer(pieces=["Three notes."]))
+    it = notebook("%model scripted", "A note for each of the three days.")
+    await it.open()
+    await it.run(0)
+    await it.begin(1)
+    found = await asked(it, 1)
+    await expect(found).to_have_count(1)
+    await expect(found.get_by_role("listitem")).to_have_count(3)
+    for name in names:
+        await expect(found).to_contain_text(f"notes/{name}")
+    await screenshot(it.page, "approval-alike")
+
+    if way == "together":
+        await press(found, "Approve these 3")
+        await it.ended(1)
+        assert all(lab.path(f"notes/{name}").exists() for name in names)
+    else:
+        await found.get_by_role("button", name="One by one").click()
+        await expect(card(it, 1)).to_have_count(3)
+        await screenshot(it.page, "approval-alike-apart")
+        await reject(card(it, 1).nth(1), "Not on that day.")
+        await press(card(it, 1).filter(has_text=names[0]), "Approve once")
+        await press(card(it, 1).filter(has_text=names[2]), "Approve once")
+        await it.ended(1)
+        assert [lab.path(f"notes/{name}").exists() for name in names] == [True, False, True]
+    await expect(it.final(1)).to_contain_text("Three notes.")
+    assert len(provider.requests) == 2, "the model did not have to ask again"

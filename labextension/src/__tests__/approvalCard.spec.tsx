@@ -5,7 +5,15 @@ import { createRoot, type Root } from 'react-dom/client';
 import type { Approval, ApprovalCard as ApprovalCardTexts, CardTarget } from '../api/approval';
 import { RequestError } from '../api/requests';
 import type { Answer } from '../model/approvals';
-import { becauseText, endText, expiryText, sessionText, spans, spokenExpiry, worstText } from '../model/approvalWording';
+import {
+  becauseText,
+  endText,
+  expiryText,
+  sessionText,
+  spans,
+  spokenExpiry,
+  worstText
+} from '../model/approvalWording';
 import { clockMinute } from '../model/wording';
 import { ApprovalCard, type IApprovalCardProps } from '../widgets/approvalCard';
 import { anApproval, AT, at, TRANS } from './rig';
@@ -503,6 +511,10 @@ test.each([
   [{ undo: '', risk_level: 'high', rule: 'floor.high_risk' }, 'It can be undone; how is not known.']
 ] as const)('what may become of it is said once: %j', (given, said) => {
   expect(worstText(anApproval(given), TRANS)).toBe(said);
+});
+
+test('a cover that is missing is said', () => {
+  expect(sessionText(anApproval({ session_cover: null }), TRANS)).toBe('Each such call asks.');
 });
 
 test('a card says where that stands which the call names', () => {

@@ -418,7 +418,9 @@ describe('below a cell', () => {
     await heard();
     const waits: PromptingTask = { ...asking(), status: 'WAITING_APPROVAL', position: 2 };
     act(() => drawPrompts(notebook, undefined, parts()));
-    act(() => drawPrompts(notebook, waits, parts([anApproval(), anApproval({ approval_id: 'second' })])));
+    act(() =>
+      drawPrompts(notebook, waits, parts([anApproval(), anApproval({ approval_id: 'second', tool_id: 'fs.trash' })]))
+    );
     expect(area().querySelectorAll('.jp-Ozzie-approval')).toHaveLength(2);
     expect(area().querySelector('.jp-Ozzie-question')).toBeNull();
     expect(area().classList).toContain('jp-Ozzie-mod-asking');

@@ -9,26 +9,20 @@ import {
   becauseText,
   effectText,
   endText,
-  expiryText,
   isHighStakes,
   plain,
   riskText,
   sessionText,
-  shortExpiry,
-  spans,
-  spokenExpiry,
-  targetLines,
   worstText
 } from '../model/approvalWording';
 import { visibleLabel, visibleProof } from '../model/visible';
 import type { ITranslate } from '../model/wording';
+import { Expiry, Fact, Spans, Targets } from './approvalParts';
 import { type IArming, useArming } from './arming';
 import { ApprovalIcon } from './icons';
 import { focusNextApproval, isNextApproval } from './nextApproval';
 import { Proof } from './proof';
 import { RejectLine } from './rejectLine';
-
-const TICK_MS = 1_000;
 
 export interface IApprovalCardProps {
   readonly row: ApprovalRow;
@@ -259,7 +253,6 @@ function Pending(props: IPendingProps): React.JSX.Element {
         <Spans text={row.sentence} />
       </p>
       <Targets row={row} trans={trans} />
-      {row.known_from && <p className="jp-Ozzie-note">{visibleLabel(row.known_from)}</p>}
       <p>{[becauseText(row.reason, trans), worstText(row, trans), note].filter(Boolean).join(' ')}</p>
       {row.made_from && <p>{trans.__('Made from %1.', visibleLabel(row.made_from))}</p>}
       {row.checked && <p>{visibleLabel(row.checked)}</p>}
@@ -379,81 +372,4 @@ function useArguments(row: ApprovalRow, api: IApprovalCardProps['api']): { text:
     );
   };
   return { text: text ?? row.arguments, loadAll };
-}
-
-interface IExpiryProps extends Pick<IApprovalCardProps, 'row' | 'trans'> {
-  readonly isShort: boolean;
-}
-
-function Expiry({ row, trans, isShort }: IExpiryProps): React.JSX.Element {
-  const [now, setNow] = React.useState(() => Date.now());
-  React.useEffect(() => {
-    const timer = setInterval(() => setNow(Date.now()), TICK_MS);
-    return () => clearInterval(timer);
-  }, []);
-  return (
-    <span className="jp-Ozzie-figure" role="timer" aria-live="off" aria-label={spokenExpiry(row, now, trans)}>
-      {isShort ? shortExpiry(row, now) : expiryText(row, now, trans)}
-    </span>
-  );
-}
-
-/** A sentence from the gateway: text in backticks is drawn as code. */
-function Spans({ text }: { text: string }): React.JSX.Element {
-  return (
-    <>
-      {spans(text).map((span, at) =>
-        span.isCode ? (
-          <bdi key={at} dir="ltr">
-            <code>{span.text}</code>
-          </bdi>
-        ) : (
-          <React.Fragment key={at}>{span.text}</React.Fragment>
-        )
-      )}
-    </>
-  );
-}
-
-/** What the call names, one line for each argument. */
-function Targets({ row, trans }: Pick<IApprovalCardProps, 'row' | 'trans'>): React.JSX.Element | null {
-  const lines = targetLines(row, trans);
-  if (lines.length === 0) {
-    return null;
-  }
-  return (
-    <dl className="jp-Ozzie-targets">
-      {lines.map(({ word, names, rest }, at) => (
-        <React.Fragment key={at}>
-          <dt>{word}</dt>
-          <dd>
-            {names.map(({ text, note }, index) => (
-              <React.Fragment key={index}>
-                {index > 0 && ', '}
-                <bdi dir="ltr" className="jp-Ozzie-named">
-                  {text}
-                </bdi>
-                {note && (
-                  <>
-                    {' ('}
-                    <bdi dir="ltr">{note}</bdi>)
-                  </>
-                )}
-              </React.Fragment>
-            ))}
-            {rest}
-          </dd>
-        </React.Fragment>
-      ))}
-    </dl>
-  );
-}
-
-function Fact({ name, value }: { name: string; value: string }): React.JSX.Element {
-  return (
-    <>
-      <dt>{name}</dt>
-      <dd>{value}</dd>
-    </>
-  );
 }

@@ -12,7 +12,7 @@ import type { TaskBoard } from '../model/board';
 import { needsPerson, type TaskRow } from '../model/fold';
 import { isRun } from '../model/topRuns';
 import type { ITranslate } from '../model/wording';
-import { ApprovalCard } from './approvalCard';
+import { ApprovalCards } from './approvalCards';
 import { useChanges } from './useChanges';
 import { IN_CELL } from './liveTurn';
 import { QuestionCard } from './questionCard';
@@ -106,19 +106,14 @@ function CellApprovals(props: ICellApprovalsProps): React.JSX.Element {
     return () => onShown(false);
   }, [isShown, onShown]);
   return (
-    <>
-      {rows.map(row => (
-        <ApprovalCard
-          key={row.approval_id}
-          row={row}
-          book={approvals}
-          api={api}
-          trans={trans}
-          isConnected={board.state === 'ready'}
-          onLeave={onLeave}
-        />
-      ))}
-    </>
+    <ApprovalCards
+      rows={rows}
+      book={approvals}
+      api={api}
+      trans={trans}
+      isConnected={board.state === 'ready'}
+      onLeave={onLeave}
+    />
   );
 }
 

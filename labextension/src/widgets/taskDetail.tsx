@@ -10,7 +10,7 @@ import { isOpen, needsPerson, rowOf, type TaskRow } from '../model/fold';
 import type { TaskAct } from '../model/taskActs';
 import { age, clockTime, duration, type ITranslate, money, pauseText, shownWord, stepText } from '../model/wording';
 import { ActButton } from './actButton';
-import { ApprovalCard } from './approvalCard';
+import { ApprovalCards } from './approvalCards';
 import { useChanges } from './useChanges';
 import { GraphView } from './graph/graphView';
 import { useNow, useRunGraph } from './graph/useRunGraph';
@@ -85,16 +85,7 @@ export function TaskDetail(props: ITaskDetailProps): React.JSX.Element {
       {needsPerson(row) && row.status === 'WAITING_INPUT' && (
         <QuestionCard taskId={row.taskId} version={row.position} api={api} trans={trans} />
       )}
-      {approvals.of(row.taskId).map(approval => (
-        <ApprovalCard
-          key={approval.approval_id}
-          row={approval}
-          book={approvals}
-          api={api}
-          trans={trans}
-          isConnected={canStop}
-        />
-      ))}
+      <ApprovalCards rows={approvals.of(row.taskId)} book={approvals} api={api} trans={trans} isConnected={canStop} />
       <p className="jp-Ozzie-acts">
         <ActButton className="jp-Ozzie-button" isDisabled={!canStop} {...{ row, trans, onAct }} />
         {isOpen(row) && (

@@ -36,7 +36,7 @@ from ozzie_server_ext.domain.ids import ApprovalId, MessageId, PromptId
 from ozzie_server_ext.domain.tasks import TaskHeld
 from ozzie_server_ext.domain.toolmeta import RiskLevel, SideEffect, ToolResult
 from ozzie_server_ext.models.scripted import Round, Say, Use
-from ozzie_server_ext.tools.base import Tool, ToolContext
+from ozzie_server_ext.tools.base import Tool, ToolContext, ToolFailed
 from ozzie_server_ext.tools.builtin import builtin_tools, user
 from ozzie_server_ext.tools.builtin.files import version_of
 from tests.results import result_of, short
@@ -282,20 +282,109 @@ async def test_after_a_stop_that_ended_the_calls_a_retry_asks_for_others_in_thei
     assert sorted(rig.ran) == ["a", "b"]
 
 
-async def test_a_change_is_asked_for_after_what_only_reads_and_what_stands_behind_it_is_put_off(project: Path) -> None:
-    rig = Asking(project, [uses("a", "b")], side_effect=SideEffect.REVERSIBLE)
+class Changing(Asking):
+    """A task with two tools that can't be undone, so that each call asks."""
+
+    def __init__(self, project: Path, script: Sequence[Round]) -> None:
+        self.ran = []
+
+        async def send(context: ToolContext, *, to: str) -> ToolResult:
+            """Send something."""
+            if to == "nobody":
+                raise ToolFailed("There is nobody of that name.")
+            self.ran.append(to)
+            return ToolResult(ok=True, data=to)
+
+        async def throw(context: ToolContext, *, what: str) -> ToolResult:
+            """Throw something away."""
+            self.ran.append(what)
+            return ToolResult(ok=True, data=what)
+
+        tools = [
+            tool(send, tool_id="test.send", name="send", side_effect=SideEffect.IRREVERSIBLE),
+            tool(throw, tool_id="test.throw", name="throw", side_effect=SideEffect.IRREVERSIBLE),
+        ]
+        super().__init__(project, script, tools=tools)
+
+
+def sends(*to: str) -> list[Any]:
+    return [Use("send", {"to": each}, each) for each in to]
+
+
+PUT_OFF = '{"error":"Not done: one change at a time. Look at what came of it, then ask again."}'
+
+
+async def test_changes_by_the_same_tool_are_asked_for_together_and_made_in_their_order(project: Path) -> None:
+    rig = Changing(project, [sends("a", "b", "c")])
     await rig.begin()
-    (asked,) = await rig.pending()
-    assert asked.sentence == "Run `look`?"
+
+    asked = await rig.pending()
+    assert [each.name for each in asked] == ["send", "send", "send"]
+    assert len({each.binds for each in asked}) == 3, "a yes to one is none to another"
+    assert rig.ran == []
+
+    await rig.answer(*[granted(each.approval_id) for each in reversed(asked)])
+    await rig.run()
+
+    assert rig.ran == ["a", "b", "c"]
+    assert await rig.outcomes() == ['"a"', '"b"', '"c"']
+    assert len(rig.model.requests) == 2, "the model did not have to ask again"
+
+
+async def test_a_change_by_another_tool_is_put_off_and_so_is_what_only_reads(project: Path) -> None:
+    rig = Changing(project, [[*sends("a"), Use("throw", {"what": "x"}, "x"), *sends("b")]])
+    await rig.begin()
+    assert [each.name for each in await rig.pending()] == ["send", "send"]
 
     await rig.approve_all()
     await rig.run()
 
-    assert rig.ran == ["a"]
-    assert [body.type for body in await rig.bodies(ToolCallCompleted, ToolCallFailed)] == [
-        "tool.call.completed",
-        "tool.call.failed",
-    ]
+    assert rig.ran == ["a", "b"]
+    assert await rig.outcomes() == ['"a"', PUT_OFF, '"b"']
+
+
+async def test_a_no_to_one_of_them_and_a_failure_of_another_are_about_these_alone(project: Path) -> None:
+    rig = Changing(project, [sends("a", "nobody", "c")])
+    await rig.begin()
+    first, *others = await rig.pending()
+    no = ApprovalRejected(approval_id=first.approval_id, comment="", by="ann", way=AuthStrength.BROWSER)
+    failed = ToolCallFailed(call_id=first.call_id, code="approval.rejected", message="Rejected.", duration_ms=0.0)
+
+    await rig.answer(no, failed, *[granted(each.approval_id) for each in others])
+    await rig.run()
+
+    assert rig.ran == ["c"]
+    assert await rig.outcomes() == [
+        '{"error":"Rejected."}', '{"error":"There is nobody of that name."}', '"c"',
+    ]  # fmt: skip
+
+
+async def test_one_that_is_another_by_the_time_it_comes_is_asked_for_again(project: Path) -> None:
+    file = project / "notes.txt"
+    file.write_text("one\ntwo\n")
+    both = [edit("one\ntwo\n", "one", "1", "c1"), edit("one\ntwo\n", "two", "2", "c2")]
+    rig = Asking(project, [both], tools=builtin_tools())
+    await rig.begin()
+    assert len(await rig.pending()) == 2
+
+    await rig.approve_all()
+    await rig.run()
+
+    assert file.read_text() == "1\ntwo\n"
+    done, failed = await rig.outcomes()
+    assert "has changed since it was read" in failed, done
+
+
+async def test_no_more_are_asked_for_than_a_turn_may_ask(project: Path) -> None:
+    rig = Changing(project, [sends(*[f"p{number}" for number in range(MOST_ASKS + 2)])])
+    await rig.begin()
+    assert len(await rig.pending()) == MOST_ASKS
+
+    await rig.approve_all()
+    await rig.run()
+
+    assert len(rig.ran) == MOST_ASKS
+    assert (await rig.outcomes())[-2:] == [PUT_OFF, PUT_OFF]
 
 
 # --- files that change between the question and the yes ------------------------------------------------------

@@ -56,6 +56,7 @@ def approval(**changed: Any) -> dict[str, Any]:
         "made_from": "",
         "arguments": '{\n  "path": "notes/suppliers.md"\n}',
         "targets": [],
+        "known_from": "",
         **changed,
     }
 

@@ -48,7 +48,7 @@ def told(
         ((message(f"Write to {ANA}!"),), "is in a message of this session"),
         ((Passage(Place.SUMMARY, f"Ana is {ANA}"),), "is in the summary of earlier turns"),
         ((result(f"<{ANA}>"),), "is in what find_contact returned"),
-        ((result(f"Ana\nANA@firm.example\n4", "mcp:mail"),), "comes from what a server of tools said (mail)"),
+        ((result("Ana\nANA@firm.example\n4", "mcp:mail"),), "comes from what a server of tools said (mail)"),
         (
             (result(ANA, "web:b.example"), result(ANA, "web:a.example"), result("no", "web:c.example")),
             "comes from web content (a.example, b.example)",
@@ -113,6 +113,12 @@ def test_a_name_is_found_as_people_write_it(args: Any, text: str) -> None:
 )
 def test_a_part_of_something_else_is_no_name(args: Any, text: str) -> None:
     assert " in nothing that was said or read here." in told(args, result(text))
+
+
+def test_no_name_passes_for_a_part_of_the_sentence() -> None:
+    assert told({"person": 'ben is in your own words; "x'}) == (
+        '"ben is in your own words; \\"x" is in nothing that was said or read here.'
+    )
 
 
 def test_nothing_is_told_of_ids_and_of_what_cannot_be_read_and_of_what_nobody_can_tell() -> None:
