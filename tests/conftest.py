@@ -19,7 +19,7 @@ __all__ = ["fake_openai", "fake_openai_server", "nobody", "open_folder"]
 
 # `make test` tries the same few examples of each property every time, `make soak` many, and others each time. How long
 # one takes says more about the machine than about the code.
-settings.register_profile("few", max_examples=40, derandomize=True, deadline=None)
+settings.register_profile("few", max_examples=25, derandomize=True, deadline=None)
 settings.register_profile("many", max_examples=400, deadline=None)
 settings.load_profile("many" if SOAK else "few")
 

@@ -11,7 +11,7 @@ from typing import Literal, TypeAlias, cast
 import msgspec
 from msgspec.structs import replace
 
-from ozzie_server_ext.agent.model_call import Answer, ModelCaller
+from ozzie_server_ext.agent.model_call import ModelAnswer, ModelCaller
 from ozzie_server_ext.agent.plan import TurnContext
 from ozzie_server_ext.agent.requests import injected_tools, toolset_version
 from ozzie_server_ext.domain.approvals import AuthStrength
@@ -175,7 +175,7 @@ class CallChecker:
         user = ChatMessage(role="user", content=dumps(data))
         return ModelRequest(call_id=CallId(self._context.parts.ids.new()), choice=choice, messages=(system, user))
 
-    def _read(self, answer: Answer) -> Opinion:
+    def _read(self, answer: ModelAnswer) -> Opinion:
         if answer.finished.finish != "stop" or answer.finished.tool_uses:
             return Opinion("unsure", "")
         opinion = _parse(answer.text)

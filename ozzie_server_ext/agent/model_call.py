@@ -99,7 +99,7 @@ class Reply:
         return (MessageCompleted(reply_id=self.reply_id, text=self.text, finish=finish),)
 
 
-class Answer(msgspec.Struct, frozen=True, kw_only=True):
+class ModelAnswer(msgspec.Struct, frozen=True, kw_only=True):
     """The result of a call, and its reservation."""
 
     finished: Finished
@@ -148,7 +148,7 @@ class ModelCaller:
         before: Callable[[], Iterable[EventBody]] = tuple,
         is_asked_again: Callable[[OzzieError], bool] = lambda error: False,
         end_if_last: EndIfLast = _is_not_last,
-    ) -> Answer:
+    ) -> ModelAnswer:
         """Make the call of `started` once budgets and rate limits have room for it. An answer to the user is streamed
         and recorded as a message; of a check or a summary, only the call is recorded.
 
@@ -204,7 +204,7 @@ class ModelCaller:
         before: Callable[[], Iterable[EventBody]],
         is_asked_again: Callable[[OzzieError], bool],
         end_if_last: EndIfLast,
-    ) -> Answer:
+    ) -> ModelAnswer:
         """Record the start of the call and carry it out. Raises like `make`."""
         await self._begin(started, before())
         reserved.begun()
@@ -212,7 +212,7 @@ class ModelCaller:
         began, is_shown = self._parts.clock.monotonic(), started.purpose == "answer"
         call = _CallInProgress(request, reply, slot, reserved, is_shown, began, is_asked_again, end_if_last)
         finished = await self._call(call)
-        return Answer(finished=finished, text=reply.text, reserved=reserved)
+        return ModelAnswer(finished=finished, text=reply.text, reserved=reserved)
 
     async def priced(self, choice: ModelChoice, allowance: Allowance) -> ModelChoice:
         """Return the choice with its prices if a budget needs them. Raises ModelError if they can't be looked up, which

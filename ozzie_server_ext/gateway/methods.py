@@ -110,7 +110,7 @@ async def sum_session_costs(call: Call, request: SessionCosts) -> JsonObject:
     return encode(await costs_of(call.ozzie.log, call.ozzie.today, row, budgets=budgets, project=project.root))
 
 
-class RequestedSkill(msgspec.Struct, frozen=True, kw_only=True):
+class SentSkill(msgspec.Struct, frozen=True, kw_only=True):
     """A skill and its input as typed: `key=value` each, or one text."""
 
     name: Words
@@ -159,7 +159,7 @@ class MessageSend(msgspec.Struct, frozen=True, kw_only=True):
     message_id: Words | None = None
     attended: bool = True
     answer_schema: JsonObject | None = None
-    skill: RequestedSkill | None = None
+    skill: SentSkill | None = None
     pictures: tuple[SentPicture, ...] = ()
     named: tuple[Words, ...] | None = None
     made_from: tuple[str, ...] = ()

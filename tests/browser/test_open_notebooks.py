@@ -248,6 +248,7 @@ async def test_a_cell_that_somebody_types_in_is_left_to_them_and_the_agent_is_to
         assert (await agent.calls("read_notebook"))["cells"][0]["source"] == "one and mine"
 
 
+@pytest.mark.soak
 async def test_the_second_notebook_shows_an_edit_of_another_notebook_before_it_is_made(lab: Lab, page: Page) -> None:
     name, data = "02_tools_and_approvals.ipynb", lab.path("data/analysis.ipynb")
     before = data.read_bytes()

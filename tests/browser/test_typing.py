@@ -15,6 +15,7 @@ async def type_into(it: NotebookPage, index: int, text: str) -> None:
     await it.page.keyboard.type(text)
 
 
+@pytest.mark.soak
 async def test_tab_completes_commands_sessions_and_paths(notebook: Callable[..., NotebookPage], page: Page) -> None:
     it = notebook("%session title Plans for May", "%session new", "", "")
     await it.open()

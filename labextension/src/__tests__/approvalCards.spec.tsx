@@ -128,6 +128,18 @@ describe('the card', () => {
     expect(node.textContent.split('It can be undone')).toHaveLength(2);
   });
 
+  test('takes no answer for calls of which one has just become another', async () => {
+    await armed({}, {});
+    show(asked({}, { approval_id: '01B' }));
+    await click('Approve these 2');
+    expect(answers).toEqual([]);
+    await act(async () => {
+      await jest.advanceTimersByTimeAsync(700);
+    });
+    await click('Approve these 2');
+    expect(answers.map(([approvalId]) => approvalId)).toEqual(['01A0', '01B']);
+  });
+
   test('answers each by itself, for what was shown of it', async () => {
     await armed({}, {}, {});
     await click('Approve these 3');

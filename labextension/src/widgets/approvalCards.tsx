@@ -67,7 +67,7 @@ interface IAlikeCardProps extends Omit<IApprovalCardsProps, 'rows'> {
 /** There are no keys for an answer: nobody should press one letter for several calls. */
 function AlikeCard(props: IAlikeCardProps): React.JSX.Element | null {
   const { group, api, trans, isConnected, kicker, note, onAnswer, onApart, onLeave } = props;
-  const arming = useArming<HTMLDivElement>();
+  const arming = useArming<HTMLDivElement>(true, group.map(row => row.approval_id).join(' '));
   const [isSending, setSending] = React.useState(false);
   const [isRejecting, setRejecting] = React.useState(false);
   const [whole, setWhole] = React.useState<ReadonlySet<string>>(new Set());

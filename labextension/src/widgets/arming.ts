@@ -1,4 +1,4 @@
-/** Buttons that ignore clicks for a moment after they appeared, or moved, under the pointer. */
+/** Buttons that ignore clicks for a moment after they appeared, moved, or got another meaning, under the pointer. */
 
 import * as React from 'react';
 
@@ -16,20 +16,20 @@ export interface IArming<T extends HTMLElement> {
 
 /**
  * Guard against answering something that just appeared under the pointer, or was pushed there. `isWanted`: whether
- * there are buttons.
+ * there are buttons; `what`: names what they answer.
  */
-export function useArming<T extends HTMLElement>(isWanted = true): IArming<T> {
+export function useArming<T extends HTMLElement>(isWanted = true, what = ''): IArming<T> {
   const ref = React.useRef<T>(null);
-  const stands = React.useRef({ at: NaN, since: 0 });
+  const stands = React.useRef({ at: NaN, what, since: 0 });
   const [isArmed, setArmed] = React.useState(false);
   const mayAct = React.useCallback((): boolean => {
     const [at, now] = [placeOf(ref.current), performance.now()];
-    if (Math.abs(at - stands.current.at) < 1) {
+    if (Math.abs(at - stands.current.at) < 1 && what === stands.current.what) {
       return now - stands.current.since >= ARMING_MS;
     }
-    stands.current = { at, since: now };
+    stands.current = { at, what, since: now };
     return false;
-  }, []);
+  }, [what]);
   React.useEffect(() => {
     if (!isWanted) {
       return undefined;

@@ -127,7 +127,7 @@ def asking(url: str) -> Iterator[None]:
             thread.join(20)
 
 
-@SERVERS
+@pytest.mark.parametrize("program", [pytest.param(HEADLESS, marks=pytest.mark.soak), LAB], ids=["headless", "lab"])
 def test_a_signal_within_a_write_to_the_log_ends_the_server(home: GatewayHome, program: tuple[str, ...]) -> None:
     with started(home, program) as server:
         url = server.wait_until_it_serves()

@@ -16,6 +16,7 @@ from ozzie_server_ext.domain.json import JsonObject
 from ozzie_server_ext.planes.channel import Channel, ChannelLost
 from ozzie_server_ext.planes.identity import ProcessMark, mark_of
 from ozzie_server_ext.planes.supervisor import ChildProcess, Pace, PlaneUnavailable, Supervisor
+from tests.tiers import rows
 
 CHILD = (sys.executable, "-m", "tests.fakes.plane_child")
 QUICK = Pace(pauses_s=(0.01,), circuit_deaths=3)
@@ -307,7 +308,7 @@ asyncio.run(main())
 """
 
 
-@pytest.mark.parametrize("behaviour", ["serve", "stubborn", "busy", "stuck", "stopped"])
+@pytest.mark.parametrize("behaviour", rows(["serve", "stubborn", "busy", "stuck", "stopped"], "serve", "stopped"))
 def test_a_child_dies_with_its_parent_even_if_it_does_not_look_at_the_channel(tmp_path: Path, behaviour: str) -> None:
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
     argv = [sys.executable, "-c", PARENT, str(tmp_path / "log"), *CHILD, "--behaviour", behaviour]
