@@ -135,7 +135,7 @@ class GatewayClient:
         return response.payload
 
     async def follow(self, task_id: str, from_position: int) -> "asyncio.Queue[EventFrame | None]":
-        """Follow a task from a position on; None in the queue means that the connection ended.
+        """Follow a task after a position; None in the queue means that the connection ended.
 
         The gateway sends nothing after the task's end; `unfollow` it all the same. Raises as `request`.
         """

@@ -72,7 +72,7 @@ class CellDisplay(TurnDisplay, Protocol):
 
 
 class WidgetDisplay:
-    """Live HTML in one widget, which a page keeps updating; the static form replaces it at the end."""
+    """Live HTML in one widget, kept up to date; the static form replaces it at the end."""
 
     def __init__(self, publisher: Publisher, display_id: str, answer: SendAnswer) -> None:
         """`answer`: see `cards`."""

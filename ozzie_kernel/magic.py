@@ -20,7 +20,7 @@ class Host(Protocol):
     def parameters(self) -> Parameters: ...
 
     async def link(self) -> Link:
-        """Return the connected gateway. Raises Unavailable."""
+        """Return the connection to the gateway. Raises Unavailable."""
         ...
 
     async def ask(

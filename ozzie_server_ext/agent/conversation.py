@@ -1,6 +1,6 @@
 """A session's conversation, folded from its events: the messages for the next model request, and the open tool calls.
 
-A turn has no other memory, so it resumes after a crash exactly where the log ends.
+A turn has no other memory of what was done, so it resumes after a crash exactly where the log ends.
 """
 
 from collections import Counter, defaultdict

@@ -1,4 +1,4 @@
-"""Makes one model call within budgets and rate limits, streams its answer and records both."""
+"""Makes one model call within budgets and rate limits, streams its answer, and records the call and the answer."""
 
 import asyncio
 import json

@@ -107,7 +107,7 @@ class Round(msgspec.Struct):
     - `unresolved`: the tools of uncertain calls; `to_repeat`: what the model reads of those to be repeated with their
       key.
     - `shortened`: the results that are there only in part, and have no summary.
-    - `earlier`: earlier approvals; `begun`: the effects of started calls.
+    - `earlier`: requests for approval, with the yes if there is one; `begun`: the effects of started calls.
 
     `guessed`: the start of the model call was erased, and `number` is the last one's plus 1 until a tool call tells it.
     `whole`: its call was completed, though `finish` may say that the answer was cut; `placed`: it has its place in the

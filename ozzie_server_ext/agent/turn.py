@@ -1,8 +1,9 @@
 """The loop: call the model and carry out its tool calls, until an answer has none.
 
-All of the loop's state is in the conversation (`agent/conversation.py`), which is folded from the log; a `Round`
-(`agent/rounds.py`) is one answer with its calls. So the same code starts a turn and resumes it after a crash. The
-conversation has folded an event when `append` returns: what a step of the loop did is read from it afterwards.
+The loop's state is in the conversation (`agent/conversation.py`), which is folded from the log; a `Round`
+(`agent/rounds.py`) is one answer with its calls. So the same code starts a turn and resumes it after a crash; only the
+count of repeated calls begins anew. The conversation has folded an event when `append` returns: what a step of the loop
+did is read from it afterwards.
 """
 
 import asyncio
@@ -118,8 +119,8 @@ class Turn:
         return await self._round_runner.end(breach)  # outside of `deadline.within`, which must not cut it off
 
     async def _run(self) -> int:
-        """Return once the last round has no calls, or its answer was recorded together with the end of the task. Until
-        then, finish the last round, by making its open calls, and ask the model for the next one."""
+        """Return once the last round is the turn's end (without calls, and fit for the schema), or its answer was recorded
+        together with the end of the task. Until then, finish the last round, by making its open calls, and ask the model for the next one."""
         guard = LimitGuard(self._plan.limits)
         before = self._last_round
         if before is not None and before.unresolved:  # a retry, but nobody has resolved these calls
@@ -179,8 +180,8 @@ class Turn:
 
     async def _carry_out(self, last: Round) -> None:
         """Make the open calls: read-only ones in parallel, up to the first with an effect; then that one. Refuse
-        the calls behind it, which the model may repeat once it has seen the result; but if it waits for a person, its
-        like among them are asked for with it, and made after it (docs/adr/0074-alike-calls.md)."""
+        the calls behind it, which the model may repeat once it has seen the result; but if it waits for a person, calls
+        of the same tool among them are asked for with it, and made after it (docs/adr/0074-alike-calls.md)."""
         read_only: list[tuple[int, ToolUse]] = []
         behind: list[tuple[int, ToolUse]] = []
         change: tuple[int, ToolUse] | None = None

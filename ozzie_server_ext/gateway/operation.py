@@ -200,7 +200,7 @@ _IDS = ("session_id", "task_id", "approval_id")
 def read_params(operation: Operation, call: Call, params: JsonObject) -> Any:
     """Return a WebSocket request's input. Empty text counts as missing for optional fields; unknown fields are ignored,
     since a newer peer may send them. A missing `session_id` is the kernel's own session; else that of the connection's
-    handshake, unless the request names a session or a task in another way.
+    handshake or first message, unless the request names a session or a task in another way.
 
     Raises NotFound for an id that can't name anything, InputError if the session is missing, BadParameter otherwise.
     """

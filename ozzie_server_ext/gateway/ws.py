@@ -320,7 +320,7 @@ class FeedUnsubscribe(msgspec.Struct, frozen=True, kw_only=True):
 
 
 async def subscribe(call: Call, request: FeedSubscribe) -> JsonObject:
-    """Follow events from a position on. They arrive as event frames after the answer."""
+    """Follow events after a position. They arrive as event frames after the answer."""
     return await _socket(call).subscribe(request)
 
 

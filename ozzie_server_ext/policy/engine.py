@@ -105,8 +105,8 @@ def default_for(meta: ToolMeta) -> Verdict:
 
 
 def effect_floor(meta: ToolMeta) -> Verdict | None:
-    """Return the floor of the tool's effects: the verdict that a call gets at least, unless a rule names it. None if
-    there is none."""
+    """Return the floor of the tool's effects: the verdict that a call gets at least, unless a rule of the user's names
+    the tool, which counts for all but ALWAYS_ASK. None if there is none."""
     for category, reason in _CATEGORIES.items():
         if category in meta.categories:
             return Verdict(decision=Decision.ASK, rule=f"floor.{category}", reason=reason)
@@ -179,7 +179,7 @@ class Rulings(Protocol):
     """Decides on calls."""
 
     async def of(self, meta: ToolMeta, args: JsonObject, caller: Caller, reading: Reading = UNREAD) -> Ruling:
-        """Return the verdict on a call with checked arguments. If the rules are broken, it denies and says so."""
+        """Return the ruling on a call with checked arguments. If the rules are broken, it denies and says so."""
         ...
 
     def deciding(self, meta: ToolMeta) -> AbstractAsyncContextManager[object]:

@@ -38,7 +38,7 @@ MESSAGE_KEPT_S = 30.0
 """How long a message waits for the page's confirmation, which is sent at the same moment as the request to the
 kernel."""
 MOST_WAITING = 100
-"""Of each. The oldest is forgotten."""
+"""Of messages, and of confirmations. The oldest is forgotten."""
 MOST_PARTS = 200
 """Of one text, typed and not typed. A text with more is as one that nobody typed."""
 
@@ -84,7 +84,8 @@ class Confirmations:
 
     async def _record(self, execution: Execution, sent: Submitted, confirmation: Confirmation) -> None:
         """Record the page's confirmation, if the message that was recorded is this text, and its task has not ended: a
-        task's last event is its end."""
+        task's last event is its end. A late one for the answer to a delegated task's question finds no message in the
+        task above it, and counts for nothing."""
         events = await self._log.read_stream(task_stream(sent.task_id))
         bodies = [event.body for event in events]
         if any(isinstance(body, TaskSucceeded | TaskFailed | TaskCancelled) for body in bodies):

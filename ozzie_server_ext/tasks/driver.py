@@ -129,7 +129,7 @@ class TaskDriver:
         self._held[self._thread(task_id, session_id, delegated)] = task_id
 
     def interrupt(self, task_id: TaskId, by: str, reason: str) -> SessionId | None:
-        """See `tasks.service.TaskQueue`. The task records its end itself once it has stopped."""
+        """See `tasks.service.TaskQueue`. The end is recorded once the work has stopped."""
         for running in self._running.values():
             if running.task_id == task_id:
                 if not running.stopped_by:

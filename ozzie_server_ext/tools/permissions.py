@@ -1,13 +1,12 @@
 """Whether a call may run now: finds a valid yes to it, or makes the request for one.
 
 The request comes from the tool's plan and the checked arguments; a yes is valid for exactly that plan. Whether one is
-needed is decided in this order. Two things refuse a call before that: the running skill does not have the tool, and
-rules that can't be read.
+needed is decided in this order, once the running skill has the tool.
 
 1. `policy.engine.explain`: the strictest rule that applies, or the default, and the floors that no general rule lowers.
 2. `policy.engine.tightened`, by the broker's `ruling_on`: stricter for outside content and for what a skill asks first.
    The broker asks again if the plan reveals more.
-3. `refusal`: nobody's yes would help, or nobody is there to give it.
+3. `refusal`: nobody's yes would help, as where a rule denies or the rules can't be read, or nobody is there to give it.
 4. `Permissions.find`: an earlier yes, or one for the session, of the strength that is needed.
 5. `agent.turn`: a second model, where a check is enough, before a person.
 
