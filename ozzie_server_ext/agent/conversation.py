@@ -4,7 +4,7 @@ A turn has no other memory of what was done, so it resumes after a crash exactly
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from msgspec.structs import replace
 
@@ -75,7 +75,7 @@ from ozzie_server_ext.models.driver import ChatMessage
 from ozzie_server_ext.policy.decision import Reading
 from ozzie_server_ext.protocol.jsontext import dumps
 from ozzie_server_ext.tools.origins import Passage
-from ozzie_server_ext.tools.permissions import EarlierRequest, Grant
+from ozzie_server_ext.tools.permissions import Grant
 
 CALL_TYPES = frozenset(
     {
@@ -255,11 +255,12 @@ class Conversation:
     def _apply_message(self, event: Event) -> None:
         match event.body:
             case MessageReceived(text=text, pictures=pictures, absent=absent):
-                self._received[event.task_id] = UserMessage(event.task_id, with_notes(text, absent, ABSENT), pictures)
+                shown, sources = with_notes(text, absent, ABSENT), event.sources
+                self._received[event.task_id] = UserMessage(event.task_id, shown, pictures, sources=sources)
                 if pictures:
                     self._pictures[event.task_id] = pictures
             case TaskUpdated(text=text):
-                self._updates.add(UserMessage(event.task_id, text, is_update=True))
+                self._updates.add(UserMessage(event.task_id, text, is_update=True, sources=event.sources))
             case MessageCompleted(reply_id=reply_id, text=text):
                 self._entry(reply_id, event.task_id).text = text
                 if event.task_id in self._runs:
@@ -294,7 +295,7 @@ class Conversation:
         match event.body:
             case ApprovalRequested() as approval if found := self._outcomes.find(approval.call_id):
                 round_, use_id = found
-                round_.earlier[use_id] = EarlierRequest(asked=approval)
+                round_.ask_for(use_id, approval)
                 self._approvals[approval.approval_id] = round_, use_id
                 if approval.needs is not AuthStrength.MODEL:  # otherwise no person was asked
                     self._asks[event.task_id] += 1
@@ -370,8 +371,8 @@ class Conversation:
         reading, said = asked_in.reading, self._words.of(asked_in.task_id)
         return replace(reading, content=content, followed=reading.followed + going_out, said=said)
 
-    def passages(self, task_id: TaskId | None) -> Iterator[Passage]:
-        """Yield what the model of a task has read."""
+    def passages(self, task_id: TaskId | None) -> list[Passage]:
+        """Return what the model of a task has read."""
         return passages_of([*self._entries, *filter(None, [self._received.get(task_id)])], self.summary)
 
     @property
@@ -595,6 +596,5 @@ class Conversation:
                 round_.earlier[use_id] = replace(earlier, grant=grant, is_open=False)
 
     def _forget_approvals(self, task_id: TaskId | None) -> None:
-        last = self._last.get(task_id)
-        if last is not None:
+        if (last := self._last.get(task_id)) is not None:
             last.earlier |= {use_id: replace(each, grant=None, is_open=False) for use_id, each in last.earlier.items()}

@@ -65,13 +65,15 @@ def with_latest_pictures(messages: Sequence[ChatMessage], *, sees: bool) -> tupl
 
 
 class UserMessage(msgspec.Struct, frozen=True):
-    """A message of the user's. `is_update`: it came while its turn was running. `note`: what models read before it."""
+    """A message of the user's. `is_update`: it came while its turn was running. `note`: what models read before it.
+    `sources`: the outside ones that it was made from."""
 
     task_id: TaskId | None
     text: str
     pictures: tuple[Picture, ...] = ()
     is_update: bool = False
     note: str = ""
+    sources: tuple[str, ...] = ()
 
 
 def first_of(begins: Mapping[int, TaskId | None], count: int, most: int) -> int:

@@ -8,6 +8,7 @@ from msgspec.structs import replace
 from ozzie_server_ext.domain.calls import CallRecord, Calls
 from ozzie_server_ext.domain.errors import OzzieError
 from ozzie_server_ext.domain.events import (
+    ApprovalRequested,
     EventBody,
     Finish,
     Limits,
@@ -107,7 +108,8 @@ class Round(msgspec.Struct):
     - `unresolved`: the tools of uncertain calls; `to_repeat`: what the model reads of those to be repeated with their
       key.
     - `shortened`: the results that are there only in part, and have no summary.
-    - `earlier`: requests for approval, with the yes if there is one; `begun`: the effects of started calls.
+    - `earlier`: requests for approval, with the yes if there is one; `asked`: the calls for which there ever was one;
+      `begun`: the effects of started calls.
 
     `guessed`: the start of the model call was erased, and `number` is the last one's plus 1 until a tool call tells it.
     `whole`: its call was completed, though `finish` may say that the answer was cut; `placed`: it has its place in the
@@ -132,6 +134,7 @@ class Round(msgspec.Struct):
     problem: str = ""
     unresolved: dict[str, str] = msgspec.field(default_factory=dict[str, str])
     earlier: dict[str, EarlierRequest] = msgspec.field(default_factory=dict[str, EarlierRequest])
+    asked: set[str] = msgspec.field(default_factory=set[str])
     begun: dict[str, JsonObject | None] = msgspec.field(default_factory=dict[str, JsonObject | None])
     to_repeat: dict[str, str] = msgspec.field(default_factory=dict[str, str])
     failures: dict[str, str] = msgspec.field(default_factory=dict[str, str])
@@ -140,6 +143,10 @@ class Round(msgspec.Struct):
     reading: Reading = UNREAD
     event_id: EventId | None = None
     is_left: bool = False
+
+    def ask_for(self, use_id: str, asked: ApprovalRequested) -> None:
+        self.earlier[use_id] = EarlierRequest(asked=asked)
+        self.asked.add(use_id)
 
     def open_uses(self) -> tuple[tuple[int, ToolUse], ...]:
         """Return the calls without an outcome, each with its index."""

@@ -28,9 +28,10 @@ class SavedMessage(msgspec.Struct, frozen=True, omit_defaults=True, tag="message
     pictures: tuple[Picture, ...] = ()
     is_update: bool = False
     note: str = ""
+    sources: tuple[str, ...] = ()
 
     def restored(self) -> UserMessage:
-        return UserMessage(self.task_id, self.text, self.pictures, self.is_update, self.note)
+        return UserMessage(self.task_id, self.text, self.pictures, self.is_update, self.note, self.sources)
 
 
 class SavedRound(msgspec.Struct, frozen=True, omit_defaults=True, tag="round"):
@@ -71,7 +72,7 @@ SavedEntry: TypeAlias = SavedMessage | SavedRound
 def saved(entry: UserMessage | Round) -> SavedEntry:
     """Return what a snapshot keeps of an entry."""
     if isinstance(entry, UserMessage):
-        return SavedMessage(entry.task_id, entry.text, entry.pictures, entry.is_update, entry.note)
+        return SavedMessage(entry.task_id, entry.text, entry.pictures, entry.is_update, entry.note, entry.sources)
     return SavedRound(
         entry.task_id,
         entry.number,

@@ -119,8 +119,9 @@ class Turn:
         return await self._round_runner.end(breach)  # outside of `deadline.within`, which must not cut it off
 
     async def _run(self) -> int:
-        """Return once the last round is the turn's end (without calls, and fit for the schema), or its answer was recorded
-        together with the end of the task. Until then, finish the last round, by making its open calls, and ask the model for the next one."""
+        """Return once the last round is the turn's end (without calls, and fit for the schema), or its answer was
+        recorded together with the end of the task. Until then, finish the last round, by making its open calls, and ask
+        the model for the next one."""
         guard = LimitGuard(self._plan.limits)
         before = self._last_round
         if before is not None and before.unresolved:  # a retry, but nobody has resolved these calls
@@ -208,28 +209,31 @@ class Turn:
             raise failures.exceptions[0] from None
         checked = [await self._check(last, *each, call.result()) for each, call in zip(open_reads, calls, strict=True)]
         await self._wait_for_person(last, [asks for asks in checked if asks is not None])
+        behind = [each for each in behind if each[0] in still_open]
         if change is not None and change[0] in still_open:
-            asks = await self._check(last, *change, await self._call(last, *change))
-            if asks is not None:
-                alike = [each for each in behind if each[0] in still_open and each[1].name == change[1].name]
-                await self._wait_for_person(last, [asks, *await self._also_asked(last, alike)])
-        for index, use in behind:
-            if index in still_open and use.use_id in last.earlier:
-                asks = await self._check(last, index, use, await self._call(last, index, use))
-                await self._wait_for_person(last, [] if asks is None else [asks])
-            elif index in still_open:
+            await self._make_or_wait(last, *change, alike=[each for each in behind if each[1].name == change[1].name])
+        for at, (index, use) in enumerate(behind):
+            if use.use_id in last.asked:
+                alike = [each for each in behind[at + 1 :] if each[1].use_id in last.asked]
+                await self._make_or_wait(last, index, use, alike=alike)
+            else:
                 await self._parts.broker.put_off(use, CallPosition(last.number, index), self._led_to_by(last))
 
-    async def _also_asked(self, last: Round, alike: Iterable[tuple[int, ToolUse]]) -> list[AnswerNeeded]:
-        """Return the requests of those calls that need a person, too. The others are put off later."""
-        asking = [await self._call(last, *each, only_ask=True) for each in alike]
-        return [
-            asks
-            for asks in asking
-            if asks is not None
-            and isinstance(asks.request, ApprovalRequested)
-            and asks.request.needs is not AuthStrength.MODEL
-        ]
+    async def _make_or_wait(self, last: Round, index: int, use: ToolUse, alike: Iterable[tuple[int, ToolUse]]) -> None:
+        """Make a call, or wait for a person who is asked for it and for those of the calls `alike` that need one, too:
+        as many as the turn may ask for."""
+        asks = await self._check(last, index, use, await self._call(last, index, use))
+        if asks is None:
+            return
+        asking = [asks]
+        for each in alike:
+            if len(asking) + self._conversation.asks(self._recorder.task_id) >= MOST_ASKS:
+                break
+            also = await self._call(last, *each, only_ask=True)
+            wanted = None if also is None else also.request
+            if also and isinstance(wanted, ApprovalRequested) and wanted.needs is not AuthStrength.MODEL:
+                asking.append(also)
+        await self._wait_for_person(last, asking)
 
     async def _call(self, last: Round, index: int, use: ToolUse, *, only_ask: bool = False) -> AnswerNeeded | None:
         """See `ToolBroker.call`."""

@@ -7,7 +7,7 @@ whole answer would be worse.
 
 import json
 import math
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from typing import Any, Literal, NoReturn, cast
 
 from ozzie_server_ext.domain.errors import InputError
@@ -112,24 +112,6 @@ def parts_around(written: bytes, text: Json) -> list[bytes]:
         return [written]
     parts = written.partition(canonical_bytes(text))
     return [*parts] if parts[1] else [written]
-
-
-def texts_in(value: Json) -> Iterator[str]:
-    """Yield the texts in a JSON value, with its numbers and the names of its fields, in order."""
-    match value:
-        case str():
-            yield value
-        case dict():
-            for name, each in value.items():
-                yield name
-                yield from texts_in(each)
-        case list():
-            for each in value:
-                yield from texts_in(each)
-        case None | bool():
-            pass
-        case _:
-            yield str(value)
 
 
 def repair_text(text: str) -> str:

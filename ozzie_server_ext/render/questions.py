@@ -20,18 +20,20 @@ def undo_words(undo: str, side_effect: str) -> str:
     return undo or ("None" if side_effect == "irreversible" else NOT_KNOWN)
 
 
-def worst_case(side_effect: str, risk: str, undo: str, rule: str) -> str:
-    """Return what may become of a call at worst, but for what the reason of the rule that asks says already."""
+def worst_case(side_effect: str, risk: str, undo: str, rule: str, place: str) -> str:
+    """Return what may become of a call at worst, but for what the reason of the floor that asks says already. A floor
+    has no `place`: a rule in a file may have the same id and say something else."""
+    floor = "" if place else rule
     match side_effect:
         case "irreversible":
-            said = undo if rule == "floor.irreversible" else f"It can't be undone. {undo}".rstrip()
+            said = undo if floor == "floor.irreversible" else f"It can't be undone. {undo}".rstrip()
         case "reversible":
             said = f"It can be undone: {inside(undo)}." if undo else "It can be undone; how is not known."
         case "none":
             said = "It changes nothing."
         case _:
             said = "Whether it can be undone is not known."
-    is_high = risk == "high" and rule != "floor.high_risk"
+    is_high = risk == "high" and floor != "floor.high_risk"
     return " ".join(filter(None, (said, "Its risk is high." if is_high else "")))
 
 
@@ -237,7 +239,7 @@ def pending_approval_of(payload: Mapping[str, Any]) -> PendingApproval:
         proof=tuple(proof.split("\n")) if proof else (),
         is_diff=payload.get("shown") == "diff",
         whole=text("whole"),
-        worst=worst_case(effect, risk, text("undo"), text("rule")),
+        worst=worst_case(effect, risk, text("undo"), text("rule"), text("place")),
         cover=visible_label(str(cover.get("said", ""))) if isinstance(cover, Mapping) else "",
         rule=" in ".join(filter(None, [text("rule"), text("place")])),
         key=text("key"),

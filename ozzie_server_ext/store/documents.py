@@ -1,6 +1,6 @@
 """Which facts can be searched for, as which text, and what a search asks and finds."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from datetime import datetime
 from typing import NamedTuple
 
@@ -20,8 +20,8 @@ from ozzie_server_ext.domain.events import (
     ToolCallRequested,
 )
 from ozzie_server_ext.domain.ids import SessionId, TaskId
+from ozzie_server_ext.domain.json import Json
 from ozzie_server_ext.domain.terms import Kind, Phrase
-from ozzie_server_ext.protocol.jsontext import texts_in
 
 
 class Document(msgspec.Struct, frozen=True):
@@ -60,9 +60,9 @@ def document_of(event: Event, text_of: TextOf = no_text) -> Document | None:
         case MessageCompleted(text=text):
             found = Document("reply", text)
         case ToolCallRequested(name=name, args=args):
-            found = Document("tool", " ".join((name, *texts_in(args))))
+            found = Document("tool", " ".join((name, *_texts(args))))
         case ToolCallCompleted(data=data, summary=summary):
-            found = Document("tool", " ".join((summary, *texts_in(data))))
+            found = Document("tool", " ".join((summary, *_texts(data))))
         case ToolCallFailed(message=message):
             found = Document("tool", message)
         case ArtifactCreated(name=name) as artifact:
@@ -72,6 +72,24 @@ def document_of(event: Event, text_of: TextOf = no_text) -> Document | None:
         case _:
             return None
     return found if found.text.strip() else None
+
+
+def _texts(value: Json) -> Iterator[str]:
+    """Yield the texts in a JSON value, with the names of its fields, in order."""
+    match value:
+        case str():
+            yield value
+        case dict():
+            for name, each in value.items():
+                yield name
+                yield from _texts(each)
+        case list():
+            for each in value:
+                yield from _texts(each)
+        case None | bool():
+            pass
+        case _:
+            yield str(value)
 
 
 MOST_RANKED = 5000

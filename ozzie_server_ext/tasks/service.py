@@ -101,9 +101,9 @@ class NewTurn(msgspec.Struct, frozen=True):
 
 
 class Submitted(msgspec.Struct, frozen=True, kw_only=True):
-    """`position` is the first event that followed: subscribe from just before it to miss nothing. `ahead` counts the tasks
-    before it in the queue. `became`: a task of its own, or the answer to a question or an update of `task_id`, from
-    `position` on."""
+    """`position` is the first event that followed: subscribe from just before it to miss nothing. `ahead` counts the
+    tasks before it in the queue. `became`: a task of its own, or the answer to a question or an update of `task_id`,
+    from `position` on."""
 
     task_id: TaskId
     message_id: MessageId

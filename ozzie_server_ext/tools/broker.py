@@ -130,8 +130,8 @@ class ToolBroker(msgspec.Struct, frozen=True, eq=False):
         If a person or a second model must be asked, nothing of the call is recorded yet, except a change that is too
         long for the request and becomes an artifact: the request is returned, to be recorded with those of other calls,
         and the call is made again once there is an answer. For a call that is itself a question, the answer is the
-        outcome. None: the call was made or refused, and that is recorded. With `only_ask` it is not made: if it could
-        be made without an answer, nothing is recorded of it.
+        outcome. None: the call was made or refused, and that is recorded. With `only_ask` it is not made: unless
+        it has to be answered, nothing is recorded of it, as it may come out otherwise once those before it are made.
 
         Raises ToolUncertain if the effect is unknown; that is recorded first. This includes an interrupted call with a
         key that is refused or fails when repeated: its first attempt may have succeeded.
@@ -320,9 +320,8 @@ class _ToolCall:
     # --- before it runs -------------------------------------------------------------------------------------------
 
     async def _prepare(self, tool: Tool) -> Plan | AnswerNeeded | None:
-        """Return what the call does, once it may run and its start is recorded; else what has to be answered first, or
-        None: it was refused, or has nothing to do, and that is recorded; or it is only to be asked for, and need not
-        be."""
+        """Return what the call does, once it may run and its start is recorded; else what has to be answered first.
+        None: it was refused, or has nothing to do, and that is recorded, unless it is only to be asked for."""
         try:
             ruling, plan = await self._decide_and_plan(tool)
         except OzzieError as error:
@@ -333,7 +332,8 @@ class _ToolCall:
                 prompt_of(plan.question, PromptId(self._broker.ids.new()), self._call_id), self._unrecorded
             )
         if plan.nothing is not None:
-            await shielded(self._record_result(tool.meta, plan.nothing))
+            if not self._only_asks:
+                await shielded(self._record_result(tool.meta, plan.nothing))
             return None
         try:
             permission = await self._find_permission(tool, plan, ruling)
@@ -498,6 +498,8 @@ class _ToolCall:
     # --- how it ends ----------------------------------------------------------------------------------------------
 
     async def _fail(self, error: OzzieError) -> None:
+        if self._only_asks:
+            return
         await self._expect_not_done(error)
         await self._record_outcome(self._failed(error))
 

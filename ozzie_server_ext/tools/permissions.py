@@ -40,7 +40,7 @@ from ozzie_server_ext.store.recorder import Recorder
 from ozzie_server_ext.tools.base import InvalidArguments, Plan, Preview, Tool, ToolContext
 from ozzie_server_ext.tools.cards import Card, fewer, preview_of, real_card, redacted, shortened, stored_card
 from ozzie_server_ext.tools.offering import FIND_ID, OFFERED_AT_MOST
-from ozzie_server_ext.tools.origins import origins_of, sentence
+from ozzie_server_ext.tools.origins import names_to_find, origins_of, sentence
 from ozzie_server_ext.tools.registry import ToolRegistry
 
 
@@ -171,9 +171,9 @@ class Permissions:
             needs = _strongest(person, AuthStrength.CLI)
         if needs is not AuthStrength.MODEL and not context.caller.attended:
             raise unattended(meta)
-        origins = await asyncio.to_thread(
-            origins_of, named_by(meta, plan.args), context.reading.said, ruling.contacts, context.passages
-        )
+        names = names_to_find(named_by(meta, plan.args))
+        passages = context.passages() if context.passages is not None and names and not is_redacted else []
+        origins = await asyncio.to_thread(origins_of, names, context.reading.said, ruling.contacts, passages)
         proof, whole = await self._proof(stored, meta.name, call_id, recorder.made_from(content | quoted))
         requested = ApprovalRequested(
             approval_id=ApprovalId(self._ids.new()),
@@ -196,7 +196,7 @@ class Permissions:
             cover=cover_of(action, rule),
             checked=_UNCHECKED if is_checked and is_redacted else "",
             made_from=origin_text(content),
-            known_from="" if is_redacted else sentence(origins),
+            known_from="" if is_redacted or context.passages is None else sentence(origins),
             key=context.key,
             card=real.digest if is_redacted else "",
             brought=quoted.sources,

@@ -505,10 +505,11 @@ test.each([
   [{ undo: '' }, 'It can be undone; how is not known.'],
   [{ side_effect: 'none' }, 'It changes nothing.'],
   [{ side_effect: 'irreversible', undo: '' }, 'It can’t be undone.'],
-  [{ side_effect: 'irreversible', undo: '', rule: 'floor.irreversible' }, ''],
+  [{ side_effect: 'irreversible', undo: '', rule: 'floor.irreversible', place: '' }, ''],
+  [{ side_effect: 'irreversible', undo: '', rule: 'floor.irreversible', place: 'policy.jsonc' }, 'It can’t be undone.'],
   [{ side_effect: 'irreversible', undo: 'Write again.' }, 'It can’t be undone. Write again.'],
   [{ side_effect: 'irreversible', undo: '', risk_level: 'high' }, 'It can’t be undone. Its risk is high.'],
-  [{ undo: '', risk_level: 'high', rule: 'floor.high_risk' }, 'It can be undone; how is not known.']
+  [{ undo: '', risk_level: 'high', rule: 'floor.high_risk', place: '' }, 'It can be undone; how is not known.']
 ] as const)('what may become of it is said once: %j', (given, said) => {
   expect(worstText(anApproval(given), TRANS)).toBe(said);
 });

@@ -53,6 +53,7 @@ describe('what stands on one card', () => {
     const cut: CardTarget = { kind: 'recipient', argument: 'to', names: [], more: 3 };
     expect(groups({ card: 'ab' }, { card: 'ab' })).toEqual(['0', '1']);
     expect(groups({ whole: '01X' }, { whole: '01X' })).toEqual(['0', '1']);
+    expect(groups({ shown: '' }, { shown: '' })).toEqual(['0', '1']);
     expect(groups({ targets: [cut] }, { targets: [cut] })).toEqual(['0', '1']);
   });
 

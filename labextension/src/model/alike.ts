@@ -39,9 +39,8 @@ function areAlike(one: ApprovalRow, other: ApprovalRow): boolean {
   return isWhole(one) && isWhole(other) && SAME.every(name => one[name] === other[name]);
 }
 
-/** Whether the row has all that determines the effect: the rest would have to be read card by card. */
+/** Whether the row shows all that determines the effect: else it is read on a card of its own, with the arguments. */
 function isWhole(row: ApprovalRow): boolean {
-  return (
-    row.status === 'pending' && row.card === '' && row.whole === null && row.targets.every(({ more }) => more === 0)
-  );
+  const isPending = row.status === 'pending' && row.shown !== '';
+  return isPending && row.card === '' && row.whole === null && row.targets.every(({ more }) => more === 0);
 }

@@ -45,19 +45,29 @@ function inside(sentence: string): string {
   return /^(?!I\s)\p{Lu}\p{Ll}*(?=\s|$)/u.test(text) ? text.charAt(0).toLowerCase() + text.slice(1) : text;
 }
 
-/** What may become of the call at worst, but for what the reason of the rule that asks says already. */
+/**
+ * What may become of the call at worst, but for what the reason of the floor that asks says already. A floor has no
+ * place: a rule in a file may have the same id and say something else.
+ */
 export function worstText(
-  { side_effect, risk_level, undo, rule }: Pick<ApprovalRow, 'side_effect' | 'risk_level' | 'undo' | 'rule'>,
+  {
+    side_effect,
+    risk_level,
+    undo,
+    rule,
+    place
+  }: Pick<ApprovalRow, 'side_effect' | 'risk_level' | 'undo' | 'rule' | 'place'>,
   trans: ITranslate
 ): string {
-  const isHigh = risk_level === 'high' && rule !== 'floor.high_risk';
-  return [undoText(side_effect, undo, rule, trans), isHigh && trans.__('Its risk is high.')].filter(Boolean).join(' ');
+  const floor = place === '' ? rule : '';
+  const isHigh = risk_level === 'high' && floor !== 'floor.high_risk';
+  return [undoText(side_effect, undo, floor, trans), isHigh && trans.__('Its risk is high.')].filter(Boolean).join(' ');
 }
 
-function undoText(effect: ApprovalRow['side_effect'], undo: string, rule: string, trans: ITranslate): string {
+function undoText(effect: ApprovalRow['side_effect'], undo: string, floor: string, trans: ITranslate): string {
   switch (effect) {
     case 'irreversible':
-      return [rule !== 'floor.irreversible' && trans.__('It can’t be undone.'), visibleLabel(undo)]
+      return [floor !== 'floor.irreversible' && trans.__('It can’t be undone.'), visibleLabel(undo)]
         .filter(Boolean)
         .join(' ');
     case 'reversible':

@@ -1,5 +1,6 @@
 """Turns that ask a person before a call: they are let go of, and go on from what was answered."""
 
+import asyncio
 import os
 from collections.abc import Sequence
 from pathlib import Path
@@ -9,6 +10,7 @@ import pytest
 
 from ozzie_server_ext.agent.questions import GO_ON
 from ozzie_server_ext.domain.approvals import MOST_ASKS, AuthStrength
+from ozzie_server_ext.domain.content import Content, Label
 from ozzie_server_ext.domain.events import (
     ApprovalExpired,
     ApprovalGranted,
@@ -16,6 +18,8 @@ from ozzie_server_ext.domain.events import (
     ApprovalRequested,
     EventBody,
     Limits,
+    MessageReceived,
+    Origin,
     PromptAnswered,
     PromptRequested,
     TaskCancelled,
@@ -30,13 +34,15 @@ from ozzie_server_ext.domain.events import (
     ToolCallCompleted,
     ToolCallFailed,
     ToolCallRequested,
+    ToolCallResolved,
     ToolCallStarted,
+    ToolCallUncertain,
 )
 from ozzie_server_ext.domain.ids import ApprovalId, MessageId, PromptId
 from ozzie_server_ext.domain.tasks import TaskHeld
-from ozzie_server_ext.domain.toolmeta import RiskLevel, SideEffect, ToolResult
+from ozzie_server_ext.domain.toolmeta import RiskLevel, SideEffect, Target, TargetKind, ToolResult
 from ozzie_server_ext.models.scripted import Round, Say, Use
-from ozzie_server_ext.tools.base import Tool, ToolContext, ToolFailed
+from ozzie_server_ext.tools.base import Tool, ToolContext, ToolFailed, Unsettled
 from ozzie_server_ext.tools.builtin import builtin_tools, user
 from ozzie_server_ext.tools.builtin.files import version_of
 from tests.results import result_of, short
@@ -293,6 +299,8 @@ class Changing(Asking):
             if to == "nobody":
                 raise ToolFailed("There is nobody of that name.")
             self.ran.append(to)
+            if to == "unsure":
+                raise Unsettled("The connection was lost.")
             return ToolResult(ok=True, data=to)
 
         async def throw(context: ToolContext, *, what: str) -> ToolResult:
@@ -373,6 +381,88 @@ async def test_one_that_is_another_by_the_time_it_comes_is_asked_for_again(proje
     assert file.read_text() == "1\ntwo\n"
     done, failed = await rig.outcomes()
     assert "has changed since it was read" in failed, done
+
+
+async def test_what_does_not_ask_behind_one_that_does_is_found_out_after_it(project: Path) -> None:
+    """What has nothing to change, or can't be, may be another once the first is made."""
+    file = project / "notes.txt"
+    file.write_text("one\ntwo\n")
+    seen = "one\ntwo\n"
+    same, missing = edit(seen, "two", "two", "c2"), edit(seen, "1\n", "9\n", "c3")
+    rig = Asking(project, [[edit(seen, "one", "1", "c1"), same, missing]], tools=builtin_tools())
+    await rig.begin()
+    assert [each.name for each in await rig.pending()] == ["edit_file"]
+    assert not await rig.bodies(ToolCallCompleted)
+    assert not await rig.bodies(ToolCallFailed)
+
+    await rig.approve_all()
+    await rig.run()
+
+    assert (await rig.outcomes())[1:] == [PUT_OFF, PUT_OFF]
+
+
+async def test_one_that_is_to_be_tried_again_is_asked_for_before_those_behind_it_are_made(project: Path) -> None:
+    rig = Changing(project, [sends("a", "unsure", "c")])
+    await rig.begin()
+    await rig.approve_all()
+    await rig.held()
+    assert rig.ran == ["a", "unsure"]
+    (unknown,) = await rig.bodies(ToolCallUncertain)
+    assert isinstance(unknown, ToolCallUncertain)
+
+    await rig.answer(ToolCallResolved(call_id=unknown.call_id, outcome="again", by="ann"))
+    await rig.held()
+
+    assert rig.ran == ["a", "unsure"]
+    (again,) = await rig.pending()
+    await rig.answer(granted(again.approval_id))
+    await rig.held()
+    assert rig.ran == ["a", "unsure", "unsure"]
+
+
+async def test_where_a_name_stands_is_looked_for_while_other_calls_end(project: Path) -> None:
+    async def look(context: ToolContext, *, number: int) -> ToolResult:
+        """Look at something."""
+        await asyncio.sleep(0)  # let go of the loop, as what really looks does
+        return ToolResult(ok=True, data=[f"{number} {each}" for each in range(500)])
+
+    async def ask(context: ToolContext, *, to: str) -> ToolResult:
+        """Ask somebody."""
+        return ToolResult(ok=True, data=to)
+
+    asks = tool(
+        ask, tool_id="test.ask", name="ask", risk_level=RiskLevel.HIGH, targets=(Target("to", TargetKind.RECIPIENT),)
+    )
+    calls = [Use("look", {"number": number}, f"l{number}") for number in range(40)]
+    calls[10:10] = [Use("ask", {"to": "ana@firm.example"}, f"a{number}") for number in range(4)]
+    rig = Asking(project, [calls], tools=[tool(look, tool_id="test.look", name="look"), asks])
+
+    await rig.begin()
+
+    assert {each.known_from for each in await rig.pending()} == {
+        "ana@firm.example is in no message or result of this session."
+    }
+    assert len(await rig.bodies(ToolCallCompleted)) == 40
+
+
+async def test_a_name_in_a_message_from_outside_is_from_outside(project: Path) -> None:
+    async def send(context: ToolContext, *, to: str) -> ToolResult:
+        """Send something."""
+        return ToolResult(ok=True, data=to)
+
+    targets = (Target("to", TargetKind.RECIPIENT),)
+    sending = tool(send, tool_id="test.send", name="send", side_effect=SideEffect.IRREVERSIBLE, targets=targets)
+    rig = Asking(project, [sends("ana@firm.example")], tools=[sending])
+    message = MessageReceived(
+        message_id=MessageId("m"), text="Write to ana@firm.example", origin=Origin(channel="rest")
+    )
+    await rig.recorder().made_from(Content.of(Label.WEB, ["evil.example"])).append(message)
+    created = TaskCreated(title="t", mode="FREE", message_id=MessageId("m"), limits=Limits())
+    await rig.record(created, TaskQueued(reason="created"), TaskStarted(attempt=1, epoch="e"))
+    await rig.held()
+
+    (asked,) = await rig.pending()
+    assert asked.known_from == "ana@firm.example comes from web content (evil.example)."
 
 
 async def test_no_more_are_asked_for_than_a_turn_may_ask(project: Path) -> None:

@@ -175,10 +175,17 @@ def test_nothing_in_a_request_hides_or_reorders_what_is_asked() -> None:
         ({"undo": ""}, "It can be undone; how is not known."),
         ({"side_effect": "none"}, "It changes nothing."),
         ({"side_effect": "irreversible", "undo": ""}, "It can't be undone."),
-        ({"side_effect": "irreversible", "undo": "", "rule": "floor.irreversible"}, ""),
+        ({"side_effect": "irreversible", "undo": "", "rule": "floor.irreversible", "place": ""}, ""),
+        (
+            {"side_effect": "irreversible", "undo": "", "rule": "floor.irreversible", "place": "p"},
+            "It can't be undone.",
+        ),
         ({"side_effect": "irreversible", "undo": "Write again."}, "It can't be undone. Write again."),
         ({"side_effect": "irreversible", "undo": "", "risk_level": "high"}, "It can't be undone. Its risk is high."),
-        ({"undo": "", "risk_level": "high", "rule": "floor.high_risk"}, "It can be undone; how is not known."),
+        (
+            {"undo": "", "risk_level": "high", "rule": "floor.high_risk", "place": ""},
+            "It can be undone; how is not known.",
+        ),
     ],
 )
 def test_what_may_become_of_it_is_said_once(changed: dict[str, str], worst: str) -> None:
