@@ -65,10 +65,10 @@ class Console:
         The console asks the kernel whether the line is complete. Where the end of that comes after the cell has begun,
         as on a busy machine, the console takes it for the cell's: it shows nothing of the cell until it is stopped.
         """
-        for _ in range(3):
+        for _ in range(6):
             self._child.send(f"{text}\r")
             self._child.expect_exact("\x1b[?2004l")
-            if self._child.expect_exact([until, pexpect.TIMEOUT], timeout=20) == 0:
+            if self._child.expect_exact([until, pexpect.TIMEOUT], timeout=10) == 0:
                 return
             self.stop_cell()
         pytest.fail(f"{text!r} shows {self._child.before!r}")
