@@ -106,10 +106,12 @@ class Bench:
         async with asyncio.timeout(WAIT_S), self.ozzie.feed.subscribe(0, types=ENDS, task_id=task_id) as ends:
             await anext(ends)
 
-    async def told(self, task_id: TaskId, step: str) -> None:
-        """Until whoever watches the turn is told so."""
+    @contextlib.asynccontextmanager
+    async def told(self, step: str) -> AsyncIterator[None]:
+        """Until somebody who watches from before is told so."""
         kinds = frozenset({"task.progress"})
-        async with asyncio.timeout(WAIT_S), self.ozzie.feed.subscribe(0, types=kinds, task_id=task_id) as news:
+        async with asyncio.timeout(WAIT_S), self.ozzie.feed.subscribe(0, types=kinds) as news:
+            yield
             async for item in news:
                 if isinstance(item, Transient) and step in str(item.payload):
                     return
@@ -683,8 +685,8 @@ async def test_a_call_that_waited_for_its_provider_is_not_made_once_others_have_
     try:
         first = await bench.submit()
         await asyncio.to_thread(bench.fake.wait_for, lambda fake: len(fake.requests) == 1, seconds=WAIT_S)
-        second = await bench.submit()
-        await bench.told(second, "waiting for a place")
+        async with bench.told("waiting for a place"):
+            second = await bench.submit()
     finally:
         held.set()
     await bench.rest(first)
