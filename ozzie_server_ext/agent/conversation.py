@@ -21,10 +21,9 @@ from ozzie_server_ext.agent.entries import (
     with_notes,
 )
 from ozzie_server_ext.agent.own_words import OwnWords
-from ozzie_server_ext.agent.passages import passages_of
 from ozzie_server_ext.agent.provenance import SessionReading
 from ozzie_server_ext.agent.questions import GO_ON
-from ozzie_server_ext.agent.rounds import Outcomes, Round
+from ozzie_server_ext.agent.rounds import Outcomes, Round, made_by
 from ozzie_server_ext.agent.snapshot import Progress, SavedReading, Snapshot, restored_reading, saved
 from ozzie_server_ext.agent.structured_output import complaint
 from ozzie_server_ext.agent.toolsets import Toolsets
@@ -59,6 +58,7 @@ from ozzie_server_ext.domain.events import (
     TaskUpdated,
     ToolCallCancelled,
     ToolCallCompleted,
+    ToolCallDecided,
     ToolCallFailed,
     ToolCallRequested,
     ToolCallResolved,
@@ -72,14 +72,14 @@ from ozzie_server_ext.domain.ids import ApprovalId, CallId, ReplyId, TaskId
 from ozzie_server_ext.domain.json import JsonObject
 from ozzie_server_ext.domain.messages import Picture
 from ozzie_server_ext.models.driver import ChatMessage
-from ozzie_server_ext.policy.decision import Reading
+from ozzie_server_ext.policy.decision import Reading, Words
 from ozzie_server_ext.protocol.jsontext import dumps
-from ozzie_server_ext.tools.origins import Passage
 from ozzie_server_ext.tools.permissions import Grant
 
 CALL_TYPES = frozenset(
     {
         ToolCallRequested.type,
+        ToolCallDecided.type,
         ToolCallStarted.type,
         ToolCallCompleted.type,
         ToolCallFailed.type,
@@ -189,8 +189,8 @@ class Conversation:
                 conversation._last[task_id] = whole[-1]
         conversation._turns, conversation.summary, conversation._note = last.turns, last.summary, last.note
         conversation._pins = {pin.pin_id: pin for pin in last.pins}
-        readings = [snapshot.reading for snapshot in series]
-        conversation._reading.now, conversation._words = restored_reading(readings), OwnWords(last.said)
+        conversation._reading.now = restored_reading(snapshot.reading for snapshot in series)
+        conversation._words = OwnWords(Words(frozenset(last.said), last.texts))
         conversation.toolsets.restore(last.latest, last.used)
         if is_own:
             conversation._count_saved()
@@ -205,7 +205,8 @@ class Conversation:
             entries=tuple(map(saved, self._entries[before.entries :])),
             turns=self._turns,
             reading=SavedReading.of(self._reading.now, before.reading),
-            said=tuple(sorted(self._words.said)),
+            said=tuple(sorted(self._words.now.named)),
+            texts=self._words.now.texts,
             summary=self.summary,
             note=self._note,
             pins=self.pins,
@@ -368,12 +369,12 @@ class Conversation:
     def reading_of(self, asked_in: Round, content: Content, going_out: int) -> Reading:
         """Return what a call is made from: `content`, what the model had read when it was asked for the round, and the
         person's own words as known by now. `going_out` counts the calls before it that may request addresses."""
-        reading, said = asked_in.reading, self._words.of(asked_in.task_id)
-        return replace(reading, content=content, followed=reading.followed + going_out, said=said)
+        reading, made = self._words.into(asked_in.reading, asked_in.task_id), made_by(self._rounds_of[asked_in.task_id])
+        return replace(reading, content=content, followed=reading.followed + going_out, made=made)
 
-    def passages(self, task_id: TaskId | None) -> list[Passage]:
-        """Return what the model of a task has read."""
-        return passages_of([*self._entries, *filter(None, [self._received.get(task_id)])], self.summary)
+    def read_by(self, task_id: TaskId | None) -> list[UserMessage | Round]:
+        """Return what the model of a task has read, but for the summary."""
+        return [*self._entries, *filter(None, [self._received.get(task_id)])]
 
     @property
     def content(self) -> Content:
@@ -584,9 +585,8 @@ class Conversation:
         self._rounds_of[task_id] = [each for each in self._rounds_of[task_id] if id(each) not in dropped]
         self._entries = [each for each in self._entries if id(each) not in dropped]
         self._last.pop(task_id, None)
-        for each in self._rounds_of[task_id]:
-            if each.whole:
-                self._last[task_id] = each
+        if whole := [each for each in self._rounds_of[task_id] if each.whole]:
+            self._last[task_id] = whole[-1]
 
     def _close_approval(self, approval_id: ApprovalId, grant: Grant | None) -> None:
         if approval_id in self._approvals:

@@ -1,6 +1,6 @@
 """Rounds: one answer of the model with the outcomes of its tool calls, and the limits on repeating that."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 import msgspec
 from msgspec.structs import replace
@@ -22,6 +22,7 @@ from ozzie_server_ext.domain.events import (
 )
 from ozzie_server_ext.domain.ids import ArtifactId, CallId, EventId, ReplyId, TaskId
 from ozzie_server_ext.domain.json import Json, JsonObject
+from ozzie_server_ext.domain.toolmeta import Reached
 from ozzie_server_ext.models.driver import ChatMessage
 from ozzie_server_ext.policy.decision import UNREAD, Reading
 from ozzie_server_ext.protocol.jsontext import dumps
@@ -103,7 +104,8 @@ class Round(msgspec.Struct):
     """One answer of the model, its tool calls, and their outcomes.
 
     By the model's ids of the calls:
-    - `outcomes`: the results as the model reads them; `failures`: the messages of failed calls; `brought`: the outside
+    - `outcomes`: the results as the model reads them; `reached`: whom or what calls reached beyond their arguments;
+      `failures`: the messages of failed calls; `brought`: the outside
       sources of results.
     - `unresolved`: the tools of uncertain calls; `to_repeat`: what the model reads of those to be repeated with their
       key.
@@ -126,6 +128,7 @@ class Round(msgspec.Struct):
     text: str = ""
     uses: tuple[ToolUse, ...] = ()
     outcomes: dict[str, str] = msgspec.field(default_factory=dict[str, str])
+    reached: dict[str, tuple[Reached, ...]] = msgspec.field(default_factory=dict[str, tuple[Reached, ...]])
     brought: dict[str, tuple[str, ...]] = msgspec.field(default_factory=dict[str, tuple[str, ...]])
     finish: Finish = "stop"
     whole: bool = False
@@ -184,6 +187,20 @@ class Round(msgspec.Struct):
             yield ChatMessage(role="tool", content=content, tool_call_id=use.use_id, name=use.name)
 
 
+def made_by(rounds: Iterable[Round]) -> frozenset[str]:
+    """Return the names of the tools of which a call succeeded, or may have."""
+    return frozenset(
+        use.name
+        for each in rounds
+        for use in each.uses
+        if use.use_id in each.unresolved or each.outcomes.get(use.use_id, "").startswith(OK)
+    )
+
+
+OK = '{"ok":true'
+"""With what the `result_text` of a call that succeeded begins."""
+
+
 class Outcomes:
     """Keeps each round up to date with its calls. A call is forgotten once no event can change it any more."""
 
@@ -232,6 +249,8 @@ class Outcomes:
 
 
 def _update(round_: Round, use_id: str, call: CallRecord) -> None:
+    if call.decided is not None and call.decided.reaches:
+        round_.reached[use_id] = call.decided.reaches
     if call.outcome is not None and (brought := getattr(call.outcome, "brought", ())):
         round_.brought[use_id] = brought
     match call.outcome:

@@ -16,7 +16,7 @@ from ozzie_server_ext.domain.content import CLEAN, Content
 from ozzie_server_ext.domain.events import Event, Finish, MessageReceived, SessionPinned, TaskCreated, ToolUse
 from ozzie_server_ext.domain.ids import TaskId
 from ozzie_server_ext.domain.messages import Picture
-from ozzie_server_ext.domain.toolmeta import Said
+from ozzie_server_ext.domain.toolmeta import Reached, Said
 from ozzie_server_ext.policy.decision import UNREAD, Reading
 
 
@@ -43,6 +43,7 @@ class SavedRound(msgspec.Struct, frozen=True, omit_defaults=True, tag="round"):
     uses: tuple[ToolUse, ...] = ()
     outcomes: dict[str, str] = {}
     brought: dict[str, tuple[str, ...]] = {}
+    reached: dict[str, tuple[Reached, ...]] = {}
     to_repeat: dict[str, str] = {}
     finish: Finish = "stop"
     whole: bool = False
@@ -57,6 +58,7 @@ class SavedRound(msgspec.Struct, frozen=True, omit_defaults=True, tag="round"):
             uses=self.uses,
             outcomes=self.outcomes,
             brought=self.brought,
+            reached=self.reached,
             to_repeat=self.to_repeat,
             finish=self.finish,
             whole=self.whole,
@@ -80,6 +82,7 @@ def saved(entry: UserMessage | Round) -> SavedEntry:
         uses=entry.uses,
         outcomes=entry.outcomes,
         brought=entry.brought,
+        reached=entry.reached,
         to_repeat=entry.to_repeat,
         finish=entry.finish,
         whole=entry.whole,
@@ -132,7 +135,7 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """One of a series: `entries` and addresses are those since the snapshot `after`, which is a position; 0 begins a
     series. All else is as of `position`: how many turns began, the summary of what came before the entries, pinned
     facts, what was read, what the next message begins with, the latest turn with the tools that it used, and
-    what the user's own words name."""
+    what the user's own words name and say."""
 
     position: int
     after: int
@@ -145,6 +148,7 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     latest: TaskId | None = None
     used: tuple[str, ...] = ()
     said: tuple[Said, ...] = ()
+    texts: tuple[str, ...] = ()
 
 
 class Progress(msgspec.Struct):

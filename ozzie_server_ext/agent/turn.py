@@ -8,17 +8,18 @@ did is read from it afterwards.
 
 import asyncio
 import itertools
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from contextlib import nullcontext
-from functools import partial
 
 import msgspec
 
 from ozzie_server_ext.agent.checking import CHANGING, CallChecker, Opinion, refused_unattended
 from ozzie_server_ext.agent.conversation import Conversation
 from ozzie_server_ext.agent.model_call import ModelCaller
+from ozzie_server_ext.agent.passages import passages_of
 from ozzie_server_ext.agent.plan import TurnContext, TurnParts, TurnPlan
 from ozzie_server_ext.agent.questions import ask_limit_question, time_overrun, uncertain_question
+from ozzie_server_ext.agent.reads import reads_of
 from ozzie_server_ext.agent.requests import TurnToolbox
 from ozzie_server_ext.agent.result_summaries import ResultSummaries
 from ozzie_server_ext.agent.round_runner import RoundRunner, expect_usable
@@ -39,9 +40,11 @@ from ozzie_server_ext.domain.events import (
 from ozzie_server_ext.domain.ids import PromptId
 from ozzie_server_ext.domain.tasks import TaskHeld
 from ozzie_server_ext.models.ledger import BudgetBreach
+from ozzie_server_ext.policy.decision import Action
 from ozzie_server_ext.store.recorder import Recorder
 from ozzie_server_ext.tools.base import ToolContext, ToolFailed, ToolUncertain, uncertain
 from ozzie_server_ext.tools.broker import AnswerNeeded, Begun, CallPosition
+from ozzie_server_ext.tools.origins import Passage
 
 _MOST_CHECKS = 3
 """Checks of one call that changes each time before it can be made."""
@@ -247,14 +250,23 @@ class Turn:
         # A model that was not offered the tool learns about it from the errors of the call.
         content = last.reading.content | (tool.meta.told_by if tool else CLEAN)
         reading = self._conversation.reading_of(last, content, going_out)
-        passages = partial(self._conversation.passages, self._recorder.task_id)
-        context = msgspec.structs.replace(self._tool_context, reading=reading, passages=passages)
+        reading = msgspec.structs.replace(reading, reads=self._reads)
+        context = msgspec.structs.replace(self._tool_context, reading=reading, passages=self._passages)
         self._running_calls += 1
         try:
             recorder = self._led_to_by(last)
             return await self._parts.broker.call(use, position, context, recorder, earlier, begun, only_ask=only_ask)
         finally:
             self._running_calls -= 1
+
+    def _passages(self) -> list[Passage]:
+        """Return what the model has read, as texts."""
+        return passages_of(self._conversation.read_by(self._recorder.task_id), self._conversation.summary)
+
+    def _reads(self) -> Iterator[Action]:
+        """Yield the calls that told the model something."""
+        entries, summary = self._conversation.read_by(self._recorder.task_id), self._conversation.summary
+        return reads_of(entries, summary, self._parts.registry.meta)
 
     def _led_to_by(self, last: Round) -> Recorder:
         """Return the recorder for calls that this answer led to."""

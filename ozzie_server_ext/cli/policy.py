@@ -15,7 +15,17 @@ from ozzie_server_ext.domain.json import JsonObject
 from ozzie_server_ext.domain.toolmeta import ToolMeta
 from ozzie_server_ext.policy.decision import Action, Caller, Decision, Reading, Verdict
 from ozzie_server_ext.policy.engine import ALWAYS_ASK, OUTSIDE, Explanation, explain
-from ozzie_server_ext.policy.files import PROJECT_FILE, Policy, RuleFile, load, read, trust_rules, untrust_rules
+from ozzie_server_ext.policy.files import (
+    CLASSES,
+    PROJECT_FILE,
+    Policy,
+    RuleFile,
+    classes_of,
+    load,
+    read,
+    trust_rules,
+    untrust_rules,
+)
 from ozzie_server_ext.policy.rules import Rule
 from ozzie_server_ext.policy.sources import SourcePattern
 from ozzie_server_ext.protocol.jsontext import loads_object
@@ -31,13 +41,15 @@ def check_rules(options: argparse.Namespace) -> int:
     registry = ToolRegistry(builtin_tools())
     if options.file:
         path = Path(options.file).absolute()
-        policy = Policy(files=(read(path, content_of(path), registry.find),))
+        file = read(path, content_of(path), registry.find)
+        policy = Policy(files=(file, *classes_of((file,))))
     else:
         policy = load(find_home(os.environ), Path(options.project or ".").resolve(), registry.find)
     if options.json:
         print_json({"files": [_file(file) for file in policy.files], "ignored": [str(path) for path in policy.ignored]})
         return 0
-    for file in policy.files:
+    own = [file for file in policy.files if file.path != CLASSES]
+    for file in own:
         print(f"{visible_label(str(file.path))}: {counted(len(file.rules), 'rule')}, all examples hold.")
         for rule in file.rules:
             print(f"  {_rule_line(rule)}")
@@ -45,8 +57,11 @@ def check_rules(options: argparse.Namespace) -> int:
             print(visible_prose(warning))
     for path in policy.ignored:
         print(f"{visible_label(str(path))} is not used: nobody has trusted it yet (ozzie policy trust).")
-    if not policy.files and not policy.ignored:
+    if not own and not policy.ignored:
         print("Only Ozzie's built-in rules apply: reading runs, changes ask first.")
+    classes = [rule.verdict.rule for file in policy.files if file.path == CLASSES for rule in file.rules]
+    if classes:
+        print(f"These classes of calls run if you asked for them: {', '.join(classes)}.")
     return 0
 
 
@@ -78,6 +93,8 @@ def explain_call(options: argparse.Namespace) -> int:
     if found.overruled is not None:
         print(f"  {overruled(found.overruled, tool.meta, verdict)}")
     for rule, why in found.considered:
+        if rule.is_class and why:
+            continue
         print(f"  {_rule_line(rule)}: {visible_label(why) if why else 'applies'}")
     return 0
 

@@ -93,10 +93,12 @@ class Target:
 @dataclass(frozen=True, slots=True)
 class Reached:
     """Whom or what a call reaches without naming it in an argument, as whoever gets the answer to a mail: `text` as the
-    service has it."""
+    service has it. With `of`, an id in an argument, it is not reached, but another name of what has this id: its title,
+    who sent it, who takes part."""
 
     kind: TargetKind
     text: str
+    of: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -113,6 +115,10 @@ class ToolMeta:
     - `for_skills`: only steps of skills call it; no model is offered it.
     - `delegates_to`: the skill that its calls are delegated to.
     - `reaches`: of one call, as its plan found; rules and cards have it beside what the arguments name.
+    - `own_data`: it changes only data of the user's that nobody else sees, unless it reaches somebody.
+    - `overview`: it tells little: names, titles and times by which a thing is found, what is public, or what follows
+      from its arguments.
+    - `carries`: arguments that name what goes along with the call: a mail that is forwarded, an attachment.
     """
 
     tool_id: str
@@ -136,6 +142,9 @@ class ToolMeta:
     delegates_to: str = ""
     requires: frozenset[Capability] = frozenset()
     reaches: tuple[Reached, ...] = ()
+    own_data: bool = False
+    carries: tuple[str, ...] = ()
+    overview: bool = False
 
     @property
     def permissions(self) -> tuple[str, ...]:

@@ -7,15 +7,18 @@ call.
 import asyncio
 import inspect
 import json
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, suppress
+from collections import Counter
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, contextmanager, suppress
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
 import msgspec
 from msgspec.structs import replace
 
+from ozzie_server_ext.agent.own_words import OwnWords
 from ozzie_server_ext.agent.provenance import SessionReading
+from ozzie_server_ext.agent.reads import read_by
 from ozzie_server_ext.artifacts.store import ArtifactStore
 from ozzie_server_ext.domain.approvals import REQUEST_EXPIRES_S, AuthStrength
 from ozzie_server_ext.domain.calls import CallOutcome, CallRecord, fold_calls
@@ -27,15 +30,19 @@ from ozzie_server_ext.domain.events import (
     Event,
     EventBody,
     LabelsCleared,
+    MessageReceived,
+    Origin,
     PromptRequested,
     ToolCallCancelled,
     ToolCallCompleted,
+    ToolCallDecided,
     ToolCallFailed,
+    ToolCallRequested,
     ToolCallUncertain,
     ToolUse,
     content_of,
 )
-from ozzie_server_ext.domain.ids import ArtifactId, CallId, SessionId, TaskId, session_stream, task_stream
+from ozzie_server_ext.domain.ids import ArtifactId, CallId, MessageId, SessionId, TaskId, session_stream, task_stream
 from ozzie_server_ext.domain.json import Json, JsonObject
 from ozzie_server_ext.domain.toolmeta import (
     Category,
@@ -51,9 +58,10 @@ from ozzie_server_ext.domain.toolmeta import (
 from ozzie_server_ext.execution.bubblewrap import BubblewrapRunner
 from ozzie_server_ext.execution.runner import JobRunner
 from ozzie_server_ext.observability.clock import FakeClock, SystemClock, UlidSource
-from ozzie_server_ext.policy.decision import UNREAD, Caller, Reading
+from ozzie_server_ext.policy.decision import UNREAD, Action, Caller, Reading
 from ozzie_server_ext.policy.engine import Ruling
-from ozzie_server_ext.policy.files import Policy, read
+from ozzie_server_ext.policy.files import Policy, classes_of, read
+from ozzie_server_ext.policy.words import Confirmation
 from ozzie_server_ext.protocol.jsontext import canonical_bytes, loads_object
 from ozzie_server_ext.store.blobs import BlobStore, FileBlobs, InMemoryBlobs
 from ozzie_server_ext.store.contents import DatabaseBlobs
@@ -122,7 +130,7 @@ def _outcome(fact: CallOutcome) -> Outcome:
             return Outcome(call_id=call_id, status="uncertain", code="tool.uncertain", message=reason)
 
 
-Reaching: TypeAlias = Callable[[JsonObject], Awaitable[Iterable[tuple[str, str]]]]
+Reaching: TypeAlias = Callable[[JsonObject], Awaitable[Iterable[tuple[str, str] | tuple[str, str, str]]]]
 
 _CONTEXT = inspect.Parameter("context", inspect.Parameter.POSITIONAL_OR_KEYWORD, annotation=ToolContext)
 _NAMED = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
@@ -132,7 +140,8 @@ def plain_tool(
     function: Callable[..., Awaitable[Any]], meta: ToolMeta, reaches: Reaching | None = None
 ) -> FunctionTool:
     """Return a tool for a function, which may take a ToolContext first and must return JSON or a ToolResult. `reaches`
-    returns whom or what a call reaches beyond its arguments: pairs of a kind and a text.
+    returns whom or what a call reaches beyond its arguments: pairs of a kind and a text; with an id from the arguments
+    as the third, another name of what has that id.
 
     Raises InputError if the function can't be a tool, Bug for inconsistent metadata.
     """
@@ -157,7 +166,7 @@ def plain_tool(
     run.__signature__ = inspect.Signature([_CONTEXT, *named])
 
     async def reached(args: JsonObject) -> Iterable[Reached]:
-        return [Reached(TargetKind(kind), text) for kind, text in await reaches(args)] if reaches else ()
+        return [Reached(TargetKind(kind), *more) for kind, *more in await reaches(args)] if reaches else ()
 
     return FunctionTool(run, meta, reaches=reached if reaches else None)
 
@@ -250,7 +259,12 @@ class Gate:
             marks=FileMarks(log, project),
             web=web,
         )
-        self._readings, self._position = SessionReading(), 0
+        self._readings, self._own_words, self._position = SessionReading(), OwnWords(), 0
+        self._requested: dict[CallId, ToolCallRequested] = {}
+        self._reached: dict[CallId, tuple[Reached, ...]] = {}
+        self._made: set[str] = set()
+        self._making: Counter[str] = Counter()
+        self._reads: list[Action] = []
         self._busy: set[TaskId] = set()
 
     def add(self, *tools: Tool) -> None:
@@ -276,13 +290,17 @@ class Gate:
         keeps_labels: bool = False,
         further_names: Iterable[str] = (),
         told_by: Content = CLEAN,
+        own_data: bool = False,
+        overview: bool = False,
+        carries: Iterable[str] = (),
     ) -> Tool:
         """Make a tool from an async function and add it under the function's name. Its signature is the schema of the
         arguments, the first paragraph of its docstring the description for models. It returns JSON or a ToolResult; it
         raises ToolFailed if it did nothing, Unsettled if it can't tell. `targets` maps the arguments that name what a
         call acts on to a kind (`TargetKind`); an amount is followed by its currency, "amount EUR", or the argument that
         has it. `reaches` returns whom or what a call reaches beyond its arguments, such as `("recipient", address)` of
-        whoever gets the answer to a mail. It must have no effect, and raises ToolFailed if it can't tell. For the other
+        whoever gets the answer to a mail; a third text is an id in the arguments, of which this is another name, as
+        `("object", "Q1 figures", "d7")`. It must have no effect, and raises ToolFailed if it can't tell. For the other
         parameters see `ToolMeta`.
 
         Raises InputError if the function can't be a tool, ValueError for an unknown word, Bug for inconsistent
@@ -303,6 +321,9 @@ class Gate:
             keeps_labels=keeps_labels,
             further_names=tuple(further_names),
             told_by=told_by,
+            own_data=own_data,
+            overview=overview,
+            carries=tuple(carries),
         )
         tool = plain_tool(function, meta, reaches)
         self.registry.register(tool)
@@ -316,8 +337,24 @@ class Gate:
         """
         path = rules if isinstance(rules, Path) else POLICY_TEXT
         found = read(path, rules.read_bytes() if isinstance(rules, Path) else rules.encode(), self.registry.find)
-        self._rules.policy = Policy(files=(found,))
+        self._rules.policy = Policy(files=(found, *classes_of((found,))))
         return found.warnings
+
+    async def said(self, text: str, by: Answerer) -> None:
+        """Record a message of which this person typed all, and which they sent just now: the following calls are made
+        for it, and what it names may let one pass (docs/policy.md, Your own words). Your program answers for it, as it
+        does for the way of an answer. Nothing that came from elsewhere belongs into it.
+
+        Raises InputError for a blank text.
+        """
+        if not text.strip():
+            raise InputError("A message has to say something.", code="message.blank")
+        task_id = TaskId(self._ids.new())
+        origin = Origin(channel="embedding", sender_id=by.name)
+        message = MessageReceived(message_id=MessageId(task_id), text=text, origin=origin)
+        confirmed = Confirmation.of(by.name, "terminal", text, people=self._rules.policy.people)
+        recorder = self._recorder(task_id, actor="user")
+        await recorder.append(message, confirmed.fact(message.message_id))
 
     async def call(
         self, name: str, args: Mapping[str, Any] | str = "{}", *, again: str = "", labels: Sequence[str] = ()
@@ -385,8 +422,30 @@ class Gate:
         while page := await self.log.read(session_id=self.session_id, after=self._position, erased=True):
             for event in page:
                 self._readings.apply(event)
+                self._own_words.apply(event)
+                self._count(event.body)
             self._position = page[-1].position
-        return self._readings.now
+        words, message = self._own_words.now, self._own_words.last_message
+        made, reads = frozenset(self._made), tuple(self._reads)
+        return replace(self._readings.now, words=words, message=message, made=made, reads=lambda: reads)
+
+    def _count(self, fact: EventBody) -> None:
+        """Keep which tools were called for the last message, and what calls told."""
+        match fact:
+            case MessageReceived():
+                self._made.clear()
+            case ToolCallRequested(call_id=call_id):
+                self._requested[call_id] = fact
+            case ToolCallDecided(call_id=call_id, reaches=reaches):
+                self._reached[call_id] = reaches
+            case ToolCallCompleted(call_id=call_id, ok=True) | ToolCallUncertain(call_id=call_id):
+                reached, requested = self._reached.pop(call_id, ()), self._requested.pop(call_id, None)
+                if requested is not None:
+                    self._made.add(requested.name)
+                    tool = self.registry.find(requested.name)
+                    self._reads += read_by(None if tool is None else tool.meta, requested.args, reached)
+            case _:
+                pass
 
     async def _again(self, task_id: TaskId, name: str, args: str, content: Content) -> Outcome:
         if task_id in self._busy:
@@ -410,8 +469,24 @@ class Gate:
     async def _make(
         self, task_id: TaskId, name: str, args: str, content: Content, earlier: EarlierRequest | None
     ) -> Outcome:
-        reading = await self._read()
-        reading = replace(reading, content=reading.content | content)
+        tool = self.registry.find(name)
+        with self._counted(name if tool is None else tool.meta.name) as others:
+            reading = await self._read()
+            reading = replace(reading, content=reading.content | content, made=reading.made | others)
+            return await self._carry_out(task_id, name, args, reading, earlier)
+
+    @contextmanager
+    def _counted(self, name: str) -> Iterator[frozenset[str]]:
+        """Count a call that is being made; yield the names of the tools that others call meanwhile."""
+        self._making[name] += 1
+        try:
+            yield frozenset(each for each, count in self._making.items() if count > (each == name))
+        finally:
+            self._making[name] -= 1
+
+    async def _carry_out(
+        self, task_id: TaskId, name: str, args: str, reading: Reading, earlier: EarlierRequest | None
+    ) -> Outcome:
         recorder = self._recorder(task_id).made_from(reading.content)
         context = msgspec.structs.replace(self._context, reading=reading)
         use = ToolUse(call_id=CallId(task_id), name=name, arguments=args)
@@ -434,8 +509,8 @@ class Gate:
         assert outcome is not None
         return _outcome(outcome)
 
-    def _recorder(self, task_id: TaskId) -> Recorder:
-        return Recorder(log=self.log, session_id=self.session_id, task_id=task_id, source="embedding")
+    def _recorder(self, task_id: TaskId, **more: Any) -> Recorder:
+        return Recorder(log=self.log, session_id=self.session_id, task_id=task_id, source="embedding", **more)
 
     async def _expect(self, approval_id: str) -> Approval:
         found = await self.approvals.get(approval_id)
@@ -465,7 +540,7 @@ class _Rules:
 
     def __init__(self, spent: SpentToday) -> None:
         self._spent = spent
-        self.policy = Policy()
+        self.policy = Policy(files=classes_of(()))
 
     async def of(self, meta: ToolMeta, args: JsonObject, caller: Caller, reading: Reading = UNREAD) -> Ruling:
         return await self._spent.ruling(self.policy, meta, args, caller, reading)

@@ -7,13 +7,15 @@ A rule that asks or denies must miss nothing: one match is enough, case doesn't 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from decimal import Decimal
 from pathlib import Path, PurePosixPath
-from typing import TypeVar
+from typing import Literal, TypeVar
 
 import msgspec
 
 from ozzie_server_ext.domain.toolmeta import Category, Said, TargetKind, ToolMeta
-from ozzie_server_ext.policy.decision import Action
+from ozzie_server_ext.policy.decision import Action, Words
+from ozzie_server_ext.policy.leads import has_new
 from ozzie_server_ext.policy.patterns import MANY, Glob, HostPattern, SequenceGlob, folded
+from ozzie_server_ext.policy.people import Texts
 from ozzie_server_ext.policy.sources import ANY, SourcePattern
 from ozzie_server_ext.policy.targets import Amount, Named, Values, normal_form, recipient
 
@@ -170,11 +172,14 @@ def attended(wanted: bool) -> Condition:
 
 
 def categories(wanted: Iterable[Category], *, sure: bool) -> Condition:
-    """An ALLOW must state all categories: a rule about sending does not allow a tool that sends and deletes."""
+    """An ALLOW must state all categories: a rule about sending does not allow a tool that sends and deletes. To state
+    none means a tool that has none."""
     allowed = frozenset(wanted)
 
     def condition(action: Action) -> str:
         has = action.meta.categories
+        if not allowed and not has:
+            return ""
         if has and (has <= allowed if sure else has & allowed):
             return ""
         return f"its categories are {', '.join(sorted(has)) or 'none'}"
@@ -261,6 +266,20 @@ _NEVER_LEFT_OUT = frozenset({TargetKind.RECIPIENT, TargetKind.ACCOUNT, TargetKin
 """A call that does not say which of these may mean any."""
 
 
+def _said(action: Action, words: Words, texts: Texts) -> list[bool]:
+    """Return for each of what a call names whether these words name it. A thing may be meant by a person whose it is,
+    such as the sender of a mail, but not one of the user's own that would be changed. `texts`: those of `words`."""
+
+    def is_said(named: Named) -> bool:
+        if named.value is None:
+            return False
+        others = (each for each in named.known_as if each.kind is named.kind or not action.meta.own_data)
+        names = (Said(named.kind, named.value), *others)
+        return any(each in words.named or texts.name(each, wholly=action.meta.own_data) for each in names)
+
+    return [*map(is_said, action.named)]
+
+
 def said(wanted: bool, *, sure: bool) -> Condition:
     """A person's own words name all that the call names, for a rule that must be certain, and some of it for another.
     Unless `wanted`: they name none of it, for another rule not all of it."""
@@ -268,8 +287,8 @@ def said(wanted: bool, *, sure: bool) -> Condition:
     def condition(action: Action) -> str:
         if not action.named:
             return "the call names nothing"
-        known = action.reading.said
-        found = [each.value is not None and Said(each.kind, each.value) in known for each in action.named]
+        words = action.reading.words
+        found = _said(action, words, Texts(words.texts))
         # Words name no path, address or command that a rule could compare.
         unread = any(each.value is None for each in action.named) or bool(
             action.paths or action.hosts or action.commands
@@ -281,6 +300,110 @@ def said(wanted: bool, *, sure: bool) -> Condition:
             return "" if holds else "your own words do not name all that it names" if sure else "they name none of it"
         holds = not any(found) and not unread if sure else not all(found) or unread
         return "" if holds else "your own words name some of it" if sure else "your own words name all of it"
+
+    return condition
+
+
+def in_message(wanted: Literal["all", "whom"], *, sure: bool) -> Condition:
+    """The message that led to the call names all that it names, or all but amounts, and has its paths; some of that for
+    a rule that need not be certain."""
+
+    def condition(action: Action) -> str:
+        message = action.reading.message
+        texts = Texts(message.texts)
+        found = [
+            is_said
+            for each, is_said in zip(action.named, _said(action, message, texts), strict=True)
+            if wanted == "all" or each.kind is not TargetKind.AMOUNT
+        ]
+        if action.paths:
+            typed = texts.paths
+            found += [parts is not None and parts in typed for parts in action.paths]
+        if not found or action.hosts or action.commands:
+            return "" if found and not sure else "the call names nothing that a message could name"
+        kinds = {each.kind for each in action.named}
+        is_whole = all(target.kind in kinds for target in action.meta.targets if target.kind in _NEVER_LEFT_OUT)
+        return "" if (all(found) and is_whole if sure else any(found)) else "your message does not name all of it"
+
+    return condition
+
+
+def once(wanted: bool) -> Condition:
+    """No other call of the tool was made for the message."""
+
+    def condition(action: Action) -> str:
+        names = {action.meta.name, action.meta.tool_id, *action.meta.further_names}
+        is_first = names.isdisjoint(action.reading.made)
+        if is_first is wanted:
+            return ""
+        return "it was called for this message before" if wanted else "it was not called for this message before"
+
+    return condition
+
+
+def reads_named(wanted: bool) -> Condition:
+    """The message names everything that the model has read by name, or the call reaches those whose it is: then its
+    text can be made from nothing else. What is public counts as named."""
+
+    def condition(action: Action) -> str:
+        message = action.reading.message
+        reached = {Said(each.kind, each.value) for each in action.named if each.value and each.kind in _REACHED}
+        words, texts = Words(message.named | reached, message.texts), Texts(message.texts)
+        reads = action.reading.reads()
+        are_named = all(all(_said(read, words, texts)) and texts.paths.issuperset(read.paths) for read in reads)
+        if are_named is wanted:
+            return ""
+        return "your message does not name all that was read" if wanted else "your message names all that was read"
+
+    return condition
+
+
+_REACHED = frozenset({TargetKind.RECIPIENT, TargetKind.PERSON})
+
+
+def new_in_text(wanted: bool) -> Condition:
+    """Whether a text of the call leads its reader somewhere (`policy.leads`) that no message of the person's names.
+    What goes along with the call may always."""
+
+    def condition(action: Action) -> str:
+        carried = any(action.args.get(argument) for argument in action.meta.carries)
+        has = carried or has_new(action.texts(), action.reading.words.texts)
+        if has is wanted:
+            return ""
+        return "a text of it leads where your words do not" if has else "its texts lead nowhere new"
+
+    return condition
+
+
+def own_data(wanted: bool) -> Condition:
+    """Whether a call changes only the person's own data, which nobody else sees."""
+
+    def condition(action: Action) -> str:
+        reaches = any(not each.of and each.kind in _REACHED for each in action.meta.reaches)
+        if (action.meta.own_data and not reaches) is wanted:
+            return ""
+        return "others see what it changes" if wanted else "it changes the user's own data alone"
+
+    return condition
+
+
+def names_nothing(wanted: bool) -> Condition:
+    """Whether a call names nothing: no file, address or command either."""
+
+    def condition(action: Action) -> str:
+        nothing = not (action.named or action.paths or action.hosts or action.commands)
+        return "" if nothing is wanted else "the call names something" if wanted else "the call names nothing"
+
+    return condition
+
+
+def from_outside(wanted: bool) -> Condition:
+    """Whether content from outside is behind the call."""
+
+    def condition(action: Action) -> str:
+        if bool(action.reading.content) is wanted:
+            return ""
+        return "nothing that it is made from came from outside" if wanted else "content from outside is behind it"
 
     return condition
 

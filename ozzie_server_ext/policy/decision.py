@@ -16,6 +16,7 @@ from ozzie_server_ext.domain.paths import path_parts
 from ozzie_server_ext.domain.toolmeta import Said, TargetKind, ToolMeta
 from ozzie_server_ext.policy.patterns import Host, folded, host_of
 from ozzie_server_ext.policy.targets import Named, Values, named_by
+from ozzie_server_ext.protocol.jsontext import texts_in
 from ozzie_server_ext.render.text import inside
 
 MAX_ADDRESS = 2000
@@ -29,11 +30,23 @@ Given: TypeAlias = Literal["address", "unread", ""]
 """Who gave an address literally: the user, a page or a search; nobody, but nothing that could leak was read; nobody."""
 
 
+class Words(msgspec.Struct, frozen=True):
+    """A person's own words: what they name, and the messages of which they typed all."""
+
+    named: frozenset[Said] = frozenset()
+    texts: tuple[str, ...] = ()
+
+
+NO_WORDS = Words()
+
+
 class Reading(msgspec.Struct, frozen=True, kw_only=True):
     """What the conversation before a call contains. `content`: what came from outside. `has_read`: tools told the model
     anything; `has_own`: some of it was not from the web. Addresses, as by `plain_address`: `typed` by the user or
-    fetched before, `linked` by the web; `followed` counts linked ones requested since the user's last message. `said`:
-    what a person named in words that are known to be theirs."""
+    fetched before, `linked` by the web; `followed` counts linked ones requested since the user's last message. `words`:
+    what is known to be a person's own, `message`: what of it is the message that led to the call. `made`: the tools
+    that were called for that message, each by the name or id that was used; `reads` yields the calls that told the
+    model something, each with what it names."""
 
     content: Content = CLEAN
     has_read: bool = False
@@ -41,7 +54,10 @@ class Reading(msgspec.Struct, frozen=True, kw_only=True):
     typed: frozenset[str] = frozenset()
     linked: frozenset[str] = frozenset()
     followed: int = 0
-    said: frozenset[Said] = frozenset()
+    words: Words = NO_WORDS
+    message: Words = NO_WORDS
+    made: frozenset[str] = frozenset()
+    reads: "Callable[[], Iterable[Action]]" = tuple
 
     def gave(self, url: str) -> Given:
         """Return where the address comes from."""
@@ -145,6 +161,13 @@ class Action:
             given=tuple(gave or "" for gave in _each(reading.gave, urls)),
             args=args,
         )
+
+    def texts(self) -> Iterator[str]:
+        """Yield all texts of the call that name nothing by its contract."""
+        named = {target.argument for target in self.meta.targets}
+        for name, value in self.args.items():
+            if name not in named:
+                yield from texts_in(value)
 
 
 def _folded(parts: tuple[str, ...] | None) -> tuple[str, ...] | None:

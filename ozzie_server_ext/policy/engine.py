@@ -73,7 +73,7 @@ def explain(action: Action, rules: tuple[Rule, ...]) -> Explanation:
     floors = (
         (effect_floor(meta), _may_lower_effect),
         (source_floor(action), _may_lower_source),
-        (address_floor(action), _may_lower_source if action.reading.content else _may_lower_address),
+        (address_floor(action), _may_lower_outside_address if action.reading.content else _may_lower_address),
     )
     for floor, lowered in floors:
         if floor is None or verdict.decision.rank >= floor.decision.rank:
@@ -141,18 +141,25 @@ def address_floor(action: Action) -> Verdict | None:
 
 def _may_lower_effect(rule: Rule, meta: ToolMeta) -> bool:
     """Whether a rule that applies overrules the floor of the tool's effects."""
-    return rule.names(meta) and not rule.only_tightens and not meta.categories & ALWAYS_ASK
+    is_meant = rule.is_class or (rule.names(meta) and not rule.only_tightens)
+    return is_meant and not meta.categories & ALWAYS_ASK
 
 
 def _may_lower_address(rule: Rule, meta: ToolMeta) -> bool:
     """Whether a rule that applies overrules the floor of the address. One that states sources is only about outside
-    content."""
-    return _may_lower_effect(rule, meta) and not rule.states_sources
+    content, and no class is about addresses."""
+    return _may_lower_effect(rule, meta) and not rule.states_sources and not rule.is_class
 
 
 def _may_lower_source(rule: Rule, meta: ToolMeta) -> bool:
-    """Whether a rule that applies overrules the floor of outside content: it has to state the sources."""
-    return _may_lower_effect(rule, meta) and rule.states_sources
+    """Whether a rule that applies overrules the floor of outside content: it has to state the sources, or is a class,
+    which says what outside content may not decide."""
+    return _may_lower_effect(rule, meta) and (rule.states_sources or rule.is_class)
+
+
+def _may_lower_outside_address(rule: Rule, meta: ToolMeta) -> bool:
+    """The same for an address, of which no class speaks."""
+    return _may_lower_source(rule, meta) and not rule.is_class
 
 
 def tightened(verdict: Verdict, *, is_outside: bool, asks_first: bool) -> Verdict:
@@ -197,9 +204,10 @@ class FixedRulings(Rulings):
         self._spent = spent or {}
 
     async def of(self, meta: ToolMeta, args: JsonObject, caller: Caller, reading: Reading = UNREAD) -> Ruling:
-        if not self._rules:
-            return Ruling(decide(Action.of(meta, args, caller, reading), ()), self._version, self._spent)
-        # Long paths and many rules take time: keep the event loop free.
+        if meta.side_effect is SideEffect.NONE and all(rule.is_class for rule in self._rules):
+            here = decide(Action.of(meta, args, caller, reading, self._spent), self._rules)
+            return Ruling(here, self._version, self._spent)
+        # Long paths, many rules and all that was read take time: keep the event loop free.
         verdict = await asyncio.to_thread(
             lambda: decide(Action.of(meta, args, caller, reading, self._spent), self._rules)
         )

@@ -1,11 +1,12 @@
 """The policy files: the system's, the user's, and the project's, which a person must trust and which can only tighten.
 
-If a file is broken, none of its rules is skipped: until it is fixed, nothing is allowed.
+If a file is broken, none of its rules is skipped: until it is fixed, nothing is allowed. The classes of calls that come
+with Ozzie are one more file, behind all others (docs/policy.md, Classes).
 """
 
 import hashlib
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -16,6 +17,7 @@ from ozzie_server_ext.config.home import Home
 from ozzie_server_ext.config.jsonc import ConfigError, SourceLocation, content_if_there, content_of, parse_object
 from ozzie_server_ext.config.trust import standing, trust, untrust
 from ozzie_server_ext.config.validation import validate
+from ozzie_server_ext.domain.toolmeta import TargetKind
 from ozzie_server_ext.policy.conditions import Contacts
 from ozzie_server_ext.policy.people import Contact, People, people_of
 from ozzie_server_ext.policy.rules import (
@@ -31,17 +33,22 @@ from ozzie_server_ext.policy.rules import (
 )
 
 SYSTEM_FILE = Path("/etc/ozzie/policy.jsonc")
+CLASSES = Path("classes.jsonc")
+"""What the file of the classes is called, wherever Ozzie is installed."""
 PROJECT_FILE = Path(".ozzie/policy.jsonc")
 
 
 class RuleFile(msgspec.Struct, frozen=True, kw_only=True):
-    """One file: its rules, its contacts, those of them with names, and warnings for its author."""
+    """One file: its rules, its contacts, compiled, as patterns, and those of them with names, whether it wants no
+    classes, and warnings for its author."""
 
     path: Path
     content: bytes
     rules: tuple[Rule, ...]
     contacts: Contacts | None = None
+    vouched: Mapping[TargetKind, tuple[str, ...]] = {}
     named: tuple[Contact, ...] = ()
+    is_strict: bool = False
     warnings: tuple[str, ...] = ()
 
 
@@ -66,6 +73,27 @@ class Policy:
         object.__setattr__(self, "version", digest[:16] if self.files else "")
 
 
+def classes_of(files: Sequence[RuleFile], content: bytes | None = None) -> tuple[RuleFile, ...]:
+    """Return the file of the classes that apply beside these, unless one of them wants none. A class knows all contacts
+    of the files. `content` is an earlier version's. No tool is known here: tests try the examples."""
+    if any(file.is_strict for file in files):
+        return ()
+    if content is None:
+        content = Path(__file__).with_name(str(CLASSES)).read_bytes()
+    document = parse_object(content, CLASSES)
+    texts = validate(PolicyText, document.value, document.places).rules
+    vouched: dict[TargetKind, list[str]] = {}
+    for file in files:
+        for kind, patterns in file.vouched.items():
+            vouched.setdefault(kind, []).extend(patterns)
+    contacts = Contacts.of(vouched)
+    rules = tuple(
+        compile_rule(text, f"{CLASSES}, line {document.places['rules', at].line}", contacts=contacts, is_class=True)
+        for at, text in enumerate(texts)
+    )
+    return (RuleFile(path=CLASSES, content=content, rules=rules),)
+
+
 def paths_of(home: Home, project: Path, system_file: Path = SYSTEM_FILE) -> tuple[Path, ...]:
     """Return the possible policy files, the system's first."""
     return (system_file, home.policy_file, project / PROJECT_FILE)
@@ -87,7 +115,7 @@ def load(
     content, ignored = _of_project(home, project, own)
     if content is not None:
         files.append(read(projects, content, find, tightens_only=True))
-    return Policy(files=tuple(files), ignored=(projects,) if ignored else ())
+    return Policy(files=(*files, *classes_of(files)), ignored=(projects,) if ignored else ())
 
 
 def _of_project(home: Home, project: Path, own: Iterable[Path]) -> tuple[bytes | None, bool]:
@@ -187,7 +215,9 @@ def read(path: Path, content: bytes, find: FindTool, *, tightens_only: bool = Fa
         content=content,
         rules=tuple(rules),
         contacts=None if tightens_only else contacts,
+        vouched={} if tightens_only else policy.contacts.by_kind(),
         named=() if tightens_only else named,
+        is_strict=policy.profile == "strict",
         warnings=tuple(warnings),
     )
 

@@ -8,10 +8,12 @@ A word that two contacts have in their names means neither of them, and one that
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import cached_property
 from itertools import pairwise
 
 import msgspec
 
+from ozzie_server_ext.domain.paths import path_parts
 from ozzie_server_ext.domain.toolmeta import Said, TargetKind
 from ozzie_server_ext.policy.patterns import folded
 from ozzie_server_ext.policy.sources import ANY
@@ -96,6 +98,48 @@ def spoken(text: str) -> Iterator[Spoken]:
     for match in _WORD.finditer(text):
         word = re.sub(r"['’]s$", "", match[0], flags=re.IGNORECASE)
         yield Spoken(folded(word), match.start(), match.end())
+
+
+_BETWEEN = re.compile(r"[^\s<>()\[\]{},;\"'`“”„«»]+")
+_CLOSING = ".!?…:"
+_CHANNEL = "channel"
+_LEAST_OF_TITLE = 4
+"""Letters of a word by which a thing with a title may be meant."""
+
+
+class Texts:
+    """Messages of which a person typed all. They name a thing of a service by a word of its title, or all of it."""
+
+    def __init__(self, texts: Iterable[str]) -> None:
+        self._texts = tuple(texts)
+        self._words: set[str] = set()
+        self._channels: set[str] = set()
+        for text in self._texts:
+            words = [*spoken(text)]
+            self._words |= {each.word for each in words}
+            beside = [(a.word, b.word) for a, b in pairwise(words) if text[a.end : b.start].isspace()]
+            self._channels |= {a for a, b in beside if b == _CHANNEL} | {b for a, b in beside if a == _CHANNEL}
+
+    @cached_property
+    def paths(self) -> frozenset[tuple[str, ...]]:
+        """The paths that they have, relative to the project, each between blanks, quotes or brackets."""
+        found = (each.rstrip(_CLOSING).removeprefix("@") for text in self._texts for each in _BETWEEN.findall(text))
+        return frozenset(parts for each in found if each and (parts := path_parts(each)) is not None)
+
+    def name(self, said: Said, *, wholly: bool = False) -> bool:
+        """Whether they name something. Only channels ("the product channel") and things with a title are named in words
+        without quotes: whom else a call reaches, an account or an amount has to be beyond doubt. `wholly`: by most
+        words of its title, not by one."""
+        if said.kind is TargetKind.CHANNEL:
+            return folded(said.value) in self._channels
+        if said.kind not in (TargetKind.OBJECT, TargetKind.CALENDAR) or not self._words:
+            return False
+        words = words_of(said.value)
+        telling = [word for word in words if len(word) >= _LEAST_OF_TITLE]
+        known = sum(word in self._words for word in telling)
+        if known and (2 * known > len(telling) if wholly else True):
+            return True
+        return bool(words) and self._words.issuperset(words)
 
 
 def contact_of(name: str, targets: Mapping[TargetKind, Sequence[str]]) -> Contact:

@@ -16,7 +16,7 @@ from ozzie_server_ext.domain.messages import Channel
 from ozzie_server_ext.domain.toolmeta import Category, RiskLevel, SideEffect, TargetKind, ToolMeta, ToolSpec
 from ozzie_server_ext.policy import conditions
 from ozzie_server_ext.policy.conditions import Condition, Tools, folder_named
-from ozzie_server_ext.policy.decision import Action, Caller, Decision, Reading, Verdict
+from ozzie_server_ext.policy.decision import NO_WORDS, Action, Caller, Decision, Reading, Verdict, Words
 from ozzie_server_ext.policy.people import MAX_NAME, NOBODY, Contact, People, contact_of
 from ozzie_server_ext.policy.sources import ANY, SourcePattern
 from ozzie_server_ext.policy.targets import amount_in
@@ -74,13 +74,17 @@ class AmountText(_Text):
 
 class WhenText(_Text):
     """The conditions of a rule; one that is not stated always holds. `attended`: somebody is there to be asked;
-    `spent_today`: what the calls of the day have spent, this one included;
-    `in_contacts`: whom the call names is among the file's `contacts`; `in_your_words`: your own words name
-    all that the call names; `sources`: where the content came from that the call is made from."""
+    `spent_today`: what the calls of the day have spent, this one included; `in_contacts`: whom the call names is among
+    the file's `contacts`; `in_your_words`: your own words name all that the call names; `in_this_message`: those of the
+    message that led to it do, its paths included, or all but the amounts; `once`: no other call of the tool was made
+    for that message; `reads_named`: that message names all that the model has read by name; `new_in_text`: a text of it
+    has an address, a link or a long number that no message of yours has; `own_data`: it changes your own data alone;
+    `from_outside`: content from outside is behind it; `sources`: where the content came from that the call is made
+    from."""
 
     tools: Patterns | None = None
     side_effects: Annotated[tuple[SideEffect, ...], Field(min_length=1)] | None = None
-    categories: Annotated[tuple[Category, ...], Field(min_length=1)] | None = None
+    categories: tuple[Category, ...] | None = None
     risks: Annotated[tuple[RiskLevel, ...], Field(min_length=1)] | None = None
     channels: Annotated[tuple[Channel, ...], Field(min_length=1)] | None = None
     users: Patterns | None = None
@@ -99,6 +103,13 @@ class WhenText(_Text):
     spent_today: AmountText | None = None
     in_contacts: bool | None = None
     in_your_words: bool | None = None
+    in_this_message: Literal["all", "whom"] | None = None
+    once: bool | None = None
+    reads_named: bool | None = None
+    new_in_text: bool | None = None
+    own_data: bool | None = None
+    names_nothing: bool | None = None
+    from_outside: bool | None = None
     sources: Patterns | None = None
 
 
@@ -179,15 +190,18 @@ class ContactsText(_Text):
 
 
 class PolicyText(_Text):
-    """The content of a policy file. A rule sees the contacts of its own file alone."""
+    """The content of a policy file. A rule sees the contacts of its own file alone. `profile`: whether the classes that
+    come with Ozzie count."""
 
+    profile: Literal["everyday", "strict"] = "everyday"
     contacts: ContactsText = ContactsText()
     rules: Annotated[tuple[RuleText, ...], Field(max_length=MAX_RULES)] = ()
 
 
 class Rule(msgspec.Struct, frozen=True, kw_only=True):
     """A compiled rule. A CHECK rule both lowers and raises the decision, so it matches twice: `conditions` miss no call
-    that is meant, `sure` matches no other. `only_tightens`: from a project; `states_sources`: about outside content."""
+    that is meant, `sure` matches no other. `only_tightens`: from a project; `states_sources`: about outside content;
+    `is_class`: it comes with Ozzie, for each tool whose calls are like that (docs/policy.md, Classes)."""
 
     verdict: Verdict
     tools: Tools | None
@@ -195,6 +209,7 @@ class Rule(msgspec.Struct, frozen=True, kw_only=True):
     sure: tuple[Condition, ...]
     only_tightens: bool = False
     states_sources: bool = False
+    is_class: bool = False
 
     def mismatch(self, action: Action) -> str:
         """Return why the rule does not apply to the call, in a few words; "" if it does."""
@@ -229,7 +244,12 @@ def patterns_of(contacts: ContactsText) -> int:
 
 
 def compile_rule(
-    text: RuleText, place: str, *, contacts: conditions.Contacts | None = None, only_tightens: bool = False
+    text: RuleText,
+    place: str,
+    *,
+    contacts: conditions.Contacts | None = None,
+    only_tightens: bool = False,
+    is_class: bool = False,
 ) -> Rule:
     """Compile a rule that stands at `place` in a file with these contacts. Raises ValueError with a message for its
     author."""
@@ -254,6 +274,7 @@ def compile_rule(
         sure=sure,
         only_tightens=only_tightens,
         states_sources=bool(text.when.sources),
+        is_class=is_class,
     )
 
 
@@ -285,6 +306,13 @@ def _conditions(when: WhenText, contacts: conditions.Contacts | None, sure: bool
         (when.spent_today and when.spent_today.above, partial(_spent, above=True, sure=sure)),
         (when.in_contacts, partial(_contacts, contacts, sure=sure)),
         (when.in_your_words, partial(conditions.said, sure=sure)),
+        (when.in_this_message, partial(conditions.in_message, sure=sure)),
+        (when.once, conditions.once),
+        (when.reads_named, conditions.reads_named),
+        (when.new_in_text, conditions.new_in_text),
+        (when.own_data, conditions.own_data),
+        (when.names_nothing, conditions.names_nothing),
+        (when.from_outside, conditions.from_outside),
         (when.sources, partial(conditions.sources, sure=sure)),
     ]
     return [condition(wanted) for wanted, condition in stated if wanted is not None]
@@ -334,6 +362,11 @@ def unknown_tools(text: RuleText, find: FindTool) -> tuple[str, ...]:
     return tuple(dict.fromkeys(name for name in names if "*" not in name and find(name) is None))
 
 
+def _reading(content: Content, your_words: str, people: People) -> Reading:
+    own = Words(said_in(your_words, people=people), (your_words,)) if your_words else NO_WORDS
+    return Reading(content=content, words=own, message=own)
+
+
 def _action(meta: ToolMeta, example: ExampleText, people: People) -> Action:
     project = str(folder_named(example.project)) if example.project else ""
     args: Mapping[str, Any] = example.args
@@ -348,7 +381,7 @@ def _action(meta: ToolMeta, example: ExampleText, people: People) -> Action:
         meta,
         args,
         caller,
-        Reading(content=content, said=said_in(example.your_words, people=people)),
+        _reading(content, example.your_words, people),
         {} if spent is None else {spent.currency: spent.value},
     )
 

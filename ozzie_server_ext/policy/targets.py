@@ -14,9 +14,10 @@ from functools import lru_cache
 from typing import TypeAlias
 
 import msgspec
+from msgspec.structs import replace
 
 from ozzie_server_ext.domain.json import Json
-from ozzie_server_ext.domain.toolmeta import TargetKind, ToolMeta
+from ozzie_server_ext.domain.toolmeta import Said, TargetKind, ToolMeta
 from ozzie_server_ext.policy.patterns import canonical_host, folded
 from ozzie_server_ext.render.text import without_hidden
 
@@ -57,13 +58,15 @@ class Amount(msgspec.Struct, frozen=True):
 
 
 class Named(msgspec.Struct, frozen=True, kw_only=True):
-    """Something that an argument names: its normal form, None if it can't be read, and the text as given."""
+    """Something that an argument names: its normal form, None if it can't be read, and the text as given. `known_as`:
+    other names of it, as its service has them."""
 
     kind: TargetKind
     argument: str
     given: str
     value: str | None
     amount: Amount | None = None
+    known_as: tuple[Said, ...] = ()
 
     @property
     def written(self) -> str:
@@ -228,11 +231,18 @@ def normal_form(kind: TargetKind, text: str) -> str | None:
 
 def named_by(meta: ToolMeta, args: Mapping[str, Json]) -> Iterator[Named]:
     """Yield everything that a call's arguments name, in the order of its contract, and what it reaches beside."""
+    others: dict[str, list[Said]] = {}
+    for reached in meta.reaches:
+        if reached.of and reached.kind in _READ and (value := normal_form(reached.kind, reached.text)) is not None:
+            others.setdefault(reached.of, []).append(Said(reached.kind, value))
     for target in meta.targets:
         if target.kind in NAMED_KINDS:
             currency = str(args.get(target.currency, target.currency))
-            yield from named_in(target.kind, args.get(target.argument), currency, argument=target.argument)
+            for named in named_in(target.kind, args.get(target.argument), currency, argument=target.argument):
+                yield replace(named, known_as=tuple(others[named.given])) if named.given in others else named
     for reached in meta.reaches:
+        if reached.of:
+            continue
         if reached.kind in _READ:
             yield from named_in(reached.kind, reached.text)
         else:  # a path or the like, which no rule would find here

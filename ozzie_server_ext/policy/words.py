@@ -63,7 +63,10 @@ _NUMBER = (
 )
 _SYMBOLS = {"€": "EUR", "£": "GBP", "$": "USD", "US$": "USD", "₹": "INR", "₺": "TRY", "₴": "UAH", "₪": "ILS"}
 """Not ¥, kr and the like, which are several currencies. `$` without a country is read as the US dollar."""
-_CURRENCY = rf"(?:(?:{'|'.join(sorted(CODES))})(?!\w)|US\$|[{''.join(each for each in _SYMBOLS if len(each) == 1)}])"
+_SPELLED = {"euro": "EUR", "euros": "EUR", **{code.lower(): code for code in ("CHF", "EUR", "GBP", "USD")}}
+"""Codes in small letters are often words ("all", "top", "try"); these few are not."""
+_CODES = "|".join(sorted({*CODES, *_SPELLED, *map(str.capitalize, _SPELLED)}))
+_CURRENCY = rf"(?:(?:{_CODES})(?!\w)|US\$|[{''.join(each for each in _SYMBOLS if len(each) == 1)}])"
 _MONEY = re.compile(
     rf"(?<!\w)(?:(?P<before>{_CURRENCY})[ \u00a0]?(?P<after_it>{_NUMBER})"
     rf"|(?P<number>{_NUMBER})[ \u00a0]?(?P<after>{_CURRENCY}))(?!\w)"
@@ -226,7 +229,8 @@ def _amounts(text: str) -> Iterator[_Found]:
         number = re.sub(f"[{_GROUPS}]", "", match["after_it"] or match["number"])
         whole, _, rest = number.replace(",", ".").rpartition(".")
         plain = f"{whole.replace('.', '')}.{rest}" if whole else rest
-        yield _Found(str(Amount(_SYMBOLS.get(sign, sign), Decimal(plain).normalize())), match.start(), match.end())
+        currency = _SYMBOLS.get(sign) or _SPELLED.get(sign.lower(), sign)
+        yield _Found(str(Amount(currency, Decimal(plain).normalize())), match.start(), match.end())
 
 
 def _stands_alone(text: str, start: int, end: int) -> bool:

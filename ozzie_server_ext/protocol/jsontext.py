@@ -7,7 +7,7 @@ whole answer would be worse.
 
 import json
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Literal, NoReturn, cast
 
 from ozzie_server_ext.domain.errors import InputError
@@ -112,6 +112,21 @@ def parts_around(written: bytes, text: Json) -> list[bytes]:
         return [written]
     parts = written.partition(canonical_bytes(text))
     return [*parts] if parts[1] else [written]
+
+
+def texts_in(value: Json) -> Iterator[str]:
+    """Yield the texts and numbers among the values of a JSON value, in order."""
+    match value:
+        case dict():
+            for each in value.values():
+                yield from texts_in(each)
+        case list():
+            for each in value:
+                yield from texts_in(each)
+        case None | bool():
+            pass
+        case _:
+            yield str(value)
 
 
 def repair_text(text: str) -> str:

@@ -16,7 +16,7 @@ from ozzie_server_ext.domain.json import Json, JsonObject, objects
 from ozzie_server_ext.domain.toolmeta import ToolMeta
 from ozzie_server_ext.policy.decision import UNREAD, Caller, Decision, Reading, Spent, Verdict
 from ozzie_server_ext.policy.engine import Ruling
-from ozzie_server_ext.policy.files import PROJECT_FILE, Policy
+from ozzie_server_ext.policy.files import CLASSES, PROJECT_FILE, Policy, classes_of
 from ozzie_server_ext.policy.files import read as read_rules
 from ozzie_server_ext.protocol.jsontext import loads_object
 from ozzie_server_ext.replay.changes import Changes
@@ -152,7 +152,7 @@ class RecordedRules(RulesInForce):
         if self._tried is not None:
             if "tried" not in self._policies:
                 file = read_rules(Path("policy.jsonc"), self._tried, self._registry.find)
-                self._policies["tried"] = Policy(files=(file,))
+                self._policies["tried"] = Policy(files=(file, *classes_of((file,))))
             self.policy = self._policies["tried"]
             return self.policy
         found = self._of.settings_at(POLICY_STREAM, self._stage.cursor.position)
@@ -176,8 +176,10 @@ class RecordedRules(RulesInForce):
         files = [
             read_rules(Path(path), str(text).encode(), self._registry.find, tightens_only=Path(path) == projects)
             for path, text in texts.items()
+            if path != str(CLASSES)
         ]
-        return Policy(files=tuple(files))
+        classes = texts.get(str(CLASSES))  # sessions of earlier versions have none
+        return Policy(files=(*files, *(() if classes is None else classes_of(files, str(classes).encode()))))
 
 
 class Skills:

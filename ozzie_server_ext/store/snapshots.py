@@ -23,7 +23,7 @@ from ozzie_server_ext.store.anchor import read_key
 
 log = logger(__name__)
 
-FORMAT = "2"
+FORMAT = "3"
 """Raise it when a conversation's fold or the form of a snapshot (`agent.snapshot`) changes: others are not used."""
 
 _SIGNED = b"ozzie snapshot\0"

@@ -11,12 +11,12 @@ from typing import TypeAlias, cast
 import msgspec
 
 from ozzie_server_ext.domain.content import CLEAN, Content
-from ozzie_server_ext.domain.json import Json, JsonObject
+from ozzie_server_ext.domain.json import JsonObject
 from ozzie_server_ext.domain.toolmeta import Said, TargetKind
 from ozzie_server_ext.policy.conditions import Contacts
 from ozzie_server_ext.policy.sources import origin_text
 from ozzie_server_ext.policy.targets import NEED_NO_QUOTES, Named, address_in
-from ozzie_server_ext.protocol.jsontext import MAX_DEPTH, InvalidJson, dumps, loads
+from ozzie_server_ext.protocol.jsontext import MAX_DEPTH, InvalidJson, dumps, loads, texts_in
 from ozzie_server_ext.render.text import spelled
 
 TOLD_OF = (
@@ -137,23 +137,9 @@ def _read(passage: Passage) -> Iterator[str]:
     except InvalidJson:  # deeper than this; the names of fields do no harm here
         yield passage.text
         return
-    yield from _texts(result["data"])
+    yield from texts_in(result["data"])
     if passage.sources:
-        yield from _texts(result["error"])
-
-
-def _texts(value: Json) -> Iterator[str]:
-    match value:
-        case dict():
-            for each in value.values():
-                yield from _texts(each)
-        case list():
-            for each in value:
-                yield from _texts(each)
-        case None | bool():
-            pass
-        case _:
-            yield str(value)
+        yield from texts_in(result["error"])
 
 
 def _spelled(named: Named) -> str:

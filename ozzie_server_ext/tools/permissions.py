@@ -173,7 +173,7 @@ class Permissions:
             raise unattended(meta)
         names = names_to_find(named_by(meta, plan.args))
         passages = context.passages() if context.passages is not None and names and not is_redacted else []
-        origins = await asyncio.to_thread(origins_of, names, context.reading.said, ruling.contacts, passages)
+        origins = await asyncio.to_thread(origins_of, names, context.reading.words.named, ruling.contacts, passages)
         proof, whole = await self._proof(stored, meta.name, call_id, recorder.made_from(content | quoted))
         requested = ApprovalRequested(
             approval_id=ApprovalId(self._ids.new()),

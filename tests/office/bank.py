@@ -17,7 +17,6 @@ from tests.office.contract import (
     named,
     next_id,
     objects,
-    people,
     plain,
     told,
 )
@@ -159,7 +158,7 @@ class Bank:
             return told("bank", {"changed": True})
 
         pays = Category.PAYMENT
-        paid = (*accounts("account"), *people("name"), *money("amount"))
+        paid = (*accounts("account"), *money("amount"))
         order = (*objects("order_id"), *accounts("account"), *money("amount"))
         return (
             looks("bank", show_balance),

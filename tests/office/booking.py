@@ -103,8 +103,8 @@ class Booking:
 
         booked = (*objects("offer_id"), *people("names"), *money("price"))
         return (
-            looks("booking", find_offers),
-            looks("booking", read_reviews, targets=objects("offer_id")),
+            looks("booking", find_offers, overview=True),
+            looks("booking", read_reviews, targets=objects("offer_id"), overview=True),
             acts("booking", book, Category.PAYMENT, targets=booked),
             looks("booking", list_bookings),
             acts("booking", cancel_booking, Category.DELETE, Category.EXTERNAL_SEND, targets=objects("booking_id")),

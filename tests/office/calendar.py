@@ -20,6 +20,7 @@ from tests.office.contract import (
     plain,
     reached,
     recipients,
+    titled,
     told,
 )
 
@@ -150,19 +151,21 @@ class Calendar:
             return told("calendar", {"answer": answer})
 
         def guests(args: JsonObject) -> tuple[Reached, ...]:
-            return reached(*named(self.events, "event", str(args["event_id"])).guests)
+            event = named(self.events, "event", str(args["event_id"]))
+            return (*reached(*event.guests), *titled(event.event_id, event.title))
 
         def who_invites(args: JsonObject) -> tuple[Reached, ...]:
-            return reached(named(self.events, "event", str(args["event_id"])).by)
+            event = named(self.events, "event", str(args["event_id"]))
+            return (*reached(event.by), *titled(event.event_id, event.title, people=[event.by]))
 
         sends = Category.EXTERNAL_SEND
         changed = (*objects("event_id", "title"), *recipients("add_guests", "remove_guests"))
         return (
-            looks("calendar", list_events),
-            looks("calendar", find_free, targets=recipients("people")),
-            changes("calendar", add_event, targets=objects("title")),
+            looks("calendar", list_events, overview=True),
+            looks("calendar", find_free, targets=recipients("people"), overview=True),
+            changes("calendar", add_event, targets=objects("title"), own_data=True),
             acts("calendar", invite, sends, targets=(*objects("title"), *recipients("guests"))),
-            acts("calendar", change_event, sends, targets=changed, reaches=guests),
+            acts("calendar", change_event, sends, targets=changed, reaches=guests, carries=("event_id",)),
             acts("calendar", cancel_event, sends, Category.DELETE, targets=objects("event_id"), reaches=guests),
             acts("calendar", answer_invitation, sends, targets=objects("event_id"), reaches=who_invites),
         )

@@ -87,7 +87,7 @@ class Chat:
         sends = Category.EXTERNAL_SEND
         channel = (Target("channel", TargetKind.CHANNEL),)
         return (
-            looks("chat", list_channels),
+            looks("chat", list_channels, overview=True),
             looks("chat", read_channel, targets=channel),
             acts("chat", post_message, sends, targets=channel),
             acts("chat", message_person, sends, targets=people("person")),

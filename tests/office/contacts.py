@@ -68,6 +68,6 @@ class Contacts:
 
         entry = (*objects("contact_id"), *people("name"), *recipients("mail"), *accounts("account"))
         return (
-            looks("contacts", find_contact, brings=None),
+            looks("contacts", find_contact, brings=None, overview=True),
             changes("contacts", change_contact, Category.CONFIG_CHANGE, brings=None, targets=entry),
         )

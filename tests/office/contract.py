@@ -32,10 +32,17 @@ def looks(service: str, function: Callable[..., ToolResult], **more: Any) -> Fun
     return _tool(service, function, side_effect=SideEffect.NONE, risk_level=RiskLevel.LOW, **more)
 
 
-def changes(service: str, function: Callable[..., ToolResult], *categories: Category, **more: Any) -> FunctionTool:
-    """A tool that changes what can be put back."""
+def changes(
+    service: str,
+    function: Callable[..., ToolResult],
+    *categories: Category,
+    reaches: Callable[[JsonObject], Iterable[Reached]] = lambda args: (),
+    **more: Any,
+) -> FunctionTool:
+    """A tool that changes what can be put back. `own_data`: nobody but the user and whom it `reaches` sees it."""
     effect, risk = SideEffect.REVERSIBLE, RiskLevel.MEDIUM
-    return _tool(service, function, side_effect=effect, risk_level=risk, categories=frozenset(categories), **more)
+    more |= {"side_effect": effect, "risk_level": risk, "categories": frozenset(categories)}
+    return _tool(service, function, reaches, **more)
 
 
 def acts(
@@ -69,6 +76,14 @@ def _tool(
 def reached(*addresses: str) -> tuple[Reached, ...]:
     """Addresses of mail that a call reaches."""
     return tuple(Reached(TargetKind.RECIPIENT, each) for each in addresses)
+
+
+def titled(key: str, *titles: str, people: Iterable[str] = ()) -> tuple[Reached, ...]:
+    """What the thing with that id is called, and the addresses of those whose it is."""
+    return (
+        *(Reached(TargetKind.OBJECT, title, of=key) for title in titles),
+        *(Reached(TargetKind.RECIPIENT, each, of=key) for each in people),
+    )
 
 
 def recipients(*arguments: str) -> tuple[Target, ...]:

@@ -19,8 +19,10 @@ from tests.office.contract import (
     plain,
     reached,
     recipients,
+    titled,
     told,
 )
+from tests.office.mail import OWN
 
 Role = Literal["reader", "writer", "owner"]
 ANYONE = "anyone with the link"
@@ -117,18 +119,26 @@ class Drive:
             del self.documents[doc_id]
             return told("drive", {"deleted": doc_id})
 
+        def which(args: JsonObject) -> tuple[Reached, ...]:
+            found = self.documents.get(str(args["doc_id"]))
+            return () if found is None else titled(found.doc_id, found.title)
+
         def readers(args: JsonObject) -> tuple[Reached, ...]:
-            return reached(*named(self.documents, "document", str(args["doc_id"])).shared)
+            found = self.documents.get(str(args["doc_id"]))
+            others = () if found is None else [each for each in found.shared if each != OWN]
+            return (*reached(*others), *which(args))
 
         one = objects("doc_id")
         shared = (*one, *recipients("people"))
         return (
-            looks("drive", find_documents),
-            looks("drive", read_document, targets=one),
-            changes("drive", write_document, targets=objects("doc_id", "title")),
-            changes("drive", move_document, targets=one),
+            looks("drive", find_documents, overview=True),
+            looks("drive", read_document, targets=one, reaches=which),
+            changes("drive", write_document, targets=objects("doc_id", "title"), reaches=readers, own_data=True),
+            changes("drive", move_document, targets=one, reaches=which, own_data=True),
             acts("drive", comment_document, Category.EXTERNAL_SEND, targets=one, reaches=readers),
-            acts("drive", share_document, Category.EXTERNAL_SEND, Category.CONFIG_CHANGE, targets=shared),
-            changes("drive", unshare_document, Category.CONFIG_CHANGE, targets=shared),
-            acts("drive", delete_document, Category.DELETE, targets=one),
+            acts(
+                "drive", share_document, Category.EXTERNAL_SEND, Category.CONFIG_CHANGE, targets=shared, reaches=which
+            ),
+            changes("drive", unshare_document, Category.CONFIG_CHANGE, targets=shared, reaches=which),
+            acts("drive", delete_document, Category.DELETE, targets=one, reaches=which),
         )

@@ -1,5 +1,6 @@
 """A mailbox: folders, threads, drafts, and what was sent."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Annotated, Any, Literal
 
@@ -19,6 +20,7 @@ from tests.office.contract import (
     plain,
     reached,
     recipients,
+    titled,
     told,
 )
 
@@ -56,6 +58,8 @@ def others_of(mail: Mail) -> tuple[str, ...]:
 class Mailbox:
     def __init__(self, now: str, *mails: Mail) -> None:
         self._now = now
+        self.title_of: Callable[[str], str] = str
+        """The title of a document that is sent along, by its id."""
         self.mails = {each.mail_id: each for each in mails}
         self.forwards_to = ""
 
@@ -181,22 +185,57 @@ class Mailbox:
 
         def who_is_answered(args: JsonObject) -> tuple[Reached, ...]:
             asked = named(self.mails, "mail", str(args["mail_id"]))
-            return reached(asked.sender, *(others_of(asked) if args["to_all"] else ()))
+            others = others_of(asked) if args["to_all"] else ()
+            return (*reached(asked.sender, *others), *which(args), *attached(args))
 
         def who_gets_the_draft(args: JsonObject) -> tuple[Reached, ...]:
             draft = named(self.mails, "mail", str(args["mail_id"]))
-            return reached(*draft.to, *draft.cc, *draft.bcc)
+            return (*reached(*draft.to, *draft.cc, *draft.bcc), *titled(draft.mail_id, draft.subject, people=draft.to))
+
+        def which(args: JsonObject) -> tuple[Reached, ...]:
+            ids: Any = args.get("mail_ids", [args.get("mail_id")])
+            mails = [named(self.mails, "mail", str(each)) for each in ids]
+            return tuple(
+                name for each in mails for name in titled(each.mail_id, each.subject, people=(each.sender, *each.to))
+            )
+
+        def attached(args: JsonObject) -> tuple[Reached, ...]:
+            ids: Any = args.get("documents", [])
+            return tuple(name for each in ids for name in titled(str(each), self.title_of(str(each))))
 
         sends = Category.EXTERNAL_SEND
         return (
-            looks("mail", list_mail),
-            looks("mail", read_mail, targets=objects("mail_id")),
-            acts("mail", send_mail, sends, targets=(*recipients("to", "cc", "bcc"), *objects("documents"))),
-            acts("mail", reply_mail, sends, targets=objects("mail_id", "documents"), reaches=who_is_answered),
-            acts("mail", forward_mail, sends, targets=(*objects("mail_id"), *recipients("to"))),
-            changes("mail", draft_mail, targets=recipients("to")),
-            acts("mail", send_draft, sends, targets=objects("mail_id"), reaches=who_gets_the_draft),
-            changes("mail", file_mail, targets=objects("mail_ids")),
-            acts("mail", delete_mail, Category.DELETE, targets=objects("mail_ids")),
+            looks("mail", list_mail, overview=True),
+            looks("mail", read_mail, targets=objects("mail_id"), reaches=which),
+            acts(
+                "mail",
+                send_mail,
+                sends,
+                targets=(*recipients("to", "cc", "bcc"), *objects("documents")),
+                reaches=attached,
+                carries=("documents",),
+            ),
+            acts(
+                "mail",
+                reply_mail,
+                sends,
+                targets=objects("mail_id", "documents"),
+                reaches=who_is_answered,
+                carries=("documents",),
+            ),
+            acts(
+                "mail",
+                forward_mail,
+                sends,
+                targets=(*objects("mail_id"), *recipients("to")),
+                reaches=which,
+                carries=("mail_id",),
+            ),
+            changes("mail", draft_mail, targets=recipients("to"), own_data=True),
+            acts(
+                "mail", send_draft, sends, targets=objects("mail_id"), reaches=who_gets_the_draft, carries=("mail_id",)
+            ),
+            changes("mail", file_mail, targets=objects("mail_ids"), reaches=which),
+            acts("mail", delete_mail, Category.DELETE, targets=objects("mail_ids"), reaches=which),
             changes("mail", forward_always, Category.CONFIG_CHANGE, sends, targets=recipients("to")),
         )

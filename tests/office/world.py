@@ -46,11 +46,13 @@ class World:
 
 def new_world() -> World:
     """The office as it is on that Monday at 9:30."""
+    mail, drive = _mailbox(), _drive()
+    mail.title_of = lambda key: drive.documents[key].title if key in drive.documents else key
     return World(
         contacts=_contacts(),
-        mail=_mailbox(),
+        mail=mail,
         calendar=_calendar(),
-        drive=_drive(),
+        drive=drive,
         bank=_bank(),
         chat=_chat(),
         booking=_booking(),

@@ -637,10 +637,11 @@ export interface ToolCallDecided {
   spent: string[];
 }
 /**
- * Whom or what a call reaches without naming it in an argument, as whoever gets the answer to a mail: `text` as the service has it.
+ * Whom or what a call reaches without naming it in an argument, as whoever gets the answer to a mail: `text` as the service has it. With `of`, an id in an argument, it is not reached, but another name of what has this id: its title, who sent it, who takes part.
  */
 export interface Reached {
   kind: TargetKind;
+  of: string;
   text: string;
 }
 /**

@@ -113,4 +113,4 @@ def _plain(value: Decimal) -> str:
     return f"{rounded.normalize():f}"
 
 
-TOOLS = (FunctionTool(evaluate, read_only(tool_id="calc.eval", name="calculator", timeout_s=5)),)
+TOOLS = (FunctionTool(evaluate, read_only(tool_id="calc.eval", name="calculator", timeout_s=5, overview=True)),)

@@ -169,11 +169,13 @@ _META = read_only(
     timeout_s=20,
     max_inline_chars=2 * MAX_CHARACTERS,
     targets=(Target("path", TargetKind.PATH),),
+    overview=True,
 )
 
 TOOLS = (
     FunctionTool(list_folder, _META),
     FunctionTool(
-        read_text, dataclasses.replace(_META, tool_id="fs.read", name="read_file", further_names=("file_read",))
+        read_text,
+        dataclasses.replace(_META, tool_id="fs.read", name="read_file", further_names=("file_read",), overview=False),
     ),
 )

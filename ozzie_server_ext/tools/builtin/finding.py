@@ -44,4 +44,4 @@ def _sentence(tool: Tool) -> str:
     return sentence if len(sentence) <= MAX_SENTENCE else f"{sentence[: MAX_SENTENCE - 1]}…"
 
 
-TOOLS = (FunctionTool(find_tools, read_only(tool_id=FIND_ID, name=FIND_NAME, timeout_s=20)),)
+TOOLS = (FunctionTool(find_tools, read_only(tool_id=FIND_ID, name=FIND_NAME, timeout_s=20, overview=True)),)

@@ -28,4 +28,4 @@ def now(
     )
 
 
-TOOLS = (FunctionTool(now, read_only(tool_id="time.now", name="current_time", timeout_s=5)),)
+TOOLS = (FunctionTool(now, read_only(tool_id="time.now", name="current_time", timeout_s=5, overview=True)),)

@@ -85,7 +85,7 @@ def _gate_preview(args: JsonObject) -> Preview:
     )
 
 
-_ASK = read_only(tool_id="user.ask", name="ask_user", timeout_s=5, idempotency=Idempotency.NOT_SUPPORTED)
+_ASK = read_only(tool_id="user.ask", name="ask_user", timeout_s=5, overview=True, idempotency=Idempotency.NOT_SUPPORTED)
 
 TOOLS = (
     EffectTool(ask, _run, _ASK),

@@ -138,6 +138,7 @@ def _meta(tool_id: str, name: str, targets: tuple[Target, ...]) -> ToolMeta:
         targets=targets,
         brings=Label.WEB,
         is_outbound=True,
+        overview=True,
         requires=frozenset({Capability.INTERNET}),
     )
 

@@ -19,6 +19,12 @@ def home(tmp_path: Path) -> GatewayHome:
     return new_home(tmp_path)
 
 
+RUN = (
+    "These classes of calls run if you asked for them: "
+    "class.message, class.own-named, class.own-new, class.file-named, class.payment."
+)
+
+
 def write(home: GatewayHome, *rules: dict[str, Any]) -> None:
     (home.home / "policy.jsonc").write_text(json.dumps({"rules": rules}, indent=1))
 
@@ -52,6 +58,7 @@ def test_the_rules_of_the_document_are_taken_as_they_stand(home: GatewayHome) ->
         "  private (line 3): never runs",
         "  notes (line 14): runs",
         "  ask-for-raw (line 25): asks first",
+        RUN,
     ]
 
 
@@ -116,6 +123,7 @@ def test_the_rule_of_the_document_on_recipients_is_taken_and_its_tool_is_missed(
     assert checked.stdout.splitlines()[1:] == [
         "  mail-in-the-firm (line 3): runs",
         f"{home.home / 'policy.jsonc'}, line 3: rule mail-in-the-firm names the tool mail.send, which is not here now.",
+        RUN,
     ]
 
 
@@ -163,7 +171,7 @@ def test_what_can_not_be_tried_is_said_in_a_sentence(home: GatewayHome) -> None:
 def test_without_rules_that_is_said(home: GatewayHome) -> None:
     done = ozzie(home, "policy", "check")
 
-    assert done.stdout == "Only Ozzie's built-in rules apply: reading runs, changes ask first.\n"
+    assert done.stdout == f"Only Ozzie's built-in rules apply: reading runs, changes ask first.\n{RUN}\n"
 
 
 def test_a_broken_file_is_named_with_its_line_and_the_status_is_1(home: GatewayHome) -> None:
@@ -249,7 +257,7 @@ def test_a_projects_rules_are_trusted_by_hand(home: GatewayHome) -> None:
     file.write_text('{"rules": []}')
     changed = ozzie(home, "policy", "check", "--project", str(home.project))
 
-    assert before.stdout == f"{file} is not used: nobody has trusted it yet (ozzie policy trust).\n"
+    assert before.stdout == f"{file} is not used: nobody has trusted it yet (ozzie policy trust).\n{RUN}\n"
     assert trusted.stdout.startswith(f"The rule in {file} applies from now on, as written. ")
     assert more.stdout.startswith(f"The 2 rules in {file} apply from now on, as written. ")
     assert after.stdout.startswith("read_file never runs.")

@@ -40,7 +40,7 @@ def state_of(conversation: Conversation, task_id: TaskId) -> dict[str, Any]:
         "window": conversation.history(3, task_id),
         "earlier": conversation.earlier(task_id),
         "reading": conversation._reading.now,
-        "said": conversation._words.said,
+        "said": conversation._words.now.named,
         "pins": conversation.pins,
         "summary": conversation.summary,
         "goes on": conversation.goes_on(task_id),

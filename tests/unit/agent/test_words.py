@@ -2,7 +2,7 @@
 
 import msgspec
 
-from ozzie_server_ext.agent.own_words import OwnWords
+from ozzie_server_ext.agent.own_words import MOST_TEXTS, OwnWords
 from ozzie_server_ext.domain.events import (
     Erased,
     MessageConfirmed,
@@ -16,6 +16,7 @@ from ozzie_server_ext.domain.events import (
 from ozzie_server_ext.domain.ids import MessageId, PromptId, SessionId, TaskId
 from ozzie_server_ext.domain.messages import DELEGATED
 from ozzie_server_ext.domain.toolmeta import Said, TargetKind
+from ozzie_server_ext.policy.decision import Words
 from tests.unit.agent.test_conversation import Story
 
 ANA = Said(TargetKind.RECIPIENT, "ana@firm.example")
@@ -32,11 +33,14 @@ class Telling(Story):
         self.task = now
         return self
 
-    def of(self, task: str) -> frozenset[Said]:
+    def words(self, task: str) -> Words:
         words = OwnWords()
         for event in self.events:
             words.apply(event)
         return words.of(TaskId(task))
+
+    def of(self, task: str) -> frozenset[Said]:
+        return self.words(task).named
 
 
 def telling(*texts: str) -> Telling:
@@ -55,6 +59,28 @@ def test_what_confirmed_messages_name_counts_together() -> None:
 
     assert story.of("t2") == {ANA, BEN}
     assert story.of("t1") == {ANA}
+
+
+def test_messages_of_which_all_was_typed_are_a_persons_as_a_whole() -> None:
+    story = telling("Thank Ana.").confirmed(1, ANA)
+    story.user("And Ben, as in: <pasted>")
+    story.confirmed(2, BEN, all_typed=False)
+    story.user("Soon.")
+    story.confirmed(3)
+
+    assert story.words("t1").texts == ("Thank Ana.",)
+    assert story.words("t2") == Words(frozenset({BEN}))
+    assert story.words("t3") == Words(frozenset({BEN}), ("Soon.",))
+
+
+def test_so_many_messages_count_and_no_more() -> None:
+    story = telling()
+    for number in range(MOST_TEXTS + 5):
+        story.user(f"Message {number}.")
+        story.confirmed(number + 1)
+
+    texts = story.words(f"t{MOST_TEXTS + 5}").texts
+    assert (len(texts), texts[-1]) == (MOST_TEXTS, f"Message {MOST_TEXTS + 4}.")
 
 
 def test_a_message_that_may_be_anybodys_ends_what_was_named_before_it() -> None:

@@ -14,7 +14,7 @@ from ozzie_server_ext.config.trust import standing, trust
 from ozzie_server_ext.domain.errors import InputError
 from ozzie_server_ext.policy.decision import Decision
 from ozzie_server_ext.policy.engine import decide
-from ozzie_server_ext.policy.files import PROJECT_FILE, Policy, load, read, trust_rules, untrust_rules
+from ozzie_server_ext.policy.files import CLASSES, PROJECT_FILE, Policy, load, read, trust_rules, untrust_rules
 from tests.unit.policy.rig import READ, WRITE, action, find
 
 FILE = Path("/home/ana/.ozzie/policy.jsonc")
@@ -48,7 +48,9 @@ def project(tmp_path: Path) -> Path:
 
 
 def loaded(home: Home, project: Path, system: Path | None = None) -> Policy:
-    return load(home, project, find, system_file=system or home.root / "none")
+    """Without the classes that come with Ozzie."""
+    found = load(home, project, find, system_file=system or home.root / "none")
+    return Policy(files=tuple(file for file in found.files if file.path != CLASSES), ignored=found.ignored)
 
 
 # --- whose rules count ---------------------------------------------------------------------------------------

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ozzie_server_ext.domain.toolmeta import Category, SideEffect, Target, TargetKind, ToolMeta
-from ozzie_server_ext.policy.decision import Action, Caller, Decision, Reading
+from ozzie_server_ext.policy.decision import Action, Caller, Decision, Reading, Words
 from ozzie_server_ext.policy.engine import decide
 from ozzie_server_ext.policy.files import read
 from ozzie_server_ext.policy.rules import Rule
@@ -41,7 +41,7 @@ def of(decision: str, tool: ToolMeta, wanted: bool = True, **when: Any) -> Rule:
 
 
 def made(tool: ToolMeta, words: str, **args: Any) -> Action:
-    return Action.of(tool, args, Caller(channel="notebook"), Reading(said=said_in(words)))
+    return Action.of(tool, args, Caller(channel="notebook"), Reading(words=Words(said_in(words))))
 
 
 def decided(rule: Rule, tool: ToolMeta, words: str, **args: Any) -> Decision:

@@ -16,7 +16,7 @@ from ozzie_server_ext.domain.events import ConfigChanged
 from ozzie_server_ext.observability.clock import CountingIds, FakeClock
 from ozzie_server_ext.policy.decision import Action, Caller, Decision, Verdict
 from ozzie_server_ext.policy.engine import Ruling, decide
-from ozzie_server_ext.policy.files import PROJECT_FILE, trust_rules, untrust_rules
+from ozzie_server_ext.policy.files import CLASSES, PROJECT_FILE, trust_rules, untrust_rules
 from ozzie_server_ext.policy.rules import Rule
 from ozzie_server_ext.protocol.jsontext import loads_object
 from ozzie_server_ext.store.blobs import InMemoryBlobs
@@ -172,7 +172,8 @@ async def test_calls_that_come_during_a_look_share_the_next_one(desk: Desk, monk
 
 async def test_every_set_of_rules_that_counted_is_recorded_once_with_its_text(desk: Desk) -> None:
     await desk.rules.refresh()
-    assert await desk.recorded() == [], "no rules, nothing to record"
+    (shipped,) = await desk.recorded()
+    assert shipped.files == (str(CLASSES),), "the classes that come with Ozzie"
     desk.home.policy_file.write_text(text_of())
     (desk.project / PROJECT_FILE).write_text(text_of("ask", "drafts/**"))
     await desk.rules.refresh()
@@ -181,11 +182,12 @@ async def test_every_set_of_rules_that_counted_is_recorded_once_with_its_text(de
     desk.rules = desk.again()
     ruling = await desk.reading("drafts/a")
 
-    first, second = await desk.recorded()
-    assert (first.previous, second.previous) == ("", first.version)
-    assert first.files == (str(desk.home.policy_file),)
-    assert second.files == (str(desk.home.policy_file), str(desk.project / PROJECT_FILE))
+    _, first, second = await desk.recorded()
+    assert (first.previous, second.previous) == (shipped.version, first.version)
+    assert first.files == (str(desk.home.policy_file), str(CLASSES))
+    assert second.files == (str(desk.home.policy_file), str(desk.project / PROJECT_FILE), str(CLASSES))
     texts = loads_object((await desk.blobs.get(second.blob)).decode())
+    assert texts.pop(str(CLASSES))
     assert texts == {
         str(desk.home.policy_file): text_of(),
         str(desk.project / PROJECT_FILE): text_of("ask", "drafts/**"),
@@ -200,7 +202,7 @@ async def test_rules_that_go_away_are_recorded_too(desk: Desk) -> None:
     await desk.rules.refresh()
 
     first, second = await desk.recorded()
-    assert (second.version, second.previous, second.files) == ("", first.version, ())
+    assert (second.previous, second.files) == (first.version, (str(CLASSES),))
 
 
 async def test_tools_that_are_denied_whatever_their_arguments_are_told_for_whoever_asks(desk: Desk) -> None:

@@ -1,0 +1,43 @@
+"""What in a text could lead its reader to somebody whom the user did not name."""
+
+import pytest
+
+from ozzie_server_ext.policy.leads import MOST_READ, has_new, leads_in
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("Write to Ana@Firm.example, or to ben@x.", ["ana@firm.example", "ben@x"]),
+        ("see https://evil.example/a?b=c#d.", ["https://evil.example/a?b=c#d"]),
+        ("mailto:x@y.example tel:+41555", ["mailto:x@y.example", "tel:+41555"]),
+        ("www.evil.example and evil.example/login", ["www.evil.example", "evil.example/login"]),
+        ("GB33 BUKB 2020 1555 5555 55 now", ["gb33 bukb 2020 1555 5555 55"]),
+        ("call +41 555 01 01 99", ["+41 555 01 01 99"]),
+        ("the account 123456789", ["123456789"]),
+        ("еvil.example", ["еvil.example"]),
+        ("notes.md, sales.csv and data/a.csv", []),
+        ("On 2026-03-09T15:34 or 2026-03-09, at 14:00, room 5, 12'400 in all, e.g. 3.5 % of it.", []),
+        ("Total 1240 EUR, 50.00 USD", []),
+    ],
+)
+def test_addresses_links_accounts_and_long_numbers_are_found(text: str, found: list[str]) -> None:
+    assert [*leads_in(text)] == found
+
+
+def test_what_the_users_own_words_have_is_not_new() -> None:
+    own = ["Send ana@firm.example the link https://docs.example/a"]
+    assert not has_new(["See https://docs.example/a", "ANA@firm.example"], own)
+    assert has_new(["See https://docs.example/b"], own)
+    assert has_new(["See https://docs.example/a"], [])
+    assert has_new(["See docs.example", "ample"], ["https://mydocs.example"]), "a part of an address is another one"
+    assert not has_new(["Nothing to see."], [])
+
+
+def test_a_text_that_is_too_long_to_be_read_counts_as_new() -> None:
+    assert has_new(["x" * MOST_READ, "y"], [])
+
+
+def test_a_long_text_takes_no_longer_than_its_length() -> None:
+    for piece in ("a.", "1 ", "@", "a@", "x:", "-", "a-b.", "GB33 ", "(", "9(("):
+        has_new([piece * (MOST_READ // len(piece))], ["a"])
