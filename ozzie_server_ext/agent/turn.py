@@ -2,8 +2,8 @@
 
 The loop's state is in the conversation (`agent/conversation.py`), which is folded from the log; a `Round`
 (`agent/rounds.py`) is one answer with its calls. So the same code starts a turn and resumes it after a crash; only the
-count of repeated calls begins anew. The conversation has folded an event when `append` returns: what a step of the loop
-did is read from it afterwards.
+count of repeated calls starts again. The conversation has folded an event when `append` returns: what a step of the
+loop did is read from it afterwards.
 """
 
 import asyncio
@@ -16,10 +16,9 @@ import msgspec
 from ozzie_server_ext.agent.checking import CHANGING, CallChecker, Opinion, refused_unattended
 from ozzie_server_ext.agent.conversation import Conversation
 from ozzie_server_ext.agent.model_call import ModelCaller
-from ozzie_server_ext.agent.passages import passages_of
 from ozzie_server_ext.agent.plan import TurnContext, TurnParts, TurnPlan
 from ozzie_server_ext.agent.questions import ask_limit_question, time_overrun, uncertain_question
-from ozzie_server_ext.agent.reads import reads_of
+from ozzie_server_ext.agent.reads import passages_of, reads_of
 from ozzie_server_ext.agent.requests import TurnToolbox
 from ozzie_server_ext.agent.result_summaries import ResultSummaries
 from ozzie_server_ext.agent.round_runner import RoundRunner, expect_usable
@@ -263,8 +262,8 @@ class Turn:
         """Return what the model has read, as texts."""
         return passages_of(self._conversation.read_by(self._recorder.task_id), self._conversation.summary)
 
-    def _reads(self) -> Iterator[Action]:
-        """Yield the calls that told the model something."""
+    def _reads(self) -> Iterator[Action | None]:
+        """See `reads_of`."""
         entries, summary = self._conversation.read_by(self._recorder.task_id), self._conversation.summary
         return reads_of(entries, summary, self._parts.registry.meta)
 

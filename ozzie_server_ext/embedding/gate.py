@@ -264,7 +264,7 @@ class Gate:
         self._reached: dict[CallId, tuple[Reached, ...]] = {}
         self._made: set[str] = set()
         self._making: Counter[str] = Counter()
-        self._reads: list[Action] = []
+        self._reads: list[Action | None] = []
         self._busy: set[TaskId] = set()
 
     def add(self, *tools: Tool) -> None:

@@ -7,7 +7,7 @@ A rule that asks or denies must miss nothing: one match is enough, case doesn't 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from decimal import Decimal
 from pathlib import Path, PurePosixPath
-from typing import Literal, TypeVar
+from typing import TypeVar
 
 import msgspec
 
@@ -304,21 +304,17 @@ def said(wanted: bool, *, sure: bool) -> Condition:
     return condition
 
 
-def in_message(wanted: Literal["all", "whom"], *, sure: bool) -> Condition:
-    """The message that led to the call names all that it names, or all but amounts, and has its paths; some of that for
-    a rule that need not be certain."""
+def in_message(*, sure: bool) -> Condition:
+    """The message that led to the call names all that it names, and has its paths; some of that for a rule that need
+    not be certain."""
 
     def condition(action: Action) -> str:
         message = action.reading.message
         texts = Texts(message.texts)
         found = [
-            is_said
-            for each, is_said in zip(action.named, _said(action, message, texts), strict=True)
-            if wanted == "all" or each.kind is not TargetKind.AMOUNT
+            *_said(action, message, texts),
+            *(parts is not None and parts in texts.paths for parts in action.paths),
         ]
-        if action.paths:
-            typed = texts.paths
-            found += [parts is not None and parts in typed for parts in action.paths]
         if not found or action.hosts or action.commands:
             return "" if found and not sure else "the call names nothing that a message could name"
         kinds = {each.kind for each in action.named}
@@ -350,7 +346,9 @@ def reads_named(wanted: bool) -> Condition:
         reached = {Said(each.kind, each.value) for each in action.named if each.value and each.kind in _REACHED}
         words, texts = Words(message.named | reached, message.texts), Texts(message.texts)
         reads = action.reading.reads()
-        are_named = all(all(_said(read, words, texts)) and texts.paths.issuperset(read.paths) for read in reads)
+        are_named = all(
+            read is not None and all(_said(read, words, texts)) and texts.paths.issuperset(read.paths) for read in reads
+        )
         if are_named is wanted:
             return ""
         return "your message does not name all that was read" if wanted else "your message names all that was read"
@@ -393,17 +391,6 @@ def names_nothing(wanted: bool) -> Condition:
     def condition(action: Action) -> str:
         nothing = not (action.named or action.paths or action.hosts or action.commands)
         return "" if nothing is wanted else "the call names something" if wanted else "the call names nothing"
-
-    return condition
-
-
-def from_outside(wanted: bool) -> Condition:
-    """Whether content from outside is behind the call."""
-
-    def condition(action: Action) -> str:
-        if bool(action.reading.content) is wanted:
-            return ""
-        return "nothing that it is made from came from outside" if wanted else "content from outside is behind it"
 
     return condition
 

@@ -46,7 +46,7 @@ class Reading(msgspec.Struct, frozen=True, kw_only=True):
     fetched before, `linked` by the web; `followed` counts linked ones requested since the user's last message. `words`:
     what is known to be a person's own, `message`: what of it is the message that led to the call. `made`: the tools
     that were called for that message, each by the name or id that was used; `reads` yields the calls that told the
-    model something, each with what it names."""
+    model something, each with what it names; None for one of which nobody can tell."""
 
     content: Content = CLEAN
     has_read: bool = False
@@ -57,7 +57,7 @@ class Reading(msgspec.Struct, frozen=True, kw_only=True):
     words: Words = NO_WORDS
     message: Words = NO_WORDS
     made: frozenset[str] = frozenset()
-    reads: "Callable[[], Iterable[Action]]" = tuple
+    reads: "Callable[[], Iterable[Action | None]]" = tuple
 
     def gave(self, url: str) -> Given:
         """Return where the address comes from."""

@@ -76,10 +76,10 @@ class WhenText(_Text):
     """The conditions of a rule; one that is not stated always holds. `attended`: somebody is there to be asked;
     `spent_today`: what the calls of the day have spent, this one included; `in_contacts`: whom the call names is among
     the file's `contacts`; `in_your_words`: your own words name all that the call names; `in_this_message`: those of the
-    message that led to it do, its paths included, or all but the amounts; `once`: no other call of the tool was made
+    message that led to it do, its paths included; `once`: no other call of the tool was made
     for that message; `reads_named`: that message names all that the model has read by name; `new_in_text`: a text of it
     has an address, a link or a long number that no message of yours has; `own_data`: it changes your own data alone;
-    `from_outside`: content from outside is behind it; `sources`: where the content came from that the call is made
+    `sources`: where the content came from that the call is made
     from."""
 
     tools: Patterns | None = None
@@ -103,13 +103,12 @@ class WhenText(_Text):
     spent_today: AmountText | None = None
     in_contacts: bool | None = None
     in_your_words: bool | None = None
-    in_this_message: Literal["all", "whom"] | None = None
+    in_this_message: Literal[True] | None = None
     once: bool | None = None
     reads_named: bool | None = None
     new_in_text: bool | None = None
     own_data: bool | None = None
     names_nothing: bool | None = None
-    from_outside: bool | None = None
     sources: Patterns | None = None
 
 
@@ -306,13 +305,12 @@ def _conditions(when: WhenText, contacts: conditions.Contacts | None, sure: bool
         (when.spent_today and when.spent_today.above, partial(_spent, above=True, sure=sure)),
         (when.in_contacts, partial(_contacts, contacts, sure=sure)),
         (when.in_your_words, partial(conditions.said, sure=sure)),
-        (when.in_this_message, partial(conditions.in_message, sure=sure)),
+        (when.in_this_message, lambda _: conditions.in_message(sure=sure)),
         (when.once, conditions.once),
         (when.reads_named, conditions.reads_named),
         (when.new_in_text, conditions.new_in_text),
         (when.own_data, conditions.own_data),
         (when.names_nothing, conditions.names_nothing),
-        (when.from_outside, conditions.from_outside),
         (when.sources, partial(conditions.sources, sure=sure)),
     ]
     return [condition(wanted) for wanted, condition in stated if wanted is not None]

@@ -20,7 +20,7 @@ import type { ITranslate } from '../model/wording';
 import { Expiry, Fact, Spans, Targets } from './approvalParts';
 import { type IArming, useArming } from './arming';
 import { ApprovalIcon } from './icons';
-import { focusNextApproval, isNextApproval } from './nextApproval';
+import { handleCardKey } from './nextApproval';
 import { Proof } from './proof';
 import { RejectLine } from './rejectLine';
 
@@ -76,15 +76,7 @@ export function ApprovalCard(props: IApprovalCardProps): React.JSX.Element {
       data-approval-id={row.approval_id}
       data-armed={isPending && arming.isArmed}
       data-lm-suppress-shortcuts="true"
-      onKeyDown={event => {
-        if (event.key === 'Escape' && onLeave) {
-          event.preventDefault();
-          onLeave();
-        } else if (isNextApproval(event)) {
-          event.preventDefault();
-          focusNextApproval();
-        }
-      }}
+      onKeyDown={event => handleCardKey(event, onLeave)}
     >
       {isPending ? (
         <Pending {...props} id={id} sending={sending} arming={arming} whole={whole} />

@@ -11,7 +11,7 @@ import { ApprovalCard, type IApprovalCardProps } from './approvalCard';
 import { Expiry, Spans, Targets } from './approvalParts';
 import { useArming } from './arming';
 import { ApprovalIcon } from './icons';
-import { focusNextApproval, isNextApproval } from './nextApproval';
+import { handleCardKey } from './nextApproval';
 import { Proof } from './proof';
 import { RejectLine } from './rejectLine';
 
@@ -93,15 +93,7 @@ function AlikeCard(props: IAlikeCardProps): React.JSX.Element | null {
       tabIndex={-1}
       data-armed={arming.isArmed}
       data-lm-suppress-shortcuts="true"
-      onKeyDown={event => {
-        if (event.key === 'Escape' && onLeave) {
-          event.preventDefault();
-          onLeave();
-        } else if (isNextApproval(event)) {
-          event.preventDefault();
-          focusNextApproval();
-        }
-      }}
+      onKeyDown={event => handleCardKey(event, onLeave)}
     >
       <div className="jp-Ozzie-kicker">
         <ApprovalIcon status="pending" />

@@ -1,5 +1,7 @@
 /** Moves the focus from one approval to the next; answers nothing. */
 
+import type * as React from 'react';
+
 /** Focus targets: the sentence of a card, or a row that opens one. */
 const TARGETS = '.jp-Ozzie-approval .jp-Ozzie-sentence, .jp-Ozzie-need';
 
@@ -11,6 +13,17 @@ export function focusNextApproval(): boolean {
   const next = all[(current + 1) % all.length];
   next?.focus();
   return next !== undefined;
+}
+
+/** Handle the keys of a card that answer nothing: Escape leaves it, and another one goes to the next. */
+export function handleCardKey(event: React.KeyboardEvent, onLeave: (() => void) | undefined): void {
+  if (event.key === 'Escape' && onLeave) {
+    event.preventDefault();
+    onLeave();
+  } else if (isNextApproval(event)) {
+    event.preventDefault();
+    focusNextApproval();
+  }
 }
 
 /** Cards handle this key themselves, as Lab's shortcuts don't reach them. */

@@ -140,7 +140,7 @@ R = TypeVar("R", bound=Runs)
 
 @asynccontextmanager
 async def runs_in(folder: Path, monkeypatch: pytest.MonkeyPatch, kind: type[R]) -> AsyncIterator[R]:
-    """With a home and a project of its own. At the end, the log holds together and its projections fold anew."""
+    """With a home and a project of its own. At the end, the log is whole."""
     monkeypatch.setenv("XDG_CONFIG_HOME", str(folder / "user-config"))
     home, project = Home(folder / "home"), folder / "project"
     home.create()
@@ -154,8 +154,8 @@ async def runs_in(folder: Path, monkeypatch: pytest.MonkeyPatch, kind: type[R]) 
 
 
 async def expect_whole(log: EventLog) -> None:
-    """The log holds together, and its projections fold anew. If they differ, something that ended in the background may
-    have been recorded between the two; then they are compared once more."""
+    """The log holds together, and a rebuild gives the same tables. If they differ, something that ended in the
+    background may have been recorded between the two; then they are compared once more."""
     assert (await log.verify()).ok
     if await log.dump() != await log.rebuild():
         assert await log.dump() == await log.rebuild()

@@ -1,7 +1,7 @@
 """What a model has read by name: the calls from which its next text may be made."""
 
 from ozzie_server_ext.agent.entries import UserMessage
-from ozzie_server_ext.agent.reads import UNKNOWN, reads_of
+from ozzie_server_ext.agent.reads import reads_of
 from ozzie_server_ext.agent.rounds import Round, result_text
 from ozzie_server_ext.domain.events import ToolUse
 from ozzie_server_ext.domain.ids import CallId, TaskId
@@ -33,16 +33,18 @@ def called(name: str, args: Json, *, error: str = "", reached: tuple[Reached, ..
     )
 
 
-def reads(*entries: UserMessage | Round, summary: str = "") -> list[Action]:
+def reads(*entries: UserMessage | Round, summary: str = "") -> list[Action | None]:
     return [*reads_of(entries, summary, meta_of)]
 
 
 def test_a_call_that_told_something_is_there_with_the_names_of_what_it_told() -> None:
     title = Reached(TargetKind.OBJECT, "Salaries", of="m1")
     (read,) = reads(UserMessage(None, "Hello."), called("open_mail", {"mail_id": "m1"}, reached=(title,)))
+    assert read is not None
     (named,) = read.named
     assert (named.value, [each.value for each in named.known_as]) == ("m1", ["Salaries"])
     (file,) = reads(called("read_file", {"path": "data/a.csv"}))
+    assert file is not None
     assert file.paths == (("data", "a.csv"),)
 
 
@@ -53,8 +55,8 @@ def test_what_tells_little_failed_or_changes_something_is_not() -> None:
 
 
 def test_nobody_can_tell_what_a_command_a_run_or_earlier_turns_told() -> None:
-    assert reads(called("shell", {"command": "cat a"})) == [UNKNOWN]
-    assert reads(called("read_note", {"key": "a"})) == [UNKNOWN]
-    assert reads(called("gone", {})) == [UNKNOWN]
-    assert reads(Round(TaskId("t"), 1, text="The run's report.")) == [UNKNOWN]
-    assert reads(summary="They spoke of salaries.") == [UNKNOWN]
+    assert reads(called("shell", {"command": "cat a"})) == [None]
+    assert reads(called("read_note", {"key": "a"})) == [None]
+    assert reads(called("gone", {})) == [None]
+    assert reads(Round(TaskId("t"), 1, text="The run's report.")) == [None]
+    assert reads(summary="They spoke of salaries.") == [None]

@@ -9,7 +9,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ozzie_server_ext.agent.reads import UNKNOWN
 from ozzie_server_ext.config.jsonc import parse_object
 from ozzie_server_ext.config.validation import validate
 from ozzie_server_ext.domain.content import Content, Label
@@ -72,7 +71,7 @@ def decided(
     before: str = "",
     content: Content = WEB,
     made: frozenset[str] = frozenset(),
-    reads: Sequence[Action] = (),
+    reads: Sequence[Action | None] = (),
     more: str = "",
 ) -> tuple[Decision, str]:
     file = own_file(more)
@@ -156,11 +155,11 @@ def opened(title: str, sender: str) -> Action:
         (opened("Hello", "eve@evil.example"), False),
         (opened("Salaries", "emma@firm.example"), False),
         (Action.of(READ, {"path": "salaries.csv"}, Caller()), False),
-        (UNKNOWN, False),
+        (None, False),
     ],
 )
 def test_a_message_is_made_from_what_yours_names_or_from_what_those_wrote_whom_it_reaches(
-    read: Action, does_run: bool
+    read: Action | None, does_run: bool
 ) -> None:
     found = decided(MAIL, {"to": "ben@firm.example", "text": "At noon."}, "Tell Ben when lunch is.", reads=[read])
     assert (found == runs("class.message")) is does_run
