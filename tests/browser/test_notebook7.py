@@ -21,6 +21,7 @@ async def opened(lab: Lab, page: Page, notebook: NotebookPage) -> None:
     await notebook.is_ready()
 
 
+@pytest.mark.soak
 async def test_a_cell_streams_and_is_saved_in_notebook_7(
     lab: Lab, page: Page, notebook: Callable[..., NotebookPage]
 ) -> None:

@@ -35,6 +35,7 @@ async def in_state(found: Locator, state: str) -> None:
     await expect(found).to_have_attribute("data-state", state)
 
 
+@pytest.mark.soak
 async def test_steps_run_side_by_side_while_one_is_approved_in_the_cell(
     notebook: NewNotebook, held: threading.Event, lab: Lab
 ) -> None:

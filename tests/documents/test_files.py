@@ -124,7 +124,8 @@ async def test_the_sources_of_a_runs_events_are_the_documents(runs: Runs) -> Non
     found = {event.source for event in await runs.ozzie.log.read()}
 
     assert found & set(quoted("event_sources.md")[1:]) == {"agent", "hub", "skill"}
-    assert found - set(quoted("event_sources.md")[1:]) == {"config", "delegation", "policy"}  # `policy`: the rules that come with Ozzie, at their first read
+    # `policy`: the rules that come with Ozzie are recorded as they are read first.
+    assert found - set(quoted("event_sources.md")[1:]) == {"config", "delegation", "policy"}
 
 
 LAYERS = {

@@ -331,6 +331,7 @@ async def test_nothing_of_its_group_outlives_its_end_also_what_does_not_listen(b
     assert all(ends(int(pid)) for pid in bench.printing.data.split())
 
 
+@pytest.mark.soak
 async def test_what_it_leaves_behind_in_its_group_ends_with_it(bench: Bench) -> None:
     source = DEAF + "if os.fork(): os._exit(0)\nprint(os.getpid(), flush=True); time.sleep(600)"
 

@@ -127,7 +127,7 @@ def asking(url: str) -> Iterator[None]:
             thread.join(20)
 
 
-@pytest.mark.parametrize("program", [pytest.param(HEADLESS, marks=pytest.mark.soak), LAB], ids=["headless", "lab"])
+@pytest.mark.parametrize("program", [HEADLESS, pytest.param(LAB, marks=pytest.mark.soak)], ids=["headless", "lab"])
 def test_a_signal_within_a_write_to_the_log_ends_the_server(home: GatewayHome, program: tuple[str, ...]) -> None:
     with started(home, program) as server:
         url = server.wait_until_it_serves()
@@ -168,6 +168,7 @@ def _load_jupyter_server_extension(serverapp):
 """A request that never ends and has used one of AnyIO's threads, as Jupyter's own do to read files."""
 
 
+@pytest.mark.soak
 def test_a_request_that_never_ends_does_not_keep_a_server_alive(home: GatewayHome) -> None:
     (home.project / "stuck.py").write_text(STUCK)  # its working directory, from which Python imports with -m
     extensions = [f"--ServerApp.jpserver_extensions={name}=True" for name in ("ozzie_server_ext", "stuck")]

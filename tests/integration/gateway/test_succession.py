@@ -49,7 +49,7 @@ def owner_of(*servers: Gateway) -> Gateway:
     return pids[found.pid]
 
 
-@pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGKILL])
+@pytest.mark.parametrize("how", [pytest.param(signal.SIGTERM, marks=pytest.mark.soak), signal.SIGKILL])
 async def test_an_attached_server_takes_over_and_its_clients_go_on_where_they_were(
     home: GatewayHome, how: signal.Signals
 ) -> None:
@@ -79,6 +79,7 @@ async def test_an_attached_server_takes_over_and_its_clients_go_on_where_they_we
     assert found.pid == second.process.pid
 
 
+@pytest.mark.soak
 async def test_of_three_one_takes_over_and_the_others_are_attached_to_it(home: GatewayHome) -> None:
     with ExitStack() as servers:
         first = servers.enter_context(start_gateway(home))
@@ -150,6 +151,7 @@ def test_a_gateway_that_a_kernel_started_leaves_its_home_to_a_lab_that_starts_la
     assert (told["role"], told["temporary"], told["clients"]) == ("owner", False, 1)
 
 
+@pytest.mark.soak
 def test_cells_that_run_while_a_lab_takes_over_are_each_answered_once(home: GatewayHome, kernel: Kernel) -> None:
     before = home.handshake()
     assert before is not None
@@ -248,6 +250,7 @@ def test_an_attached_server_that_is_killed_is_known_no_more(home: GatewayHome) -
     assert [found["pid"] for found in told] == [other.process.pid]
 
 
+@pytest.mark.soak
 async def test_where_the_one_that_is_attached_hangs_a_kernel_has_a_gateway_all_the_same(
     home: GatewayHome, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -118,6 +118,7 @@ def test_a_log_that_can_not_be_used_is_told_with_what_to_do_and_left_as_it_is(
     assert kernels[0].run("hello").status == "ok"
 
 
+@pytest.mark.soak
 def test_a_log_that_another_program_holds_is_told_and_the_next_cell_works(
     home: GatewayHome, kernels: list[Kernel]
 ) -> None:
@@ -350,7 +351,9 @@ async def test_a_gateway_that_was_started_in_vain_is_ended(home: GatewayHome, mo
     assert not psutil.pid_exists(started[0].process.pid) or started[0].ended
 
 
-@pytest.mark.parametrize("killed", [1, connecting.MAX_KILLED, connecting.MAX_KILLED + 1])
+@pytest.mark.parametrize(
+    "killed", [1, pytest.param(connecting.MAX_KILLED, marks=pytest.mark.soak), connecting.MAX_KILLED + 1]
+)
 async def test_a_gateway_that_is_killed_while_it_starts_is_followed_by_another_a_few_times(
     home: GatewayHome, monkeypatch: pytest.MonkeyPatch, killed: int
 ) -> None:

@@ -21,7 +21,7 @@ from ozzie_server_ext.store.compacting import compact
 from ozzie_server_ext.tasks.service import NewTurn
 from tests.integration.store.test_compacting import Old
 from tests.scripted_gateway import ScriptedOzzie
-from tests.tiers import SOAK
+from tests.tiers import SOAK, rows
 
 pytestmark = [pytest.mark.timeout(600), pytest.mark.sampled]
 
@@ -115,7 +115,7 @@ def child(folder: Path, what: str, step: int, name: str) -> "subprocess.Complete
     )
 
 
-@pytest.mark.parametrize("what", ["session", "message"])
+@pytest.mark.parametrize("what", rows(["session", "message"], "message"))
 def test_an_erasure_that_is_killed_anywhere_is_whole_or_did_not_begin(prepared: Prepared, what: str) -> None:
     name = prepared.names[what]
     prepared.restore()
@@ -152,6 +152,7 @@ async def _is_erased(prepared: Prepared) -> bool:
     return bool(erased)
 
 
+@pytest.mark.soak
 async def test_a_compaction_that_is_killed_anywhere_loses_nothing_and_goes_on(tmp_path: Path) -> None:
     whole = Old(tmp_path / "whole" / "home" / "data")
     await whole.fill()

@@ -32,6 +32,7 @@ async def pair(rig: Rig, tmp_path: Path) -> AsyncIterator[Rig]:
     await rig.driver.known.forget()
 
 
+@pytest.mark.soak
 async def test_an_abort_on_the_second_worker_closes_its_connection_and_no_other(pair: Rig) -> None:
     pool = pair.driver._pool
     first = [pair.driver.generate(request("endless")) for _ in range(2)]

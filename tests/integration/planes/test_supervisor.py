@@ -175,7 +175,7 @@ async def test_a_program_that_does_not_exist_is_reported(tmp_path: Path) -> None
     await plane.stop()
 
 
-@pytest.mark.parametrize("behaviour", ["serve", "stubborn", "mute"])
+@pytest.mark.parametrize("behaviour", rows(["serve", "stubborn", "mute"], "mute"))
 async def test_stopping_leaves_no_process_behind_whatever_the_child_does(
     tell: Callable[..., Story], behaviour: str
 ) -> None:
