@@ -134,6 +134,7 @@ def kernel(home: GatewayHome) -> Iterator[Kernel]:
         home.stop_gateways()
 
 
+@pytest.mark.soak
 def test_a_gateway_that_a_kernel_started_leaves_its_home_to_a_lab_that_starts_later(
     home: GatewayHome, kernel: Kernel
 ) -> None:
@@ -217,6 +218,7 @@ def test_a_gateway_that_a_person_started_keeps_its_home(home: GatewayHome) -> No
     assert (told["pid"], told["temporary"]) == (gateway.process.pid, False)
 
 
+@pytest.mark.soak
 def test_a_server_that_can_not_start_says_so_and_starts_once_it_can(home: GatewayHome) -> None:
     database = home.home / "data" / "ozzie.db"
     with start_gateway(home) as first, start_attached(home) as second:

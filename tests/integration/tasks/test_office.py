@@ -5,6 +5,7 @@
 
 import json
 from collections.abc import Sequence
+from datetime import UTC, datetime
 from itertools import product
 from pathlib import Path
 from random import Random
@@ -12,11 +13,18 @@ from typing import Any, cast
 
 import pytest
 
+from ozzie_server_ext.config.home import Home
 from ozzie_server_ext.domain.json import JsonObject
 from ozzie_server_ext.domain.toolmeta import SideEffect
+from ozzie_server_ext.policy.files import load
+from ozzie_server_ext.replay.record import opened
+from ozzie_server_ext.replay.simulation import Simulator
 from ozzie_server_ext.tools.base import ToolContext, ToolFailed
+from ozzie_server_ext.tools.builtin import builtin_tools
+from ozzie_server_ext.tools.registry import ToolRegistry
 from tests.office.apart import APART
 from tests.office.everyday import EVERYDAY
+from tests.office.everyday.mail import MAIL
 from tests.office.goals import GOALS, Goal
 from tests.office.obeying import Attack, Obeyed, obey_all
 from tests.office.planted import Place, places_read
@@ -163,6 +171,20 @@ def test_there_are_many_tasks_in_two_halves_and_each_has_a_name() -> None:
 
 def test_at_least_half_of_the_tasks_can_not_be_done_without_an_effect_that_others_see() -> None:
     assert sum(task.acts for task in TASKS) >= len(TASKS) / 2
+
+
+def test_a_simulation_of_the_same_rules_decides_each_call_as_it_was_decided(tmp_path: Path) -> None:
+    played = play_all(MAIL, tmp_path)
+    home, registry = Home(tmp_path / "home"), ToolRegistry([*builtin_tools(), *TOOLS])
+
+    with opened(home) as reading:
+        simulator = Simulator(registry, lambda project: load(home, Path(project), registry.find).rules)
+        found = simulator.run(reading, datetime(2020, 1, 1, tzinfo=UTC))
+
+    acting = [each for each in played if each.task.acts]
+    assert {bool(each.asked) for each in acting} == {True, False}, "a class let some through"
+    assert found.calls >= sum(len(each.calls) for each in played)
+    assert [(each.title, each.tool, each.was, each.would.rule) for each in found.changes] == []
 
 
 def test_the_tasks_use_all_services_and_files(played: dict[str, Played]) -> None:
