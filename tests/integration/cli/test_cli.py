@@ -219,7 +219,6 @@ def asking(home: GatewayHome, text: str) -> "subprocess.Popen[str]":
 
 
 @pytest.mark.timeout(120)
-@pytest.mark.soak
 def test_ask_goes_on_behind_a_gateway_that_died(home: GatewayHome, fake_openai: FakeOpenAI) -> None:
     home.use_provider(fake_openai.url, "paced-50-50-40")
     with start_gateway(home) as gateway:

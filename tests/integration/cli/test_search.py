@@ -2,8 +2,6 @@
 
 import json
 
-import pytest
-
 from tests.rig import Gateway, ozzie
 
 
@@ -24,7 +22,6 @@ def test_what_was_said_is_found_with_where_and_when(gateway: Gateway) -> None:
     assert nothing.stdout == "Nothing was found. All words must be in one text; beg* finds words that begin with beg.\n"
 
 
-@pytest.mark.soak
 def test_more_than_is_shown_is_counted(gateway: Gateway) -> None:
     for number in range(3):
         ozzie(gateway.home, "ask", f"walrus {number}", "--session", f"w{number}")

@@ -28,7 +28,6 @@ def wait_for_activity(server: Gateway, since: datetime) -> None:
         time.sleep(0.1)
 
 
-@pytest.mark.soak
 async def test_a_turn_that_runs_is_activity_of_the_owner_and_of_no_other(
     home: GatewayHome, fake_openai: FakeOpenAI
 ) -> None:

@@ -138,7 +138,6 @@ def test_only_a_person_erases(gateway: Gateway, artifact_ids: list[str]) -> None
     assert get(gateway, f"artifacts/{artifact_ids[0]}")["erased"] is None
 
 
-@pytest.mark.soak
 async def test_what_a_gateway_left_when_it_died_goes_at_the_next_start_with_what_is_too_old(home: GatewayHome) -> None:
     """It died between the fact and the file of one artifact; another one has become too old since."""
     long_ago = datetime.now(UTC) - timedelta(days=100)

@@ -141,7 +141,6 @@ def test_what_was_done_is_recorded_with_who_did_it(gateway: Gateway) -> None:
     assert as_jupyters["sender_id"] not in ("", user)
 
 
-@pytest.mark.soak
 def test_lists_come_in_pages_without_gap_or_double_while_they_grow(gateway: Gateway) -> None:
     for number in range(5):
         post(gateway, "message", content=f"m{number}", session_name=f"s{number}", wait=True)

@@ -168,7 +168,6 @@ def _load_jupyter_server_extension(serverapp):
 """A request that never ends and has used one of AnyIO's threads, as Jupyter's own do to read files."""
 
 
-@pytest.mark.soak
 def test_a_request_that_never_ends_does_not_keep_a_server_alive(home: GatewayHome) -> None:
     (home.project / "stuck.py").write_text(STUCK)  # its working directory, from which Python imports with -m
     extensions = [f"--ServerApp.jpserver_extensions={name}=True" for name in ("ozzie_server_ext", "stuck")]

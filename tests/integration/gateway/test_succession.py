@@ -152,7 +152,6 @@ def test_a_gateway_that_a_kernel_started_leaves_its_home_to_a_lab_that_starts_la
     assert (told["role"], told["temporary"], told["clients"]) == ("owner", False, 1)
 
 
-@pytest.mark.soak
 def test_cells_that_run_while_a_lab_takes_over_are_each_answered_once(home: GatewayHome, kernel: Kernel) -> None:
     before = home.handshake()
     assert before is not None
@@ -218,7 +217,6 @@ def test_a_gateway_that_a_person_started_keeps_its_home(home: GatewayHome) -> No
     assert (told["pid"], told["temporary"]) == (gateway.process.pid, False)
 
 
-@pytest.mark.soak
 def test_a_server_that_can_not_start_says_so_and_starts_once_it_can(home: GatewayHome) -> None:
     database = home.home / "data" / "ozzie.db"
     with start_gateway(home) as first, start_attached(home) as second:
@@ -252,7 +250,6 @@ def test_an_attached_server_that_is_killed_is_known_no_more(home: GatewayHome) -
     assert [found["pid"] for found in told] == [other.process.pid]
 
 
-@pytest.mark.soak
 async def test_where_the_one_that_is_attached_hangs_a_kernel_has_a_gateway_all_the_same(
     home: GatewayHome, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -127,7 +127,6 @@ async def test_what_misses_one_interrupt_is_interrupted_again(kernels: KernelBen
     assert (ran.ended, raised_in(ran.outputs)) == (Ended.TIMED_OUT, "KeyboardInterrupt")
 
 
-@pytest.mark.soak
 async def test_what_ignores_the_interrupt_is_told_to_go_on(kernels: KernelBench) -> None:
     kernel = await kernels.kernel("stubborn.ipynb")
     code = (
@@ -190,7 +189,6 @@ async def test_a_flood_is_cut_and_interrupted_and_the_server_goes_on(kernels: Ke
     assert text_of((await kernels.run(kernel, "1 + 1")).outputs) == "2"
 
 
-@pytest.mark.soak
 async def test_one_huge_message_is_not_received_at_all(kernels: KernelBench) -> None:
     kernel = await kernels.kernel("flood.ipynb")
     ran = await kernels.run(kernel, "print('small', flush=True)\nprint('x' * 200_000_000)")

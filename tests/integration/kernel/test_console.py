@@ -192,7 +192,6 @@ def test_what_needs_a_yes_is_asked_for_and_answered_by_the_keyboard(console: Con
     assert (home.project / "notes" / "c.md").exists()
 
 
-@pytest.mark.soak
 def test_what_the_model_asks_is_answered_at_the_prompt(console: Console) -> None:
     console.begin("Ask me whether I want tea or coffee.", until="[waiting] Tea or coffee?")
     console.see("[1] Tea  [2] Coffee  [-] Skip  or your own words  >")
@@ -207,7 +206,6 @@ def test_what_the_model_asks_is_answered_at_the_prompt(console: Console) -> None
     assert "[done] " in done
 
 
-@pytest.mark.soak
 def test_who_answers_too_late_is_told_so(console: Console, home: GatewayHome) -> None:
     console.begin("Write a 2-line note to notes/a.md", until="Approval needed")
     console.see(ASKS)
@@ -221,7 +219,6 @@ def test_who_answers_too_late_is_told_so(console: Console, home: GatewayHome) ->
     assert (home.project / "notes" / "a.md").exists()
 
 
-@pytest.mark.soak
 def test_who_answers_what_was_answered_or_stopped_elsewhere_is_told_so(console: Console, home: GatewayHome) -> None:
     for command, told in (
         (("answer", "1"), r"Already answered: \S+ at \d\d:\d\d\."),

@@ -118,7 +118,6 @@ def test_a_log_that_can_not_be_used_is_told_with_what_to_do_and_left_as_it_is(
     assert kernels[0].run("hello").status == "ok"
 
 
-@pytest.mark.soak
 def test_a_log_that_another_program_holds_is_told_and_the_next_cell_works(
     home: GatewayHome, kernels: list[Kernel]
 ) -> None:

@@ -56,7 +56,6 @@ def test_a_kernel_that_can_not_load_says_so_in_each_cell_and_works_once_it_can(
     assert (mended.status, "Offline script" in mended.markdown) == ("ok", True)
 
 
-@pytest.mark.soak
 def test_a_cell_that_waits_for_the_loading_can_be_stopped_and_others_answered(
     gateway: Gateway, new_kernel: Callable[[], Kernel]
 ) -> None:
@@ -80,7 +79,6 @@ def test_a_cell_that_waits_for_the_loading_can_be_stopped_and_others_answered(
     assert (after.status, "Offline script" in after.markdown) == ("ok", True), "the next one loads anew"
 
 
-@pytest.mark.soak
 def test_a_kernel_starts_without_a_debugger_and_cells_can_load_it(
     gateway: Gateway, new_kernel: Callable[[], Kernel]
 ) -> None:

@@ -42,7 +42,6 @@ class Screen:
     def problem(self, data: dict[str, str]) -> None: ...
 
 
-@pytest.mark.soak
 async def test_a_message_that_is_taken_in_after_the_interrupt_is_stopped(
     gateway: Gateway, monkeypatch: pytest.MonkeyPatch
 ) -> None:

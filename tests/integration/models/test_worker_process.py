@@ -85,7 +85,6 @@ async def test_a_call_is_sent_once_and_the_one_behind_it_goes_to_the_next_worker
     assert len(rig.server.requests) == 2
 
 
-@pytest.mark.soak
 async def test_a_worker_that_does_not_abort_is_killed(rig: Rig) -> None:
     stream = rig.driver.generate(request("endless"))
     await asyncio.wait_for(anext(stream), WAIT_S)

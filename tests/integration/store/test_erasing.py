@@ -535,7 +535,6 @@ async def test_a_second_erasure_does_not_count_a_request_twice(home: Home) -> No
     await home.expect_sound()
 
 
-@pytest.mark.soak
 async def test_a_file_is_not_written_anew_while_another_program_reads_it(home: Home) -> None:
     await home.begin(SESSION)
     await home.say(SESSION, PLANTED)
