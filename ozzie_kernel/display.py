@@ -13,7 +13,7 @@ from ozzie_server_ext.render.graph.output import GraphWriter, graph_bundle, grap
 from ozzie_server_ext.render.graph.view import GraphView
 from ozzie_server_ext.render.live import LiveTurn
 from ozzie_server_ext.render.page import Paragraph, page_bundle
-from ozzie_server_ext.render.static import static_bundle
+from ozzie_server_ext.render.static import UNFINISHED, static_bundle
 from ozzie_server_ext.render.turnview import TurnView
 
 if TYPE_CHECKING:
@@ -114,9 +114,7 @@ class WidgetDisplay:
 
     def _place(self, widget: "DOMWidget", view: TurnView, msg_type: str) -> None:
         where = f" (task {view.task_id})" if view.task_id else ""
-        fallback = (
-            f"*This turn was still running when the notebook was saved. Open it with Ozzie to see the rest{where}.*"
-        )
+        fallback = f"*{UNFINISHED} Open it with Ozzie to see the rest{where}.*"
         transient = {"display_id": self._display_id}
         others = {"text/markdown": fallback, "text/plain": fallback.strip("*")}
         self._publisher.publish(msg_type, {**widget_output(widget, others), "transient": transient})

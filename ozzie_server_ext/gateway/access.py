@@ -1,4 +1,4 @@
-"""Tokens beside Jupyter's own users: the handshake's token, and one for each kernel.
+"""Who asks and how strong their answers are: Jupyter's own users, the handshake's token, and one for each kernel.
 
 A kernel's token is bound to one kernel and one session, and ends with the kernel's connection.
 """

@@ -1,5 +1,5 @@
-"""The operations of the WebSocket alone, and `confirm_message`. Of some, such as `message.send`, REST has another form
-(`rest/`)."""
+"""What is asked over the WebSocket alone, such as `message.send`, of which REST has a form of its own (`rest/`); and
+`confirm_message`, which both have."""
 
 from base64 import b64decode
 from typing import Annotated, Final, Literal, TypeAlias

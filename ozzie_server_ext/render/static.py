@@ -23,6 +23,8 @@ from ozzie_server_ext.render.turnview import (
 )
 
 TURN_MIME = "application/vnd.ozzie.turn+json"
+UNFINISHED = "This turn was still running when the notebook was saved."
+"""In place of a turn that had not ended. Pages look for it (`labextension/src/model/outputs.ts`)."""
 MAX_JSON_BYTES = 64 * 1024
 MAX_TABLE_ROWS = 20
 MAX_MODELS = 3
@@ -61,8 +63,8 @@ def turn_markdown(view: TurnView, graph: GraphView | None = None) -> str:
 
 
 def turn_json(view: TurnView) -> dict[str, Any]:
-    """Return the turn for our own renderer: at most 64 kB, without secrets and without results of tools. Long texts are
-    cut, and `cut` then says so; the gateway has the whole."""
+    """Return the turn as data, of the type `TURN_MIME` beside the Markdown: at most 64 kB, without secrets and without
+    results of tools. Long texts are cut, and `cut` then says so; the gateway has the whole."""
     rows_limit = _JSON_ROWS
     for text_limit in _TEXT_STEPS:
         # A notebook file can't hold what UTF-8 can't (halves of surrogate pairs).
@@ -82,11 +84,7 @@ def _opening(view: TurnView) -> str:
         return f"**{view.status}.** " + " ".join(_sentence(text) for text in sentences if text)
     if view.is_final:
         return f"**{view.status}.**"
-    # This output was saved before the turn had ended.
-    return text_source(
-        "This turn was still running when the notebook was saved. "
-        f"Open it with Ozzie to see the rest (task {_task(view)})."
-    )
+    return text_source(f"{UNFINISHED} Open it with Ozzie to see the rest (task {_task(view)}).")
 
 
 def _sentence(text: str) -> str:

@@ -1,4 +1,5 @@
-"""What the calls of today have spent, by currency, from the log: rules may limit it (docs/policy.md).
+"""Decides by rules that may limit what a day costs: what the calls of today have spent, by currency, from the log
+(docs/policy.md).
 
 A call counts from its start on, under whichever rule or yes it ran, in all sessions and projects of the home; one that
 failed or was cancelled did nothing, and does not. What is erased no longer counts.

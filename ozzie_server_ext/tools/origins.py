@@ -1,4 +1,4 @@
-"""Where that stands which a call names: in a person's own words, among their contacts, in outside content, in what a
+"""Where the names in a call come from: in a person's own words, among their contacts, in outside content, in what a
 tool or a message said, or nowhere (docs/policy.md, Where a name comes from). A sentence for the person who is asked; no
 rule reads it.
 """
