@@ -48,6 +48,7 @@ def main() -> None:
             _row("recipients", {"to": to}, _rules("recipients", _addresses, tools=10), "a tenth of its tool", calls),
             _row("recipients", {"to": to}, _rules("recipients", _addresses, tools=1), "all of its tool", calls),
             _row("files", {"files": files}, _rules("paths", _files, tools=10), "a tenth of its tool", calls),
+            _row("files", {"files": files}, _rules("paths", _files, tools=1), "all of its tool", calls),
         ]
     )
 

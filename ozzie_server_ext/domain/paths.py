@@ -1,7 +1,7 @@
 """Paths below the project's folder, and the path of Ozzie's own folder."""
 
 from collections.abc import Callable, Mapping
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 
 from ozzie_server_ext.domain.errors import Unavailable
 
@@ -15,13 +15,13 @@ def path_parts(path: str) -> tuple[str, ...] | None:
 
     Return None if the path is absolute, leads out of the folder, or can't be a path.
     """
-    if "\0" in path or len(path) > MAX_PATH_CHARACTERS:
+    path = path.strip()
+    if "\0" in path or len(path) > MAX_PATH_CHARACTERS or path.startswith("/"):
         return None
-    pure = PurePosixPath(path.strip() or ".")
-    if pure.is_absolute() or str(pure).startswith("~") or ".." in pure.parts:
-        return None
-    parts = tuple(part for part in pure.parts if part != ".")
-    return parts if len(parts) <= MAX_PATH_COMPONENTS else None
+    # Not by pathlib, which takes five times as long: a call may name hundreds of files.
+    parts = tuple([part for part in path.split("/") if part not in ("", ".")])
+    leads_out = ".." in parts or (bool(parts) and parts[0].startswith("~"))
+    return None if leads_out or len(parts) > MAX_PATH_COMPONENTS else parts
 
 
 def home_folder(env: Mapping[str, str], user_home: Callable[[], Path]) -> Path:

@@ -12,7 +12,7 @@ from typing import TypeVar
 import msgspec
 
 from ozzie_server_ext.domain.toolmeta import Category, Said, TargetKind, ToolMeta
-from ozzie_server_ext.policy.decision import Action, Words
+from ozzie_server_ext.policy.decision import Action, Paths, Words
 from ozzie_server_ext.policy.leads import has_new
 from ozzie_server_ext.policy.patterns import MANY, Glob, HostPattern, SequenceGlob, folded
 from ozzie_server_ext.policy.people import Texts
@@ -34,8 +34,10 @@ class Tools(msgspec.Struct, frozen=True):
     patterns: tuple[str, ...]
 
     def __call__(self, action: Action) -> str:
-        if any(_names(pattern, action.meta) for pattern in self.patterns):
-            return ""
+        names = _all_names(action.meta)
+        for pattern in self.patterns:
+            if pattern in names or (ANY in pattern and any(map(Glob.of(pattern).matches, names))):
+                return ""
         return f"{action.meta.tool_id} is not {', '.join(self.patterns)}"
 
     def name(self, meta: ToolMeta) -> bool:
@@ -72,16 +74,16 @@ class Recipients(msgspec.Struct, frozen=True):
 
     def all(self, values: Values) -> bool:
         """Whether every one is meant."""
-        left = values.read - self.addresses
-        return not left or all(self._has(domain) or left.isdisjoint(at) for domain, at in values.by_domain.items())
+        others = values.by_domain.keys() - self.domains
+        return all(values.by_domain[domain] <= self.addresses or self._is_below(domain) for domain in others)
 
     def any(self, values: Values) -> bool:
         """Whether at least one is meant."""
-        return not self.addresses.isdisjoint(values.read) or any(map(self._has, values.by_domain))
-
-    def _has(self, domain: str) -> bool:
-        if domain in self.domains:
+        if not self.addresses.isdisjoint(values.read) or not self.domains.isdisjoint(values.by_domain):
             return True
+        return bool(self.below) and any(map(self._is_below, values.by_domain))
+
+    def _is_below(self, domain: str) -> bool:
         return bool(self.below) and domain.endswith(self.below)
 
 
@@ -199,20 +201,78 @@ def projects(names: Iterable[str]) -> Condition:
     return condition
 
 
+class PathPatterns(msgspec.Struct, frozen=True):
+    """Patterns for paths. Most begin with the name of a folder, and are compared with the paths below it alone; of the
+    others, each is compared only if its longest piece stands in one of the paths. `trees`: folders of which all is
+    meant, as in `notes/**`."""
+
+    trees: frozenset[str]
+    below: Mapping[str, tuple[SequenceGlob, ...]]
+    anywhere: tuple[tuple[str, SequenceGlob], ...]
+
+    @classmethod
+    def of(cls, patterns: Iterable[str], *, sure: bool) -> "PathPatterns":
+        """Raises ValueError for a pattern that no path can match."""
+        trees: set[str] = set()
+        below: dict[str, list[SequenceGlob]] = {}
+        anywhere: list[tuple[str, SequenceGlob]] = []
+        for pattern in patterns:
+            parts = _path_pattern(pattern)
+            if not sure:
+                parts = tuple(map(folded, parts))
+            if ANY in parts[0]:
+                longest = max((piece for part in parts for piece in part.split(ANY)), key=len)
+                anywhere.append((longest, SequenceGlob.of(parts)))
+            elif parts[1:] == (MANY,):
+                trees.add(parts[0])
+            else:
+                below.setdefault(parts[0], []).append(SequenceGlob.of(parts))
+        return cls(frozenset(trees), {first: tuple(globs) for first, globs in below.items()}, tuple(anywhere))
+
+    def all(self, paths: Paths) -> bool:
+        """Whether every path is meant."""
+        return all(
+            first in self.trees or all(self._fits(parts, first, paths) for parts in group)
+            for first, group in paths.by_first.items()
+        )
+
+    def any(self, paths: Paths) -> bool:
+        """Whether at least one path is meant."""
+        if not self.trees.isdisjoint(paths.by_first):
+            return True
+        if any(
+            glob.matches(parts)
+            for first in self.below.keys() & paths.by_first.keys()
+            for glob in self.below[first]
+            for parts in paths.by_first[first]
+        ):
+            return True
+        return any(
+            glob.matches(parts)
+            for piece, glob in self.anywhere
+            if piece in paths.text
+            for group in paths.by_first.values()
+            for parts in group
+        )
+
+    def _fits(self, parts: tuple[str, ...], first: str, paths: Paths) -> bool:
+        return any(glob.matches(parts) for glob in self.below.get(first, ())) or any(
+            glob.matches(parts) for piece, glob in self.anywhere if piece in paths.text
+        )
+
+
 def paths(patterns: Iterable[str], *, sure: bool) -> Condition:
     """Raises ValueError for a pattern that no path can match."""
-    anywhere: list[SequenceGlob] = []
-    below: dict[str, list[SequenceGlob]] = {}
-    """By the folder that a pattern begins with: most name one, and a path begins with one."""
-    for pattern in patterns:
-        parts = _path_pattern(pattern)
-        first = parts[0] if sure else folded(parts[0])
-        (anywhere if ANY in first else below.setdefault(first, [])).append(_glob(parts, sure))
+    known = PathPatterns.of(patterns, sure=sure)
 
-    def matches(parts: tuple[str, ...]) -> bool:
-        return any(glob.matches(parts) for glob in (*below.get(next(iter(parts), ""), ()), *anywhere))
+    def condition(action: Action) -> str:
+        if not action.paths:
+            return "the call names no path"
+        here = action.exact_paths if sure else action.folded_paths
+        holds = not here.has_unread and known.all(here) if sure else here.has_unread or known.any(here)
+        return "" if holds else "its path is another one"
 
-    return _targets("path", lambda action: action.paths if sure else action.folded_paths, matches, sure)
+    return condition
 
 
 def hosts(patterns: Iterable[str], *, sure: bool) -> Condition:
@@ -473,11 +533,6 @@ def one_of(what: str, found: Callable[[Action], T], wanted: Sequence[T]) -> Cond
         return "" if here in wanted else f"{what} is {str(here) or 'not known'}"
 
     return condition
-
-
-def _names(pattern: str, meta: ToolMeta) -> bool:
-    names = _all_names(meta)
-    return pattern in names or ("*" in pattern and any(map(Glob.of(pattern).matches, names)))
 
 
 def _all_names(meta: ToolMeta) -> tuple[str, ...]:

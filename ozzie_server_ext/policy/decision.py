@@ -111,6 +111,29 @@ Spent: TypeAlias = Mapping[str, Decimal]
 _NOTHING: Spent = {}
 
 
+class Paths(msgspec.Struct, frozen=True):
+    """The files and folders that a call names, for comparing them with patterns: each once, by the name that it begins
+    with ("" for the project itself), and all in one text, in which a name is looked for before any of them."""
+
+    by_first: Mapping[str, tuple[tuple[str, ...], ...]] = {}
+    text: str = ""
+    has_unread: bool = False
+
+    @classmethod
+    def of(cls, paths: Iterable[tuple[str, ...] | None]) -> "Paths":
+        by_first: dict[str, list[tuple[str, ...]]] = {}
+        read = dict.fromkeys(paths)
+        has_unread = None in read
+        for parts in read:
+            if parts is not None:
+                by_first.setdefault(parts[0] if parts else "", []).append(parts)
+        text = "\n".join("/".join(parts) for parts in read if parts)
+        return cls({first: tuple(group) for first, group in by_first.items()}, text, has_unread)
+
+
+_NO_PATHS = Paths()
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Action:
     """A call to decide on, with everything its arguments name: paths by components, hosts, commands by words, None for
@@ -128,12 +151,15 @@ class Action:
     spent: Spent = field(default_factory=dict[str, Decimal])
     given: tuple[Given, ...] = ()
     args: Mapping[str, Json] = field(default_factory=dict[str, Json])
-    folded_paths: tuple[tuple[str, ...] | None, ...] = field(init=False)
+    exact_paths: Paths = field(init=False, default=_NO_PATHS)
+    folded_paths: Paths = field(init=False, default=_NO_PATHS)
     folded_commands: tuple[tuple[str, ...] | None, ...] = field(init=False)
     values: Mapping[TargetKind, Values] = field(init=False)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "folded_paths", tuple(map(_folded, self.paths)))
+        if self.paths:
+            object.__setattr__(self, "exact_paths", Paths.of(self.paths))
+            object.__setattr__(self, "folded_paths", Paths.of(map(_folded, self.paths)))
         object.__setattr__(self, "folded_commands", tuple(map(_folded, self.commands)))
         object.__setattr__(self, "values", Values.by_kind(self.named))
 

@@ -84,6 +84,8 @@ def _stands(run: Sequence[Glob], texts: Sequence[str], at: int) -> bool:
 
 def folded(text: str) -> str:
     """Normalize a text for comparison without regard to case and the form of accents."""
+    if text.isascii():  # the same, in a tenth of the time
+        return text.lower()
     return unicodedata.normalize("NFC", unicodedata.normalize("NFC", text).casefold())
 
 

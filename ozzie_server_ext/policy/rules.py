@@ -278,7 +278,10 @@ def compile_rule(
 
 
 def _mismatch(conditions: tuple[Condition, ...], action: Action) -> str:
-    return next((why for condition in conditions if (why := condition(action))), "")
+    for condition in conditions:
+        if why := condition(action):
+            return why
+    return ""
 
 
 def _conditions(when: WhenText, contacts: conditions.Contacts | None, sure: bool) -> list[Condition]:

@@ -7,6 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ozzie_server_ext.policy.conditions import PathPatterns
+from ozzie_server_ext.policy.decision import Paths
 from ozzie_server_ext.policy.patterns import Glob, SequenceGlob
 
 PIECES = st.text(alphabet="ab*", max_size=8)
@@ -50,6 +52,21 @@ def test_a_pattern_over_components_matches_as_its_regular_expression_does(
 )
 def test_two_stars_cross_folders_and_one_does_not(pattern: str, path: str, matches: bool) -> None:
     assert SequenceGlob.of(pattern.split("/")).matches(path.split("/")) is matches
+
+
+PATTERN = st.lists(st.sampled_from(["a", "b", "*", "a*", "*b", "**"]), min_size=1, max_size=4)
+
+
+@given(st.lists(PATTERN, min_size=1, max_size=5), st.lists(COMPONENTS, min_size=1, max_size=6))
+def test_patterns_for_paths_together_match_as_each_does_by_itself(
+    patterns: list[list[str]], texts: list[list[str]]
+) -> None:
+    globs = [SequenceGlob.of(pattern) for pattern in patterns]
+    fits = [any(glob.matches(parts) for glob in globs) for parts in texts]
+
+    known, paths = PathPatterns.of(map("/".join, patterns), sure=True), Paths.of(map(tuple, texts))
+
+    assert (known.all(paths), known.any(paths)) == (all(fits), any(fits))
 
 
 class Counted(str):
