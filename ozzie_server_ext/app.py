@@ -190,7 +190,7 @@ class Ozzie:
         await self._activity.load()
         await self._pauses.load()
         await self._run_waits.load()
-        self.approvals = Approvals(self.log, self.clock)
+        self.approvals = Approvals(self.log, self.clock, self.home)
         self.confirmations = Confirmations(self.log, self.clock)
         self.today = TodaysUsage(self.log, self.clock)
         self.turns = FoldedTurns(self.log)

@@ -13,6 +13,7 @@ from ozzie_server_ext.render.console import hanging, quoted_lines
 from ozzie_server_ext.render.questions import (
     EACH_ASKS,
     EFFECTS,
+    EXTENTS,
     IN_PAGE,
     NEEDS,
     NOT_KNOWN,
@@ -44,8 +45,7 @@ def state_words(approval: Object) -> str:
             left = datetime.fromisoformat(approval["expires_at"]) - now
             return f"asked {elapsed(since.total_seconds())} ago, {elapsed(left.total_seconds())} left"
         case "granted":
-            extent = "for the session" if approval["extent"] == "session" else "once"
-            return f"Approved {extent} by {_who(approval)}, {at}{_in_force(approval)}"
+            return f"Approved {EXTENTS[approval['extent']]} by {_who(approval)}, {at}{_in_force(approval)}"
         case "rejected":
             return f"Rejected by {_who(approval)}, {at}"
         case _:

@@ -1,4 +1,5 @@
-"""`ozzie policy`: check rule files, explain a decision, trust a project's rules. No gateway is needed."""
+"""`ozzie policy`: check rule files, explain a decision, trust a project's rules, take back what a card let through. No
+gateway is needed."""
 
 import argparse
 import os
@@ -13,6 +14,7 @@ from ozzie_server_ext.domain.content import Content
 from ozzie_server_ext.domain.errors import InputError, NotFound
 from ozzie_server_ext.domain.json import JsonObject
 from ozzie_server_ext.domain.toolmeta import ToolMeta
+from ozzie_server_ext.policy import standing
 from ozzie_server_ext.policy.decision import Action, Caller, Decision, Reading, Verdict
 from ozzie_server_ext.policy.engine import ALWAYS_ASK, OUTSIDE, Explanation, explain
 from ozzie_server_ext.policy.files import (
@@ -127,6 +129,18 @@ def untrust_project_rules(options: argparse.Namespace) -> int:
         raise NotFound(f"The rules of {project} are not trusted.", hint="Name the folder that they were trusted for.")
     line = f"{visible_label(str(file))} is no longer used. Its rules forbid nothing any more."
     return print_result({"untrusted": str(file)}, line, as_json=options.json)
+
+
+def revoke_rule(options: argparse.Namespace) -> int:
+    """Take back a rule that was made on a card. Raises NotFound, ConfigError, JsoncError."""
+    home = find_home(os.environ)
+    home.create()
+    if not standing.revoke(home, options.rule):
+        raise NotFound(
+            f"No rule {visible_label(options.rule)} was made on a card.",
+            hint=f"ozzie policy check lists them, below {home.standing_file.name}.",
+        )
+    return print_result({"revoked": options.rule}, "Taken back. Such calls ask again.", as_json=options.json)
 
 
 def _checked(tool: Tool, text: str) -> JsonObject:

@@ -144,6 +144,12 @@ POLICY = group(
         "policy:untrust_project_rules",
         _FOLDER,
     ),
+    verb(
+        "revoke",
+        'take back a rule that was made on a card by "Don\'t ask again"',
+        "policy:revoke_rule",
+        argument("rule", metavar="RULE", help="its id, such as standing.notes: see ozzie policy check"),
+    ),
 )
 
 _SECRET = argument("name", metavar="NAME", help="letters, digits and _, such as OPENAI_API_KEY")

@@ -1,9 +1,10 @@
-"""Atomic, durable file replacement, and stamps that show changes of files."""
+"""Atomic, durable file replacement, one writer at a time, and stamps that show changes of files."""
 
+import fcntl
 import os
 import tempfile
-from collections.abc import Iterable
-from contextlib import suppress
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TypeAlias
 
@@ -56,6 +57,17 @@ def replace_file(path: Path, content: bytes, *, prefix: str = TEMPORARY) -> None
             os.unlink(temporary)
         raise
     sync_folder(path.parent)
+
+
+@contextmanager
+def locked(path: Path) -> Iterator[None]:
+    """Hold off other writers of `path`, so that no change is lost. The lock is on a file beside it."""
+    descriptor = os.open(path.with_suffix(".lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(descriptor)  # releases the lock
 
 
 def sync_folder(folder: Path) -> None:

@@ -10,6 +10,9 @@ from ozzie_server_ext.domain.disk import hint_for
 from ozzie_server_ext.domain.errors import Unavailable
 from ozzie_server_ext.domain.paths import home_folder
 
+STANDING = "standing.jsonc"
+"""The name of the file of the rules that a person made on cards."""
+
 
 class _Below:
     """A path below the home folder, as an attribute."""
@@ -30,6 +33,7 @@ class Home(msgspec.Struct, frozen=True):
     env_file = _Below(".env")
     soul_file = _Below("SOUL.md")
     policy_file = _Below("policy.jsonc")
+    standing_file = _Below(STANDING)
     trusted_file = _Below("trusted.json")
     database = _Below("data/ozzie.db")
     blobs = _Below("data/blobs")

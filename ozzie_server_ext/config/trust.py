@@ -3,16 +3,12 @@
 A cloned folder can contain any file: it counts only while its content is the one that a person has trusted.
 """
 
-import fcntl
 import hashlib
 import json
-import os
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Literal, TypeAlias
 
-from ozzie_server_ext.config.files import replace_file
+from ozzie_server_ext.config.files import locked, replace_file
 from ozzie_server_ext.config.home import Home
 from ozzie_server_ext.config.jsonc import ConfigError, content_if_there
 
@@ -33,13 +29,13 @@ def standing(home: Home, file: Path, content: bytes | None) -> TrustState:
 
 def trust(home: Home, file: Path, content: bytes) -> None:
     """Trust this content of `file`; any change ends the trust. Raises ConfigError."""
-    with _locked(home):
+    with locked(home.trusted_file):
         _write(home, _trusted(home) | {_key(file): _digest(content)})
 
 
 def untrust(home: Home, file: Path) -> bool:
     """Stop trusting `file`, which need not exist; return False if it was not trusted. Raises ConfigError."""
-    with _locked(home):
+    with locked(home.trusted_file):
         known = _trusted(home)
         found = known.pop(_key(file), None) is not None
         if found:
@@ -73,18 +69,6 @@ def _trusted(home: Home) -> dict[str, str]:
 
 def _write(home: Home, known: dict[str, str]) -> None:
     replace_file(home.trusted_file, json.dumps(known, indent=1, sort_keys=True).encode())
-
-
-@contextmanager
-def _locked(home: Home) -> Iterator[None]:
-    """Lock the list, so that concurrent changes are not lost."""
-    lock = home.trusted_file.with_suffix(".lock")
-    descriptor = os.open(lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX)
-        yield
-    finally:
-        os.close(descriptor)  # releases the lock
 
 
 def _digest(content: bytes) -> str:

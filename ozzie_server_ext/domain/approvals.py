@@ -28,8 +28,9 @@ class AuthStrength(StrEnum):
 
 _STRENGTHS = {way: rank for rank, way in enumerate(AuthStrength)}
 
-ApprovalScope: TypeAlias = Literal["once", "session"]
-"""What a yes covers: the call that was shown, or everything in its `SessionGrant`."""
+ApprovalScope: TypeAlias = Literal["once", "session", "standing"]
+"""What a yes covers: the call that was shown; everything in its `SessionGrant`; or the call, and from now on what the
+request's `standing` describes, by a rule (docs/policy.md, Don't ask again)."""
 
 REQUEST_EXPIRES_S = 3600
 """How long an approval waits by default. After that it can be requested again."""

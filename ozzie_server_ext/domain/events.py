@@ -580,7 +580,8 @@ class ApprovalRequested(Fact, frozen=True, kw_only=True):
     is drawn from the recorded call for a person who may answer; otherwise empty. `brought` are the outside sources that
     these texts may quote, such as those of a labelled file that would be changed. `targets` are what the arguments
     name beside paths, addresses of the web and commands, which a card shows below the sentence; `known_from` is a
-    sentence that says where they stand, such as in the user's own words, or empty.
+    sentence that says where they stand, such as in the user's own words, or empty. `standing` is what a person may let
+    through from now on ("changes in `notes/` that can be undone"), empty if that is not offered.
     """
 
     type: ClassVar[str] = "approval.requested"
@@ -610,6 +611,7 @@ class ApprovalRequested(Fact, frozen=True, kw_only=True):
     brought: tuple[str, ...] = ()
     targets: tuple[CardTarget, ...] = ()
     known_from: str = ""
+    standing: str = ""
 
 
 class ApprovalGranted(Fact, frozen=True, kw_only=True):

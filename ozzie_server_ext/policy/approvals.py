@@ -37,7 +37,7 @@ def binding(
         "labels": [*content.labels],
         "sources": [*content.sources],
         "rule": ruling.verdict.rule,
-        "policy": ruling.version,
+        "policy": ruling.asking,
     }
     if meta.reaches:
         snapshot["reaches"] = _reached(meta)
@@ -109,8 +109,14 @@ def _is_in(path: tuple[str, ...], cover: SessionGrant) -> bool:
 def _scope(
     meta: ToolMeta, folders: tuple[tuple[str, ...], ...], files: tuple[tuple[str, ...], ...], hosts: tuple[str, ...]
 ) -> str:
+    return f"`{meta.name}` {places(folders, files, hosts) or 'with these very arguments'}"
+
+
+def places(
+    folders: tuple[tuple[str, ...], ...], files: tuple[tuple[str, ...], ...], hosts: tuple[str, ...] = ()
+) -> str:
+    """Return where something happens, as "in `notes/` and on `a.md`"."""
     below = ", ".join(quoted("/".join(parts) + "/") for parts in folders)
     on = ", ".join(quoted("/".join(parts)) for parts in files)
     at = ", ".join(map(quoted, hosts))
-    places = " and ".join(f"{word} {named}" for word, named in (("in", below), ("on", on), ("at", at)) if named)
-    return f"`{meta.name}` {places or 'with these very arguments'}"
+    return " and ".join(f"{word} {named}" for word, named in (("in", below), ("on", on), ("at", at)) if named)

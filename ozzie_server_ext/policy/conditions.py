@@ -201,6 +201,16 @@ def projects(names: Iterable[str]) -> Condition:
     return condition
 
 
+def project(name: str) -> Condition:
+    """One project, and none that lies within it: there, other files have the same names."""
+    folder = folder_named(name)
+
+    def condition(action: Action) -> str:
+        return "" if Path(action.caller.project) == folder else f"the project is {action.caller.project}"
+
+    return condition
+
+
 class PathPatterns(msgspec.Struct, frozen=True):
     """Patterns for paths. Most begin with the name of a folder, and are compared with the paths below it alone; of the
     others, each is compared only if its longest piece stands in one of the paths. `trees`: folders of which all is

@@ -174,11 +174,13 @@ def tightened(verdict: Verdict, *, is_outside: bool, asks_first: bool) -> Verdic
 
 class Ruling(msgspec.Struct, frozen=True):
     """A verdict, the version of the rules that gave it, what had been spent that day, if the call has amounts, and whom
-    the user vouches for."""
+    the user vouches for. `asking` is the version that a yes is for: a rule that a person makes on one card must not
+    void the yes to another."""
 
     verdict: Verdict
     version: str = ""
     spent: Spent = {}
+    asking: str = ""
     contacts: tuple[Contacts, ...] = ()
 
 
@@ -206,9 +208,9 @@ class FixedRulings(Rulings):
     async def of(self, meta: ToolMeta, args: JsonObject, caller: Caller, reading: Reading = UNREAD) -> Ruling:
         if meta.side_effect is SideEffect.NONE and all(rule.is_class for rule in self._rules):
             here = decide(Action.of(meta, args, caller, reading, self._spent), self._rules)
-            return Ruling(here, self._version, self._spent)
+            return Ruling(here, self._version, self._spent, self._version)
         # Long paths, many rules and all that was read take time: keep the event loop free.
         verdict = await asyncio.to_thread(
             lambda: decide(Action.of(meta, args, caller, reading, self._spent), self._rules)
         )
-        return Ruling(verdict, self._version, self._spent)
+        return Ruling(verdict, self._version, self._spent, self._version)

@@ -1,4 +1,5 @@
-"""The policy files: the system's, the user's, and the project's, which a person must trust and which can only tighten.
+"""The policy files: the system's, the user's, that of the rules that the user made on cards, and the project's, which a
+person must trust and which can only tighten.
 
 If a file is broken, none of its rules is skipped: until it is fixed, nothing is allowed. The classes of calls that come
 with Ozzie are one more file, behind all others (docs/policy.md, Classes).
@@ -13,7 +14,7 @@ from pathlib import Path
 import msgspec
 
 from ozzie_server_ext.config.files import is_one_of
-from ozzie_server_ext.config.home import Home
+from ozzie_server_ext.config.home import STANDING, Home
 from ozzie_server_ext.config.jsonc import ConfigError, SourceLocation, content_if_there, content_of, parse_object
 from ozzie_server_ext.config.trust import standing, trust, untrust
 from ozzie_server_ext.config.validation import validate
@@ -55,7 +56,8 @@ class RuleFile(msgspec.Struct, frozen=True, kw_only=True):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Policy:
     """The rules in force. `contacts` and, of them, the `people` that have names: none of a project's. `ignored` are
-    untrusted project files; `version` covers all files, "" if there are none."""
+    untrusted project files; `version` covers all files, "" if there are none, and `asking` all but that of the rules
+    made on cards (`policy.engine.Ruling`)."""
 
     files: tuple[RuleFile, ...] = ()
     ignored: tuple[Path, ...] = ()
@@ -63,14 +65,20 @@ class Policy:
     contacts: tuple[Contacts, ...] = field(init=False, compare=False)
     people: People = field(init=False, compare=False)
     version: str = field(init=False)
+    asking: str = field(init=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "rules", tuple(rule for file in self.files for rule in file.rules))
         contacts = (file.contacts for file in self.files)
         object.__setattr__(self, "contacts", tuple(each for each in contacts if each is not None))
         object.__setattr__(self, "people", People(contact for file in self.files for contact in file.named))
-        digest = hashlib.sha256(b"".join(hashlib.sha256(file.content).digest() for file in self.files)).hexdigest()
-        object.__setattr__(self, "version", digest[:16] if self.files else "")
+        object.__setattr__(self, "version", _version(self.files))
+        object.__setattr__(self, "asking", _version([file for file in self.files if file.path.name != STANDING]))
+
+
+def _version(files: Sequence[RuleFile]) -> str:
+    digest = hashlib.sha256(b"".join(hashlib.sha256(file.content).digest() for file in files)).hexdigest()
+    return digest[:16] if files else ""
 
 
 def classes_of(files: Sequence[RuleFile], content: bytes | None = None) -> tuple[RuleFile, ...]:
@@ -95,8 +103,8 @@ def classes_of(files: Sequence[RuleFile], content: bytes | None = None) -> tuple
 
 
 def paths_of(home: Home, project: Path, system_file: Path = SYSTEM_FILE) -> tuple[Path, ...]:
-    """Return the possible policy files, the system's first."""
-    return (system_file, home.policy_file, project / PROJECT_FILE)
+    """Return the possible policy files, the system's first, the project's last."""
+    return (system_file, home.policy_file, home.standing_file, project / PROJECT_FILE)
 
 
 def load(
@@ -108,10 +116,11 @@ def load(
     change must not allow what it forbade.
     """
     *own, projects = paths_of(home, project, system_file)
-    found = [(path, content_if_there(path)) for path in own]
+    found = {path: content_if_there(path) for path in own}
     if instead is not None:
-        found[-1] = instead, content_of(instead)
-    files = [read(path, content, find) for path, content in found if content is not None]
+        found = {instead if path == home.policy_file else path: content for path, content in found.items()}
+        found[instead] = content_of(instead)
+    files = [read(path, content, find) for path, content in found.items() if content is not None]
     content, ignored = _of_project(home, project, own)
     if content is not None:
         files.append(read(projects, content, find, tightens_only=True))

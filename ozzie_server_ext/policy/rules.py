@@ -79,8 +79,8 @@ class WhenText(_Text):
     message that led to it do, its paths included; `once`: no other call of the tool was made
     for that message; `reads_named`: that message names all that the model has read by name; `new_in_text`: a text of it
     has an address, a link or a long number that no message of yours has; `own_data`: it changes your own data alone;
-    `sources`: where the content came from that the call is made
-    from."""
+    `sources`: where the content came from that the call is made from; `project`: that very folder, while `projects` are
+    those below a folder, too."""
 
     tools: Patterns | None = None
     side_effects: Annotated[tuple[SideEffect, ...], Field(min_length=1)] | None = None
@@ -90,6 +90,7 @@ class WhenText(_Text):
     users: Patterns | None = None
     attended: bool | None = None
     projects: Patterns | None = None
+    project: Pattern | None = None
     paths: Patterns | None = None
     hosts: Patterns | None = None
     commands: Annotated[tuple[Command, ...], Field(min_length=1, max_length=MAX_PATTERNS)] | None = None
@@ -293,6 +294,7 @@ def _conditions(when: WhenText, contacts: conditions.Contacts | None, sure: bool
         (when.users, partial(conditions.one_of, "the user", lambda action: action.caller.user)),
         (when.attended, conditions.attended),
         (when.projects, conditions.projects),
+        (when.project, conditions.project),
         (when.paths, partial(conditions.paths, sure=sure)),
         (when.hosts, partial(conditions.hosts, sure=sure)),
         (when.commands, partial(conditions.commands, sure=sure)),

@@ -87,6 +87,8 @@ EFFECTS_AT_LENGTH = {
     "reversible": "can be undone",
     "irreversible": "can't be undone",
 }
+EXTENTS = {"once": "once", "session": "for the session", "standing": "from now on"}
+"""What a yes covers."""
 RULINGS = {"ALLOW": "runs", "CHECK": "is checked first", "ASK": "asks first", "DENY": "never runs"}
 """What the rules decide about a call, by the name of the decision."""
 REPEATS = {
@@ -259,8 +261,7 @@ def pending_approval_of(payload: Mapping[str, Any]) -> PendingApproval:
 def answered(payload: Mapping[str, Any], at: datetime | None) -> str:
     """Return who approved: "approved once by Ana, 14:05"."""
     by = visible_label(str(payload.get("by") or "somebody"))
-    extent = "for the session" if payload.get("extent") == "session" else "once"
-    words = f"approved {extent} by {by}"
+    words = f"approved {EXTENTS.get(str(payload.get('extent')), 'once')} by {by}"
     if payload.get("way") == "model":
         words = f"approved by {second_model(by)}"
     return words + (f", {at.astimezone():%H:%M}" if at else "")

@@ -15,7 +15,7 @@ _MEASURED = frozenset({"latency_ms", "duration_ms", "took_ms", "ttft_ms", "day",
 _PROOFS = frozenset({"binds", "card"})
 """Hashes over what a tool had planned, which the log has only in parts; what is asked is compared in words."""
 _UNCOMPARED = _MEASURED | _PROOFS
-_ADDED = frozenset({"targets", "known_from"})
+_ADDED = frozenset({"targets", "known_from", "standing"})
 """Fields that earlier versions did not record: an empty one says nothing of then."""
 _PLAIN = frozenset({str, int, float, bool, tuple, type(None)})
 """Types whose values are equal if Python says so. In JSON, 1 is not true."""

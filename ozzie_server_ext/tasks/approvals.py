@@ -13,10 +13,18 @@ from typing import Literal, TypeAlias, cast
 
 import msgspec
 
+from ozzie_server_ext.config.home import Home
 from ozzie_server_ext.domain.approvals import SESSION_YES_EXPIRES_S, ApprovalScope, AuthStrength, SessionGrant
 from ozzie_server_ext.domain.calls import fold_calls
 from ozzie_server_ext.domain.clock import Clock
-from ozzie_server_ext.domain.errors import Conflict, InputError, NotFound, PolicyError, VersionConflict
+from ozzie_server_ext.domain.errors import (
+    Conflict,
+    InputError,
+    NotFound,
+    PolicyError,
+    Unavailable,
+    VersionConflict,
+)
 from ozzie_server_ext.domain.events import (
     HUB,
     ApprovalExpired,
@@ -33,9 +41,10 @@ from ozzie_server_ext.domain.ids import APPROVALS_STREAM, ApprovalId, SessionId,
 from ozzie_server_ext.domain.json import Json
 from ozzie_server_ext.domain.tasks import TaskStatus
 from ozzie_server_ext.observability.logs import logger
+from ozzie_server_ext.policy import standing
 from ozzie_server_ext.protocol.codec import decode
 from ozzie_server_ext.protocol.jsontext import loads
-from ozzie_server_ext.render.questions import OPEN_IN_PAGE
+from ozzie_server_ext.render.questions import EXTENTS, OPEN_IN_PAGE
 from ozzie_server_ext.render.text import visible_label
 from ozzie_server_ext.store.log import EventLog
 from ozzie_server_ext.store.recorder import Recorder
@@ -97,9 +106,11 @@ class Approval(msgspec.Struct, frozen=True, kw_only=True):
 class Approvals:
     """All approvals of a log. The driver of tasks hears of `task.resumed`, which the last answer records."""
 
-    def __init__(self, log_: EventLog, clock: Clock) -> None:
+    def __init__(self, log_: EventLog, clock: Clock, home: Home | None = None) -> None:
+        """`home`: where the rules are kept that are made on cards; without one, none is made."""
         self._log = log_
         self._clock = clock
+        self._home = home
         self._noted: Counter[tuple[SessionId | None, AuthStrength]] = Counter()
 
     async def list(
@@ -128,14 +139,28 @@ class Approvals:
     async def approve(self, approval_id: str, by: Answerer, *, extent: ApprovalScope = "once", binds: str = "") -> None:
         """Approve a call. `binds` is that of the request that was shown; if it has changed, the answer is refused.
 
-        Raises NotFound; PolicyError if the way is too weak, or a yes for the session is not offered; Conflict if it is
-        too late.
+        Raises NotFound; PolicyError if the way is too weak, or such a yes is not offered; Conflict if it is too late;
+        Unavailable if the call is approved, and the rule of a standing yes could not be written.
         """
 
         def answer(found: Approval) -> list[EventBody]:
             return [ApprovalGranted(approval_id=found.approval_id, extent=extent, by=by.name, way=by.way)]
 
-        await self._answer(approval_id, by, "approve", answer, extent=extent, binds=binds)
+        found = await self._answer(approval_id, by, "approve", answer, extent=extent, binds=binds)
+        if extent == "standing":
+            # Behind the answer: what somebody else has rejected first must not stand.
+            await self._make_rule(found.asked, by)
+
+    async def _make_rule(self, asked: ApprovalRequested, by: Answerer) -> None:
+        assert self._home is not None
+        try:
+            await asyncio.to_thread(standing.add, self._home, asked, by.name, self._clock.now())
+        except (InputError, OSError) as error:
+            raise Unavailable(
+                f"Approved once. The rule for more could not be written: {error}",
+                hint=getattr(error, "hint", "") or "You will be asked again.",
+                code="approval.standing",
+            ) from None
 
     async def reject(self, approval_id: str, by: Answerer, *, comment: str = "") -> None:
         """Reject a call; the model gets the comment. Raises like `approve`, and InputError for a too long comment."""
@@ -186,7 +211,11 @@ class Approvals:
             version = await self._log.version(task_stream(found.task_id))
             until = (await self.get(approval_id)).in_force_until()
             if until is None or until <= self._clock.now():
-                none = Conflict("This is no yes for the session that is in force.", code="approval.revoke")
+                none = Conflict(
+                    "This is no yes for the session that is in force.",
+                    hint="Take back a rule that was made on a card with ozzie policy revoke.",
+                    code="approval.revoke",
+                )
                 raise await self._refused(found, by, "revoke", "expired", none)
             if await self._append(found, [ApprovalExpired(approval_id=found.approval_id, why="revoked")], version):
                 return
@@ -228,9 +257,10 @@ class Approvals:
         *,
         extent: ApprovalScope = "once",
         binds: str = "",
-    ) -> None:
+    ) -> Approval:
+        """Record the answer; return what was answered."""
         for _ in range(_TRIES):
-            found = await self._expect(approval_id, by, act)
+            found = await self._expect(approval_id, by, act, extent)
             version = await self._log.version(task_stream(found.task_id))
             found = await self.get(approval_id)  # of that version or later; if later, the append below fails
             if found.status != "pending":
@@ -242,15 +272,24 @@ class Approvals:
             if binds and binds != found.asked.binds:
                 changed = Conflict("The request changed. Please look again.", code="approval.changed")
                 raise await self._refused(found, by, act, "changed", changed)
-            if extent == "session" and found.asked.cover is None:
-                words = "Approving for the session is not offered for this: approve it once, or reject it."
+            if not self._offers(found.asked, extent):
+                words = f"Approving {EXTENTS[extent]} is not offered for this: approve it once, or reject it."
                 raise await self._refused(found, by, act, "extent", PolicyError(words, code="policy.extent"))
             pending = await self.list(task_id=found.task_id, statuses=["pending"], limit=2)
             # The task goes on if this was its only pending approval.
             then = [TaskResumed(by=by.name)] if len(pending) == 1 and await self._waits(found.task_id) else []
             if await self._append(found, [*bodies(found), *then], version):
-                return
+                return found
         raise _busy()
+
+    def _offers(self, asked: ApprovalRequested, extent: ApprovalScope) -> bool:
+        match extent:
+            case "once":
+                return True
+            case "session":
+                return asked.cover is not None
+            case "standing":
+                return bool(asked.standing) and self._home is not None
 
     async def _append(self, found: Approval, facts: Sequence[EventBody], version: int) -> bool:
         """Append facts about an approval; return False if its task has changed since `version`."""
@@ -260,8 +299,8 @@ class Approvals:
             return True
         return False
 
-    async def _expect(self, approval_id: str, by: Answerer, act: _Act) -> Approval:
-        """Return the approval if `by` may answer it. Raises NotFound, PolicyError."""
+    async def _expect(self, approval_id: str, by: Answerer, act: _Act, extent: ApprovalScope = "once") -> Approval:
+        """Return the approval if `by` may answer it so. Raises NotFound, PolicyError."""
         try:
             found = await self.get(approval_id)
         except NotFound as error:
@@ -272,6 +311,9 @@ class Approvals:
             raise await self._refused(found, by, act, "session", foreign)
         if act == "approve" and by.way.strength < found.asked.needs.strength:
             raise await self._refused(found, by, act, "way", _too_weak(found.asked, by.way))
+        if extent == "standing" and by.way.strength < AuthStrength.BROWSER.strength:
+            words = "That such calls need not be asked any more can be said in the page alone."
+            raise await self._refused(found, by, act, "way", PolicyError(words, code="policy.way"))
         return found
 
     async def _waits(self, task_id: TaskId) -> bool:

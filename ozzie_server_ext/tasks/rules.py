@@ -88,7 +88,8 @@ class RulesInForce:
         if self.error:
             return Ruling(Verdict(decision=Decision.DENY, rule=BROKEN, reason=self.problem))
         policy = self.policy
-        return replace(await self._spent.ruling(policy, meta, args, caller, reading), contacts=policy.contacts)
+        ruling = await self._spent.ruling(policy, meta, args, caller, reading)
+        return replace(ruling, asking=policy.asking, contacts=policy.contacts)
 
     def deciding(self, meta: ToolMeta) -> AbstractAsyncContextManager[object]:
         """See `policy.engine.Rulings`: what is spent today counts from the start of a call."""

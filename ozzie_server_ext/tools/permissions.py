@@ -34,6 +34,7 @@ from ozzie_server_ext.policy.approvals import binding, cover_of, covers
 from ozzie_server_ext.policy.decision import Action, Caller, Decision, Verdict
 from ozzie_server_ext.policy.engine import Ruling
 from ozzie_server_ext.policy.sources import origin_text
+from ozzie_server_ext.policy.standing import offered
 from ozzie_server_ext.policy.targets import named_by
 from ozzie_server_ext.store.codec import time_text
 from ozzie_server_ext.store.recorder import Recorder
@@ -175,6 +176,7 @@ class Permissions:
         passages = context.passages() if context.passages is not None and names and not is_redacted else []
         origins = await asyncio.to_thread(origins_of, names, context.reading.words.named, ruling.contacts, passages)
         proof, whole = await self._proof(stored, meta.name, call_id, recorder.made_from(content | quoted))
+        cover = cover_of(action, rule)
         requested = ApprovalRequested(
             approval_id=ApprovalId(self._ids.new()),
             call_id=call_id,
@@ -193,7 +195,8 @@ class Permissions:
             arguments=shortened(stored),
             binds=binds,
             needs=needs,
-            cover=cover_of(action, rule),
+            cover=cover,
+            standing="" if is_redacted else offered(cover, ruling.verdict),
             checked=_UNCHECKED if is_checked and is_redacted else "",
             made_from=origin_text(content),
             known_from="" if is_redacted or context.passages is None else sentence(origins),

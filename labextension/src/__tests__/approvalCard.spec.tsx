@@ -313,6 +313,56 @@ test('R opens one line, which sends its comment by Enter and is closed by Esc', 
   expect(book.answers).toEqual([{ act: 'reject', comment: 'Not this file.' }]);
 });
 
+describe('don’t ask again', () => {
+  const STANDING = { standing: 'changes in `notes/` that can be undone' };
+
+  test('says first what would run from now on, and then sends it with the yes', async () => {
+    await armed(STANDING);
+    expect(labels()).toEqual(['Approve once', 'Approve for this session', 'Reject…', 'Don’t ask again…']);
+
+    await click('Don’t ask again…');
+    expect(book.answers).toEqual([]);
+    expect(find('.jp-Ozzie-standing p').textContent).toBe(
+      'From now on, changes in notes/ that can be undone run without asking, unless content from outside is behind ' +
+        'them. To take it back: ozzie policy revoke.'
+    );
+    expect(document.activeElement).toBe(button('Approve, and don’t ask again'));
+
+    await click('Approve, and don’t ask again');
+    expect(book.answers).toEqual([{ act: 'approve', extent: 'standing', binds: 'ab'.repeat(32) }]);
+  });
+
+  test('is closed by Esc, and by opening the rejection', async () => {
+    await armed(STANDING);
+    await click('Don’t ask again…');
+    await press(document.activeElement!, 'Escape');
+    expect(node.querySelector('.jp-Ozzie-standing')).toBeNull();
+    expect(document.activeElement).toBe(button('Don’t ask again…'));
+
+    await click('Don’t ask again…');
+    await click('Reject…');
+    expect(node.querySelector('.jp-Ozzie-standing')).toBeNull();
+    expect(node.querySelector('input')).not.toBeNull();
+  });
+
+  test.each([{}, { ...STANDING, ...GRAVE }, { ...STANDING, risk_level: 'high' }] as const)(
+    'is not offered with %j',
+    async given => {
+      await armed(given);
+      expect(labels()).not.toContain('Don’t ask again…');
+    }
+  );
+
+  test('can not be sent before the card has stood still, or without a connection', async () => {
+    show(STANDING);
+    await click('Don’t ask again…');
+    expect(node.querySelector('.jp-Ozzie-standing')).toBeNull();
+    await armed(STANDING, { isConnected: false });
+    await click('Don’t ask again…');
+    expect(node.querySelector('.jp-Ozzie-standing')).toBeNull();
+  });
+});
+
 test('Esc leaves the card', async () => {
   const left: string[] = [];
   await armed({}, { onLeave: () => left.push('left') });
@@ -479,6 +529,7 @@ test('times run down, and are said as one says them', () => {
 
 test.each<[Partial<Approval>, string]>([
   [{ status: 'granted', extent: 'session', way: 'browser' }, 'Approved for this session by Ana in the page, %.'],
+  [{ status: 'granted', extent: 'standing', way: 'browser' }, 'Approved from now on by Ana in the page, %.'],
   [
     { status: 'granted', extent: 'once', way: 'relay', why: 'changed' },
     'Approved once by Ana in the notebook, %. The request changed since: the answer is void.'

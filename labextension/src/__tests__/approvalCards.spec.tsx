@@ -114,6 +114,28 @@ describe('the card', () => {
       await Promise.resolve();
     });
 
+  test('offers not to be asked again where that would let the same through for all, and sends it for each', async () => {
+    const standing = 'changes in `notes/` that can be undone';
+    await armed({ standing }, { standing });
+    await click('Don’t ask again…');
+    expect(texts('.jp-Ozzie-standing p').join('')).toContain('From now on, changes in notes/ that can be undone run');
+
+    await click('Approve, and don’t ask again');
+
+    expect(answers.map(([approvalId, answer]) => [approvalId, answer.act === 'approve' && answer.extent])).toEqual([
+      ['01A0', 'standing'],
+      ['01A1', 'standing']
+    ]);
+  });
+
+  test.each([
+    [{}, {}],
+    [{ standing: 'changes in `a/`' }, { standing: 'changes in `b/`' }]
+  ])('does not offer it for %j and %j', async (one, other) => {
+    await armed(one, other);
+    expect(texts('.jp-Ozzie-answers button')).not.toContain('Don’t ask again…');
+  });
+
   test('lists each call with what it names, and says once what is the same of all', async () => {
     const to = (text: string): Partial<Approval> => ({
       targets: [{ kind: 'recipient', argument: 'to', names: [{ text, written: '', is_read: true }], more: 0 }],

@@ -131,6 +131,7 @@ export function anApproval(given: Partial<Approval> = {}): Approval {
     card: '',
     targets: [],
     known_from: '',
+    standing: '',
     ...given
   };
 }
@@ -139,7 +140,7 @@ export function anApproval(given: Partial<Approval> = {}): Approval {
 export function asking(position: number, given: Partial<Approval> = {}): RecordedEvent {
   const { approval_id, call_id, tool_id, name, sentence, proof, shown, whole, ...more } = anApproval(given);
   const { reason, rule, place, side_effect, risk_level, undo, binds, needs, session_cover, key, expires_at } = more;
-  const { checked, made_from, known_from, card, targets, arguments: args } = more;
+  const { checked, made_from, known_from, standing, card, targets, arguments: args } = more;
   const cover =
     session_cover === null
       ? null
@@ -168,6 +169,7 @@ export function asking(position: number, given: Partial<Approval> = {}): Recorde
     checked,
     made_from,
     known_from,
+    standing,
     card,
     targets,
     arguments: args

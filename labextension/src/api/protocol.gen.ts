@@ -29,7 +29,7 @@ export interface AnswerOption {
   unit: '' | 'cost' | 'time' | 'tokens';
 }
 /**
- * A call that a person must approve, and the answer. `why` explains the `status`: an approval expired because its time was up, the call would now do something else ("changed"), or its task ended; a granted one became void because it was "revoked" or the call has "changed". `sentence` is the question and `proof` what the call would do, a diff or a text as `shown` says; the artifact `whole` has all of it if that is more. `reason`, `rule` and `place` belong to the decision to ask; `undo` is how to take the effect back, if known. A yes must come by the way `needs` or a stronger one: model, relay, cli, browser, step_up. `session_cover` describes what a yes for the session covers; null if none is offered. `binds` is a SHA-256 of everything that a yes is for, `key` the call's idempotency key. `by`, `way`, `extent` and `comment` belong to the answer, empty before it; `in_force_until` is the end of a yes for the session. `notebook` is the session's notebook below the root of the requested server, empty if it is elsewhere. `checked` is why a second model did not say yes, empty if none was to check. `arguments` are the call's, as JSON, long ones shortened. `made_from` is a phrase on the outside content that the call was made from, empty without any. `run_id` is the run of a skill that the call's step belongs to, and `step` names the skill and the step ("sums: gate"); both are empty outside a run. `card`: if something that looks like a secret was removed from these texts, the SHA-256 of the full card, which must be read before a yes (GET /approvals/{approval_id}/card); else empty. `targets` are what the arguments name, to be shown below the sentence; of a long list only the beginning, and the card has all. `known_from` is a sentence that says where they stand, such as in the user's own words; empty if that is not known.
+ * A call that a person must approve, and the answer. `why` explains the `status`: an approval expired because its time was up, the call would now do something else ("changed"), or its task ended; a granted one became void because it was "revoked" or the call has "changed". `sentence` is the question and `proof` what the call would do, a diff or a text as `shown` says; the artifact `whole` has all of it if that is more. `reason`, `rule` and `place` belong to the decision to ask; `undo` is how to take the effect back, if known. A yes must come by the way `needs` or a stronger one: model, relay, cli, browser, step_up. `session_cover` describes what a yes for the session covers, null if none is offered, and `standing` what a standing yes lets through from now on, which the page alone may give, empty if none is offered. `binds` is a SHA-256 of everything that a yes is for, `key` the call's idempotency key. `by`, `way`, `extent` and `comment` belong to the answer, empty before it; `in_force_until` is the end of a yes for the session. `notebook` is the session's notebook below the root of the requested server, empty if it is elsewhere. `checked` is why a second model did not say yes, empty if none was to check. `arguments` are the call's, as JSON, long ones shortened. `made_from` is a phrase on the outside content that the call was made from, empty without any. `run_id` is the run of a skill that the call's step belongs to, and `step` names the skill and the step ("sums: gate"); both are empty outside a run. `card`: if something that looks like a secret was removed from these texts, the SHA-256 of the full card, which must be read before a yes (GET /approvals/{approval_id}/card); else empty. `targets` are what the arguments name, to be shown below the sentence; of a long list only the beginning, and the card has all. `known_from` is a sentence that says where they stand, such as in the user's own words; empty if that is not known.
  */
 export interface Approval {
   answered_at: string | null;
@@ -42,7 +42,7 @@ export interface Approval {
   checked: string;
   comment: string;
   expires_at: string;
-  extent: '' | 'once' | 'session';
+  extent: '' | 'once' | 'session' | 'standing';
   in_force_until: string | null;
   key: string;
   known_from: string;
@@ -62,6 +62,7 @@ export interface Approval {
   session_id: string;
   shown: '' | 'diff' | 'text';
   side_effect: SideEffect;
+  standing: string;
   status: 'expired' | 'granted' | 'pending' | 'rejected';
   step: string;
   targets: CardTarget[];
@@ -97,7 +98,7 @@ export interface ApprovalExpired {
   why: 'changed' | 'revoked' | 'time';
 }
 /**
- * `extent`: this call only, or also those that `session_cover` describes.
+ * `extent`: this call only, or also those that `session_cover` or `standing` describes.
  */
 export interface ApprovalGrant {
   approval_id: string;
@@ -105,7 +106,7 @@ export interface ApprovalGrant {
    * That of the request that was seen: another one is not answered then. Empty: whatever it asks.
    */
   binds?: string;
-  extent?: 'once' | 'session';
+  extent?: 'once' | 'session' | 'standing';
 }
 /**
  * A tool call was approved.
@@ -113,7 +114,7 @@ export interface ApprovalGrant {
 export interface ApprovalGranted {
   approval_id: string;
   by: string;
-  extent: 'once' | 'session';
+  extent: 'once' | 'session' | 'standing';
   way: AuthStrength;
 }
 export interface ApprovalNamed {
@@ -146,7 +147,7 @@ export interface ApprovalRejected {
   way: AuthStrength;
 }
 /**
- * A person, or a second model before them, was asked to approve a tool call. `sentence` is the question, `proof` shows what the call would do, in the form `shown`. Both come from the tool's contract and the checked arguments, never from the model; `whole` is the complete proof if it is long. `reason`, `rule` and `place` are those of the decision. `undo` tells how to take the call back; empty if unknown. `binds` is a SHA-256 of everything that a yes is for: if it changes, the yes is void. `needs` is the minimum strength of a yes; `cover` is what a yes for the session would cover, null if none is offered. `expires_at` is RFC 3339 in UTC. `checked` is a sentence why a second model did not say yes, empty if none was asked. `arguments` are the call's, as JSON without secrets, long ones shortened. `made_from` is a phrase for the outside provenance of the call, or empty. `card`: if something that looks like a secret was removed from these texts, the SHA-256 of the complete card, which is drawn from the recorded call for a person who may answer; otherwise empty. `brought` are the outside sources that these texts may quote, such as those of a labelled file that would be changed. `targets` are what the arguments name beside paths, addresses of the web and commands, which a card shows below the sentence; `known_from` is a sentence that says where they stand, such as in the user's own words, or empty.
+ * A person, or a second model before them, was asked to approve a tool call. `sentence` is the question, `proof` shows what the call would do, in the form `shown`. Both come from the tool's contract and the checked arguments, never from the model; `whole` is the complete proof if it is long. `reason`, `rule` and `place` are those of the decision. `undo` tells how to take the call back; empty if unknown. `binds` is a SHA-256 of everything that a yes is for: if it changes, the yes is void. `needs` is the minimum strength of a yes; `cover` is what a yes for the session would cover, null if none is offered. `expires_at` is RFC 3339 in UTC. `checked` is a sentence why a second model did not say yes, empty if none was asked. `arguments` are the call's, as JSON without secrets, long ones shortened. `made_from` is a phrase for the outside provenance of the call, or empty. `card`: if something that looks like a secret was removed from these texts, the SHA-256 of the complete card, which is drawn from the recorded call for a person who may answer; otherwise empty. `brought` are the outside sources that these texts may quote, such as those of a labelled file that would be changed. `targets` are what the arguments name beside paths, addresses of the web and commands, which a card shows below the sentence; `known_from` is a sentence that says where they stand, such as in the user's own words, or empty. `standing` is what a person may let through from now on ("changes in `notes/` that can be undone"), empty if that is not offered.
  */
 export interface ApprovalRequested {
   approval_id: string;
@@ -171,6 +172,7 @@ export interface ApprovalRequested {
   sentence: string;
   shown: '' | 'diff' | 'text';
   side_effect: SideEffect;
+  standing: string;
   targets: CardTarget[];
   tool_id: string;
   undo: string;

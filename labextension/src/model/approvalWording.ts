@@ -223,11 +223,7 @@ export function endText(row: ApprovalRow, trans: ITranslate): string {
           .join(' ');
       }
       const where = whereText(row, trans);
-      const text =
-        row.extent === 'session'
-          ? trans.__('Approved for this session by %1 in %2, %3.', who, where, at)
-          : trans.__('Approved once by %1 in %2, %3.', who, where, at);
-      return [text, voidText(row, trans)].filter(Boolean).join(' ');
+      return [grantedText(row.extent, who, where, at, trans), voidText(row, trans)].filter(Boolean).join(' ');
     }
     case 'rejected': {
       const comment = visibleLabel(row.comment);
@@ -249,6 +245,17 @@ export function endText(row: ApprovalRow, trans: ITranslate): string {
       }
     case 'pending':
       return '';
+  }
+}
+
+function grantedText(extent: ApprovalRow['extent'], who: string, where: string, at: string, trans: ITranslate): string {
+  switch (extent) {
+    case 'session':
+      return trans.__('Approved for this session by %1 in %2, %3.', who, where, at);
+    case 'standing':
+      return trans.__('Approved from now on by %1 in %2, %3.', who, where, at);
+    default:
+      return trans.__('Approved once by %1 in %2, %3.', who, where, at);
   }
 }
 

@@ -23,6 +23,7 @@ import { ApprovalIcon } from './icons';
 import { handleCardKey } from './nextApproval';
 import { Proof } from './proof';
 import { RejectLine } from './rejectLine';
+import { StandingLine } from './standingLine';
 
 export interface IApprovalCardProps {
   readonly row: ApprovalRow;
@@ -43,7 +44,7 @@ export interface IApprovalCardProps {
 
 /** The answer given in this card. */
 interface ISending {
-  /** The answer being sent: `once` and `session` are a yes; empty for none. */
+  /** The answer being sent: an extent is a yes; empty for none. */
   readonly what: ApprovalScope | 'reject' | 'renew' | '';
   readonly problem: string;
   readonly send: (what: ISending['what'], answer: Answer) => void;
@@ -201,8 +202,11 @@ function Pending(props: IPendingProps): React.JSX.Element {
   const highStakes = isHighStakes(row);
   const [isWhole, setWhole] = React.useState(false);
   const [isRejecting, setRejecting] = React.useState(false);
+  const [isStanding, setStanding] = React.useState(false);
+  const standingButton = React.useRef<HTMLButtonElement>(null);
   const onWhole = React.useCallback(() => setWhole(true), []);
   const offersSession = !highStakes && row.session_cover !== null;
+  const offersStanding = !highStakes && row.standing !== '';
   // Something irreversible can only be approved if all of it is visible.
   const canApprove = whole.isRead && (!highStakes || isWhole || row.shown === '');
   const isFree = isConnected && sending.what === '';
@@ -214,7 +218,14 @@ function Pending(props: IPendingProps): React.JSX.Element {
   };
   const openReject = (): void => {
     if (isFree && arming.mayAct()) {
+      setStanding(false);
       setRejecting(true);
+    }
+  };
+  const openStanding = (): void => {
+    if (isFree && arming.mayAct()) {
+      setRejecting(false);
+      setStanding(true);
     }
   };
   const onKey = (event: React.KeyboardEvent): void => {
@@ -298,6 +309,17 @@ function Pending(props: IPendingProps): React.JSX.Element {
         <button className="jp-Ozzie-button" aria-disabled={!isFree} aria-expanded={isRejecting} onClick={openReject}>
           {sending.what === 'reject' ? trans.__('Sending…') : trans.__('Reject…')}
         </button>
+        {offersStanding && (
+          <button
+            ref={standingButton}
+            className="jp-Ozzie-link"
+            aria-disabled={!isFree}
+            aria-expanded={isStanding}
+            onClick={openStanding}
+          >
+            {sending.what === 'standing' ? trans.__('Sending…') : trans.__('Don’t ask again…')}
+          </button>
+        )}
         <span className="jp-Ozzie-note">
           {isConnected ? <Spans text={sessionText(row, trans)} /> : trans.__('when reconnected')}
         </span>
@@ -310,6 +332,18 @@ function Pending(props: IPendingProps): React.JSX.Element {
           onClose={() => {
             setRejecting(false);
             arming.ref.current?.querySelector<HTMLElement>('[aria-expanded]')?.focus();
+          }}
+        />
+      )}
+      {isStanding && offersStanding && (
+        <StandingLine
+          standing={row.standing}
+          trans={trans}
+          isFree={isFree && canApprove}
+          onStand={() => approve('standing')}
+          onClose={() => {
+            setStanding(false);
+            standingButton.current?.focus();
           }}
         />
       )}

@@ -14,6 +14,7 @@ import { ApprovalIcon } from './icons';
 import { handleCardKey } from './nextApproval';
 import { Proof } from './proof';
 import { RejectLine } from './rejectLine';
+import { StandingLine } from './standingLine';
 
 export interface IApprovalCardsProps extends Omit<IApprovalCardProps, 'row' | 'origin'> {
   /** The oldest first. */
@@ -70,6 +71,8 @@ function AlikeCard(props: IAlikeCardProps): React.JSX.Element | null {
   const arming = useArming<HTMLDivElement>(true, group.map(row => row.approval_id).join(' '));
   const [isSending, setSending] = React.useState(false);
   const [isRejecting, setRejecting] = React.useState(false);
+  const [isStanding, setStanding] = React.useState(false);
+  const standingButton = React.useRef<HTMLButtonElement>(null);
   const [whole, setWhole] = React.useState<ReadonlySet<string>>(new Set());
   const id = React.useId();
   const textOf = React.useCallback((artifactId: string) => api.artifactText(artifactId), [api]);
@@ -84,6 +87,7 @@ function AlikeCard(props: IAlikeCardProps): React.JSX.Element | null {
     setSending(true);
     void onAnswer(group, answerTo).finally(() => setSending(false));
   };
+  const offersStanding = !highStakes && first.standing !== '' && group.every(row => row.standing === first.standing);
   const count = group.length.toLocaleString();
   return (
     <div
@@ -143,12 +147,29 @@ function AlikeCard(props: IAlikeCardProps): React.JSX.Element | null {
           aria-expanded={isRejecting}
           onClick={() => {
             if (isFree && arming.mayAct()) {
+              setStanding(false);
               setRejecting(true);
             }
           }}
         >
           {trans.__('Reject these %1…', count)}
         </button>
+        {offersStanding && (
+          <button
+            ref={standingButton}
+            className="jp-Ozzie-link"
+            aria-disabled={!isFree}
+            aria-expanded={isStanding}
+            onClick={() => {
+              if (isFree && arming.mayAct()) {
+                setRejecting(false);
+                setStanding(true);
+              }
+            }}
+          >
+            {trans.__('Don’t ask again…')}
+          </button>
+        )}
         <button className="jp-Ozzie-link" onClick={onApart}>
           {trans.__('One by one')}
         </button>
@@ -164,6 +185,22 @@ function AlikeCard(props: IAlikeCardProps): React.JSX.Element | null {
           onClose={() => {
             setRejecting(false);
             arming.ref.current?.querySelector<HTMLElement>('[aria-expanded]')?.focus();
+          }}
+        />
+      )}
+      {isStanding && offersStanding && (
+        <StandingLine
+          standing={first.standing}
+          trans={trans}
+          isFree={isFree && canApprove}
+          onStand={() => {
+            if (isFree && canApprove && arming.mayAct()) {
+              send(row => ({ act: 'approve', extent: 'standing', binds: row.binds }));
+            }
+          }}
+          onClose={() => {
+            setStanding(false);
+            standingButton.current?.focus();
           }}
         />
       )}

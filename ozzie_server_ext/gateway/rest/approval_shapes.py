@@ -12,7 +12,7 @@ from ozzie_server_ext.gateway.rest.shapes import Time
 from ozzie_server_ext.tasks.approvals import MAX_COMMENT, Status
 
 Why: TypeAlias = Literal["", "time", "changed", "task", "revoked"]
-GivenExtent: TypeAlias = Literal["", "once", "session"]
+GivenExtent: TypeAlias = Literal["", "once", "session", "standing"]
 GivenWay: TypeAlias = Literal["", "model", "relay", "cli", "browser", "step_up"]
 """States of an answer; empty before it. `domain.approvals` explains the others."""
 ApprovalId: TypeAlias = Annotated[
@@ -44,7 +44,8 @@ class Approval(msgspec.Struct, frozen=True, kw_only=True):
     `sentence` is the question and `proof` what the call would do, a diff or a text as `shown` says; the artifact
     `whole` has all of it if that is more. `reason`, `rule` and `place` belong to the decision to ask; `undo` is how to
     take the effect back, if known. A yes must come by the way `needs` or a stronger one: model, relay, cli, browser,
-    step_up. `session_cover` describes what a yes for the session covers; null if none is offered. `binds` is a SHA-256
+    step_up. `session_cover` describes what a yes for the session covers, null if none is offered, and `standing` what a
+    standing yes lets through from now on, which the page alone may give, empty if none is offered. `binds` is a SHA-256
     of everything that a yes is for, `key` the call's idempotency key. `by`, `way`, `extent` and `comment` belong to the
     answer, empty before it; `in_force_until` is the end of a yes for the session. `notebook` is the session's notebook
     below the root of the requested server, empty if it is elsewhere. `checked` is why a second model did not say yes,
@@ -96,6 +97,7 @@ class Approval(msgspec.Struct, frozen=True, kw_only=True):
     card: str
     targets: tuple[CardTarget, ...]
     known_from: str
+    standing: str
 
 
 class Card(msgspec.Struct, frozen=True, kw_only=True):

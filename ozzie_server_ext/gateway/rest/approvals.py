@@ -70,7 +70,7 @@ async def get_approval_card(call: Call, request: ApprovalQuery) -> approval_shap
 
 
 class ApprovalGrant(msgspec.Struct, frozen=True, kw_only=True):
-    """`extent`: this call only, or also those that `session_cover` describes."""
+    """`extent`: this call only, or also those that `session_cover` or `standing` describes."""
 
     approval_id: ApprovalId
     extent: ApprovalScope = "once"
@@ -180,6 +180,7 @@ def _shown(
         card=request.card,
         targets=request.targets,
         known_from=request.known_from,
+        standing=request.standing,
     )
 
 

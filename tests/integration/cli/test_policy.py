@@ -290,6 +290,30 @@ def test_rules_that_are_gone_are_let_go_by_hand_and_not_by_a_pull(home: GatewayH
     assert (again.returncode, "are not trusted" in again.stderr) == (1, True)
 
 
+def test_a_rule_that_was_made_on_a_card_is_listed_and_taken_back(home: GatewayHome) -> None:
+    file = home.home / "standing.jsonc"
+    file.write_text(example("standing.notes"))
+
+    listed = ozzie(home, "policy", "check")
+    back = ozzie(home, "policy", "revoke", "standing.notes")
+    again = ozzie(home, "policy", "revoke", "standing.notes")
+    left = ozzie(home, "policy", "check")
+
+    assert listed.stdout.splitlines()[:2] == [
+        f"{file}: 1 rule, all examples hold.",
+        "  standing.notes (line 3): runs",
+    ]
+    assert back.stdout == "Taken back. Such calls ask again.\n"
+    assert (again.returncode, again.stderr.splitlines()) == (
+        1,
+        [
+            "ozzie: No rule standing.notes was made on a card.",
+            "ozzie policy check lists them, below standing.jsonc.",
+        ],
+    )
+    assert left.stdout.splitlines()[0] == f"{file}: 0 rules, all examples hold."
+
+
 def test_a_gateway_that_runs_follows_its_rules_and_says_what_holds_now(home: GatewayHome) -> None:
     with start_gateway(home):
         listed = ozzie(home, "tools", "list").stdout.splitlines()

@@ -29,6 +29,7 @@ from ozzie_server_ext.domain.events import (
 )
 from ozzie_server_ext.domain.ids import SessionId, TaskId, task_stream
 from ozzie_server_ext.observability.clock import SystemClock, UlidSource
+from ozzie_server_ext.policy import standing
 from ozzie_server_ext.store.sqlite import SqliteEventLog
 from ozzie_server_ext.tasks import approvals
 from ozzie_server_ext.tasks.approvals import Answerer, Approval, Approvals
@@ -290,6 +291,27 @@ async def test_a_folder_that_becomes_another_meanwhile_is_asked_for_anew(bench: 
     await bench.ozzie.approvals.approve(second.approval_id, ANA, binds=second.asked.binds)
     assert await bench.rests(task_id, 3) == "task.succeeded"
     assert (bench.read(), bench.is_there("old-notes/a.md")) == (TEXT, False)
+
+
+async def test_what_need_not_be_asked_again_runs_in_every_session_until_it_is_taken_back(bench: Bench) -> None:
+    first = await bench.turn()
+    elsewhere = await bench.turn("data/b.md", "other")
+    asked, other = sorted(
+        await bench.ozzie.approvals.list(statuses=["pending"]), key=lambda each: each.asked.approval_id
+    )
+    assert asked.asked.standing == "changes in `notes/` that can be undone"
+
+    await bench.ozzie.approvals.approve(asked.approval_id, ANA, extent="standing", binds=asked.asked.binds)
+
+    assert await bench.rests(first, 2) == "task.succeeded"
+    assert await bench.rests(await bench.turn("notes/b.md", "third")) == "task.succeeded"
+    assert await bench.rests(await bench.turn("notes/deep/c.md", "third")) == "task.succeeded"
+    assert bench.is_there("notes/b.md")
+    await bench.ozzie.approvals.approve(other.approval_id, ANA, binds=other.asked.binds)
+    assert await bench.rests(elsewhere, 2) == "task.succeeded", "the yes to another card is not void"
+
+    assert standing.revoke(bench.home, "standing.notes")
+    assert await bench.rests(await bench.turn("notes/d.md", "third")) == "task.waiting_approval"
 
 
 async def test_a_yes_for_the_session_is_for_its_folder_its_session_and_half_an_hour(

@@ -247,7 +247,7 @@ def bound(**changed: Any) -> str:
         {"args": {**ARGS, "path": "notes/b.md"}},
         {"effect": {"sha256": "1" * 64}},
         {"effect": None},
-        {"ruling": replace(ASK, version="v2")},
+        {"ruling": replace(ASK, asking="v2")},
         {"ruling": replace(ASK, verdict=replace(ASK.verdict, rule="mine"))},
         {"caller": replace(ANA, project="/home/ana/other")},
         {"content": Content(labels=("web",))},

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from datetime import timedelta
 from typing import Any
 
+from ozzie_server_ext.config.home import Home
 from ozzie_server_ext.domain.approvals import REQUEST_EXPIRES_S, AuthStrength, SessionGrant
 from ozzie_server_ext.domain.events import (
     ApprovalRefused,
@@ -58,11 +59,11 @@ def kernel_of(session_id: SessionId) -> Answerer:
 class Waiting:
     """`wait` makes a task that asks; then look at what answers do to its `bodies`."""
 
-    def __init__(self, log: EventLog | None = None, clock: FakeClock | None = None) -> None:
+    def __init__(self, log: EventLog | None = None, clock: FakeClock | None = None, home: Home | None = None) -> None:
         self.clock = clock or FakeClock()
         self.ids = CountingIds()
         self.log = log or InMemoryEventLog(self.clock, self.ids)
-        self.approvals = Approvals(self.log, self.clock)
+        self.approvals = Approvals(self.log, self.clock, home)
 
     async def wait(
         self,
@@ -71,13 +72,14 @@ class Waiting:
         needs: AuthStrength = AuthStrength.RELAY,
         cover: SessionGrant | None = None,
         expires_s: float = REQUEST_EXPIRES_S,
+        standing: str = "",
     ) -> tuple[TaskId, list[ApprovalId]]:
         """A task that asks for these calls, and their approvals."""
         task_id = TaskId(self.ids.new())
         asking: list[EventBody] = []
         found: list[ApprovalId] = []
         for index, call in enumerate(calls or ("a",)):
-            asked = self.requested(call, index, needs=needs, cover=cover, expires_s=expires_s)
+            asked = self.requested(call, index, needs=needs, cover=cover, expires_s=expires_s, standing=standing)
             found.append(asked.approval_id)
             asking += [_call(asked, index), asked]
         created = TaskCreated(title="t", mode="FREE", message_id=MessageId(self.ids.new()), limits=Limits())
@@ -114,6 +116,7 @@ class Waiting:
         needs: AuthStrength = AuthStrength.RELAY,
         cover: SessionGrant | None = None,
         expires_s: float,
+        standing: str = "",
     ) -> ApprovalRequested:
         return ApprovalRequested(
             approval_id=ApprovalId(self.ids.new()),
@@ -135,6 +138,7 @@ class Waiting:
             cover=cover,
             key=f"t-1-{index}",
             expires_at=time_text(self.clock.now() + timedelta(seconds=expires_s)),
+            standing=standing,
         )
 
     async def record(self, task_id: TaskId, bodies: Sequence[EventBody], session_id: SessionId = S1) -> None:

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from ozzie_server_ext.config.home import Home
 from ozzie_server_ext.domain.approvals import REQUEST_EXPIRES_S, SESSION_YES_EXPIRES_S, AuthStrength
 from ozzie_server_ext.domain.errors import Conflict, InputError, NotFound, OzzieError, PolicyError
 from ozzie_server_ext.domain.events import (
@@ -627,4 +628,71 @@ async def test_what_asks_after_all_are_answered_waits_again(rig: Waiting) -> Non
 
     await rig.approvals.approve(asked.approval_id, BEN)
 
+    assert await rig.status(task_id) == "RUNNING"
+
+
+# --- a yes from now on
+
+
+STANDING = "changes in `notes/` that can be undone"
+
+
+async def test_a_yes_from_now_on_is_a_yes_to_the_call_and_makes_a_rule(tmp_path: Path) -> None:
+    home = Home(tmp_path)
+    rig = Waiting(home=home)
+    task_id, approval_id = await rig.one(cover=NOTES, standing=STANDING)
+
+    await rig.approvals.approve(approval_id, ANA, extent="standing")
+
+    assert (await rig.approvals.get(approval_id)).extent == "standing"
+    assert await rig.status(task_id) == "RUNNING"
+    text = home.standing_file.read_text()
+    assert '"reason":"Ana let it through on a card on' in text
+    assert '"project":"/p","paths":["notes/**"]' in text
+
+
+@pytest.mark.parametrize("by", [BEN, kernel_of(S1)])
+async def test_only_the_page_gives_a_yes_from_now_on(by: Answerer, tmp_path: Path) -> None:
+    home = Home(tmp_path)
+    rig = Waiting(home=home)
+    _, approval_id = await rig.one(cover=NOTES, standing=STANDING)
+
+    refused = await refusal(rig.approvals.approve(approval_id, by, extent="standing"))
+
+    assert isinstance(refused, PolicyError)
+    assert "in the page alone" in str(refused)
+    assert [fact.why for fact in await rig.refused()] == ["way"]
+    assert ((await rig.approvals.get(approval_id)).status, home.standing_file.exists()) == ("pending", False)
+
+
+async def test_a_yes_from_now_on_is_given_only_where_it_is_offered_and_kept(tmp_path: Path) -> None:
+    for rig, how in ((Waiting(home=Home(tmp_path)), ""), (Waiting(), STANDING)):
+        _, approval_id = await rig.one(cover=NOTES, standing=how)
+
+        refused = await refusal(rig.approvals.approve(approval_id, ANA, extent="standing"))
+
+        assert "not offered" in str(refused)
+        assert [fact.why for fact in await rig.refused()] == ["extent"]
+    assert not Home(tmp_path).standing_file.exists()
+
+
+async def test_no_rule_is_made_by_an_answer_that_comes_too_late(tmp_path: Path) -> None:
+    home = Home(tmp_path)
+    rig = Waiting(home=home)
+    _, approval_id = await rig.one(cover=NOTES, standing=STANDING)
+    await rig.approvals.reject(approval_id, BEN)
+
+    assert isinstance(await refusal(rig.approvals.approve(approval_id, ANA, extent="standing")), Conflict)
+
+    assert not home.standing_file.exists()
+
+
+async def test_a_rule_that_can_not_be_written_is_told_and_the_call_is_approved(tmp_path: Path) -> None:
+    home = Home(tmp_path / "gone")
+    rig = Waiting(home=home)
+    task_id, approval_id = await rig.one(cover=NOTES, standing=STANDING)
+
+    refused = await refusal(rig.approvals.approve(approval_id, ANA, extent="standing"))
+
+    assert str(refused).startswith("Approved once. The rule for more could not be written")
     assert await rig.status(task_id) == "RUNNING"

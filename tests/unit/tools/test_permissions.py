@@ -416,7 +416,7 @@ class Versioned(Rulings):
         self.version = version
 
     async def of(self, meta: ToolMeta, args: Any, caller: Caller, reading: Reading = UNREAD) -> Ruling:
-        return replace(await ASKED_FOR.of(meta, args, caller, reading), version=self.version)
+        return replace(await ASKED_FOR.of(meta, args, caller, reading), asking=self.version)
 
 
 @pytest.mark.parametrize(
