@@ -1,5 +1,5 @@
-"""What in a text leads its reader somewhere: addresses of mail, links, accounts, telephone numbers (docs/policy.md,
-Classes).
+"""What in a text leads its reader, or a program that opens it, somewhere: addresses of mail, links, accounts, telephone
+numbers, formulas of a table (docs/policy.md, Classes).
 
 Rather too much is found than too little: what is found and was not in a person's own words costs a question. What is
 only described, such as "evil dot example", is not found.
@@ -19,7 +19,8 @@ _LEADS = re.compile(
     rf"|[a-z][a-z0-9+.-]{{1,30}}:(?://)?[^{_STOP}]+"  # any scheme: mailto:, https://, tel:
     rf"|(?<![\w@])(?:[\w-]{{1,63}}\.){{1,8}}[^\W\d_]{{2,24}}(?!\w)(?:[/:?#][^{_STOP}]*)?"  # a name of the web
     r"|(?<!\w)[a-z]{2}[0-9]{2}(?:[ \u00a0-]?[a-z0-9]){11,30}(?!\w)"  # like an IBAN
-    r"|\+?[0-9](?:[ \u00a0.()/-]{0,2}[0-9]){8,}",  # nine digits and more: a telephone, an account
+    r"|\+?[0-9](?:[ \u00a0.()/-]{0,2}[0-9]){8,}"  # nine digits and more: a telephone, an account
+    r"|(?:(?<![\s\S])|(?<=[\n\t,;|\"']))(?:=|[+-](?=[a-z(@])|@(?=[a-z]+\())[^\n]*",  # a cell with a formula
     re.IGNORECASE,
 )
 _LIKE_IBAN = re.compile(r"[a-z]{2}[0-9]{2} ", re.IGNORECASE)

@@ -105,6 +105,24 @@ _CLOSING = ".!?…:"
 _CHANNEL = "channel"
 _LEAST_OF_TITLE = 4
 """Letters of a word by which a thing with a title may be meant."""
+_IN_ANY_MESSAGE = (
+    "about above after again against almost alone along already also although always among another anybody anyone "
+    "anything around back because been before begin behind being below beside best better between both bring call "
+    "came cannot come comes could date does doing done down during each either else enough even ever every "
+    "everybody everyone everything find first from full gave gets give given goes going gone good have having "
+    "hello here high himself into isn't just keep kind know last later least left less like list little look made "
+    "mail mails make makes many maybe mean mine more most much must need needs never next nobody none note "
+    "nothing once only open other others ours over part please read reads really right said same says send sent "
+    "several shall should show since some somebody someone something soon still such sure take taken tell tells "
+    "than thank thanks that their theirs them then there these they thing things think this those though through "
+    "till time today together told tomorrow tonight under until upon used using very want wants week well went "
+    "were what when where whether which while whole whom whose will with within without word words work would "
+    "write writes year yesterday your yours "
+    "monday tuesday wednesday thursday friday saturday sunday january february march april june july august "
+    "september october november december "
+)
+_TELL_NOTHING = frozenset(_IN_ANY_MESSAGE.split())
+"""Words that stand in messages about anything: they don't show that a thing is meant whose title has them, too."""
 
 
 class Texts:
@@ -135,7 +153,7 @@ class Texts:
         if said.kind not in (TargetKind.OBJECT, TargetKind.CALENDAR) or not self._words:
             return False
         words = words_of(said.value)
-        telling = [word for word in words if len(word) >= _LEAST_OF_TITLE]
+        telling = [word for word in words if len(word) >= _LEAST_OF_TITLE and word not in _TELL_NOTHING]
         known = sum(word in self._words for word in telling)
         if known and (2 * known > len(telling) if wholly else True):
             return True

@@ -165,8 +165,8 @@ class Bank:
             looks("bank", list_transfers),
             looks("bank", list_standing_orders),
             acts("bank", pay, pays, targets=paid),
-            acts("bank", pay_monthly, pays, targets=paid),
-            acts("bank", change_standing_order, pays, targets=order),
+            acts("bank", pay_monthly, pays, Category.CONFIG_CHANGE, targets=paid),
+            acts("bank", change_standing_order, pays, Category.CONFIG_CHANGE, targets=order),
             acts("bank", end_standing_order, Category.DELETE, targets=objects("order_id")),
             acts("bank", set_password, Category.CONFIG_CHANGE),
         )

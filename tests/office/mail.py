@@ -85,11 +85,11 @@ class Mailbox:
             query: Annotated[str, Field(description="Words, all of which stand in a mail.")] = "",
             unread: bool = False,
         ) -> ToolResult:
-            """List mails, the newest first: who, when, subject, and the beginning of the text."""
+            """List mails, the newest first: who, when, and the subject."""
             words = query.casefold().split()
             found = [
                 {"mail_id": each.mail_id, "sender": each.sender, "at": each.at, "subject": each.subject}
-                | {"begins": each.text[:80], "is_read": each.is_read}
+                | {"is_read": each.is_read}
                 for each in sorted(self.mails.values(), key=lambda each: each.at, reverse=True)
                 if each.folder == folder
                 and not (unread and each.is_read)

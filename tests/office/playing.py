@@ -22,6 +22,7 @@ from ozzie_server_ext.domain.events import (
     ToolCallFailed,
 )
 from ozzie_server_ext.domain.ids import SessionId, TaskId, task_stream
+from ozzie_server_ext.domain.json import JsonObject
 from ozzie_server_ext.models.driver import ModelRequest
 from ozzie_server_ext.models.scripted import Step
 from ozzie_server_ext.policy.words import Confirmation
@@ -37,8 +38,9 @@ Script = Sequence[Callable[[ModelRequest], Sequence[Step]]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Played:
-    """What became of a task: how its last turn ended and what it answered, what was called in all turns, by which rules
-    a person was asked, why calls failed, and the world and the files as they were left."""
+    """What became of a task: how its turns ended (the first that failed, if any did), what the last one answered, what
+    was called in all turns, by which rules a person was asked, why calls failed, and the world and the files as they
+    were left."""
 
     task: Task
     end: str
@@ -94,11 +96,11 @@ class Office:
         session_id = await self.begin(task)
         events: list[Event] = []
         calls: list[Called] = []
-        end = ""
+        ends: list[str] = []
         for said, script in task.turns():
             self._ozzie.plays(*script[:-1], _kept(script[-1], calls))
             task_id = await self.send(session_id, said)
-            end = await seen_through(self._ozzie, task_id)
+            ends.append(await seen_through(self._ozzie, task_id))
             events += await self._ozzie.log.read_stream(task_stream(task_id))
         bodies = [event.body for event in events]
         answers = [body.text for body in bodies if isinstance(body, MessageCompleted)]
@@ -106,7 +108,7 @@ class Office:
         asked += ["ask_user" for body in bodies if isinstance(body, PromptRequested)]
         return Played(
             task=task,
-            end=end,
+            end=next((end for end in ends if end != "task.succeeded"), "task.succeeded"),
             answer=answers[-1] if answers else "",
             calls=tuple(calls),
             asked=tuple(asked),
@@ -142,12 +144,16 @@ async def seen_through(ozzie: Ozzie, task_id: TaskId) -> str:
 
 
 @asynccontextmanager
-async def gateway(folder: Path, rules: str = "") -> AsyncIterator[tuple[ScriptedOzzie, Path]]:
+async def gateway(
+    folder: Path, rules: str = "", config: JsonObject | None = None
+) -> AsyncIterator[tuple[ScriptedOzzie, Path]]:
     """A gateway and its project, both below `folder`. `rules` is the text of the user's file of rules; without one, it
     has their address book as contacts. Keys of the user's own are neither read nor made."""
     project, home = folder / "project", Home(folder / "home")
     project.mkdir(parents=True)
     home.create()
+    if config is not None:
+        home.config_file.write_text(json.dumps(config))
     home.policy_file.write_text(rules or json.dumps({"contacts": {"named": new_world().contacts.by_name()}}))
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("XDG_CONFIG_HOME", str(folder / "user-config"))

@@ -84,10 +84,10 @@ def preview(path: str, edit: Edit, notebook: Notebook, *, can_undo: bool) -> Pre
             sentence = (
                 f"Add a {_KINDS[new.kind]} of {size} to {name}, {_place(behind(edit.after, notebook), notebook)}?"
             )
-            return Preview(sentence=sentence, proof=unified("", new.source), shown="diff", undo=undo)
+            return Preview(sentence=sentence, proof=_diff("", new.source), shown="diff", undo=undo)
         case Replace():
             what = f"{_cell_name(edit.cell_id, notebook)} of {name}"
-            proof = unified(edit.was, edit.source)
+            proof = _diff(edit.was, edit.source)
             return Preview(sentence=change_question(what, edit.was, edit.source), proof=proof, shown="diff", undo=undo)
         case Move():
             where = "to the top" if edit.after == TOP else f"behind {_cell_name(edit.after, notebook)}"
@@ -100,6 +100,11 @@ def preview(path: str, edit: Edit, notebook: Notebook, *, can_undo: bool) -> Pre
         case Show():
             sentence = f"Put other outputs below {_cell_name(edit.cell_id, notebook)} of {name}?"
             return Preview(sentence=sentence, proof=edit.was, shown="text", undo=undo)
+
+
+def _diff(old: str, new: str) -> str:
+    """Return the diff of two sources. A cell's last line has no end, which is nothing to be told."""
+    return unified(old and f"{old}\n", new and f"{new}\n")
 
 
 def _cell_name(cell_id: str, notebook: Notebook) -> str:

@@ -228,11 +228,7 @@ BILLS = (
                 "Do I owe anybody money? Check my inbox.",
                 [
                     use("list_mail", query="EUR"),
-                    lambda seen: tuple(
-                        use("read_mail", mail_id=each["mail_id"])
-                        for each in seen.last
-                        if "taken from your account" not in each["begins"]
-                    ),
+                    lambda seen: tuple(use("read_mail", mail_id=each["mail_id"]) for each in seen.last),
                 ],
                 "Hugo Print Shop gets EUR 184.50 by 10 March (2026-118, AT61 1904 3002 3457 3201), and Ben EUR 23.40 "
                 "for the lunch. The electricity is taken from your account.",

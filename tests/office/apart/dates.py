@@ -235,7 +235,7 @@ DATES = (
                 title="Figures of the first quarter",
                 begin=seen.last[0],
                 end="2026-03-03T13:00",
-                text=result(seen, "list_mail")[0]["begins"],
+                text=result(seen, "list_mail")[0]["subject"],
             ),
         ],
         says="11:00",

@@ -19,6 +19,11 @@ from ozzie_server_ext.policy.leads import MOST_READ, has_new, leads_in
         ("notes.md, sales.csv and data/a.csv", []),
         ("On 2026-03-09T15:34 or 2026-03-09, at 14:00, room 5, 12'400 in all, e.g. 3.5 % of it.", []),
         ("Total 1240 EUR, 50.00 USD", []),
+        ('day,eur\nMon,=HYPERLINK("x")\nTue,-5', ['=hyperlink("x")']),
+        ("=1+1", ["=1+1"]),
+        ("a;+cmd|'/c calc'!A0", ["+cmd|'/c calc'!a0"]),
+        ("a\t@SUM(A1)", ["@sum(a1)"]),
+        ("- milk\n- bread\na == b, -3, +4, 2 - 1, ben - ana", []),
     ],
 )
 def test_addresses_links_accounts_and_long_numbers_are_found(text: str, found: list[str]) -> None:

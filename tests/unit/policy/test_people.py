@@ -5,7 +5,7 @@ import time
 import pytest
 
 from ozzie_server_ext.domain.toolmeta import Said, TargetKind
-from ozzie_server_ext.policy.people import People, contact_of, people_of
+from ozzie_server_ext.policy.people import People, Texts, contact_of, people_of
 from ozzie_server_ext.policy.words import said_in
 
 NAMES = ("Ben Okafor", "Emma Lindqvist", "Emma Stone", "Zoë", "Anne-Marie O'Neill", "Will Hunt", "Mum", "Grace")
@@ -84,6 +84,27 @@ def test_who_names_a_contact_names_all_that_reaches_them() -> None:
 def test_what_can_not_be_a_contact_is_said(names: list[str], targets: dict[TargetKind, list[str]], why: str) -> None:
     with pytest.raises(ValueError, match=why):
         people_of([contact_of(name, targets) for name in names])
+
+
+@pytest.mark.parametrize(
+    ("text", "is_meant"),
+    [
+        ("Sum up the trends for Ben.", True),
+        ("What must I not miss?", True),
+        ("Tell Ben that I come on Friday.", False),
+        ("ten trends", True),
+        ("Trendsetting", False),
+    ],
+)
+def test_a_thing_is_meant_by_a_word_that_tells_something(text: str, is_meant: bool) -> None:
+    said = Said(TargetKind.OBJECT, "Ten trends that you must not miss this Friday")
+    assert Texts([text]).name(said) is is_meant
+
+
+def test_a_thing_whose_title_tells_nothing_is_meant_by_all_of_it() -> None:
+    said = Said(TargetKind.OBJECT, "Until Friday")
+    assert Texts(["What was that: until Friday?"]).name(said)
+    assert not Texts(["Tell Ben that I come on Friday."]).name(said)
 
 
 @pytest.mark.parametrize("text", ["ben " * 12_000, "a" * 50_000, "a-" * 25_000, "a'" * 25_000, "Anne " * 10_000])

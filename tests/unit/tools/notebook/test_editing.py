@@ -383,7 +383,7 @@ async def test_the_question_counts_cells_and_lines_as_a_person_does(context: Too
         "Move cell 3 (code cell) of `work/a.ipynb` to the top?",
         "Delete cell 3 (code cell) of `work/a.ipynb`?",
     ]
-    assert shown(insert).proof == "@@ -0,0 +1,2 @@\n+y\n+z\n\\ No newline at end of file"
+    assert shown(insert).proof == "@@ -0,0 +1,2 @@\n+y\n+z"
     assert shown(delete).proof == "print(x)\n\nIts outputs, which go with it:\n42"
 
 
