@@ -221,8 +221,8 @@ def draw(folder: Path) -> None:
 
 def _home(folder: Path, provider_url: str) -> GatewayHome:
     """A home whose user has one contact, and a skill that hides something."""
-    home = lab_home(folder, provider_url, {"main": "scripted"})
-    home.env["PYTHONPATH"] = str(Path(__file__).parents[2])
+    tests = {"PYTHONPATH": str(Path(__file__).parents[2])}
+    home = lab_home(folder, provider_url, {"main": "scripted"}, env=tests)
     Path(home.env["JUPYTER_CONFIG_DIR"], "jupyter_server_config.py").write_text(OFFICE)
     contacts = new_world().contacts.by_name()
     ben = {name: each for name, each in contacts.items() if name.startswith("Ben ")}

@@ -299,3 +299,23 @@ async def test_calls_of_the_same_tool_stand_on_one_card(
         assert [lab.path(f"notes/{name}").exists() for name in names] == [True, False, True]
     await expect(it.final(1)).to_contain_text("Three notes.")
     assert len(provider.requests) == 2, "the model did not have to ask again"
+
+
+@pytest.mark.soak
+async def test_a_folder_is_not_asked_for_again_once_the_card_was_told_so(notebook: NewNotebook, lab: Lab) -> None:
+    it = notebook("Write a 2-line note to diary/mon.md", "Write a 2-line note to diary/tue.md")
+    lab.path("diary").mkdir(exist_ok=True)
+    await it.open()
+    await it.begin(0)
+    found = await asked(it, 0)
+    await found.get_by_role("button", name="Don’t ask again…").click()
+    await expect(found).to_contain_text("From now on, changes in diary/ that can be undone run without asking")
+    await screenshot(it.page, "approval-standing")
+
+    await press(found, "Approve, and don’t ask again")
+    await it.ended(0)
+    await expect(it.final(0)).to_contain_text("approved from now on by")
+    await it.run(1)
+
+    assert lab.path("diary/tue.md").exists()
+    assert '"standing.diary"' in (lab.home.home / "standing.jsonc").read_text()

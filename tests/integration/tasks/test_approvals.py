@@ -34,6 +34,7 @@ from ozzie_server_ext.store.sqlite import SqliteEventLog
 from ozzie_server_ext.tasks import approvals
 from ozzie_server_ext.tasks.approvals import Answerer, Approval, Approvals
 from ozzie_server_ext.tasks.service import NewTurn
+from tests.replaying import replayed
 
 WAIT_S = 20
 ANA = Answerer(name="Ana", way=AuthStrength.BROWSER)
@@ -312,6 +313,10 @@ async def test_what_need_not_be_asked_again_runs_in_every_session_until_it_is_ta
 
     assert standing.revoke(bench.home, "standing.notes")
     assert await bench.rests(await bench.turn("notes/d.md", "third")) == "task.waiting_approval"
+
+    third = await bench.session("third")
+    verdict = await asyncio.to_thread(replayed, bench.home, third)
+    assert verdict.is_same, verdict.sentence
 
 
 async def test_a_yes_for_the_session_is_for_its_folder_its_session_and_half_an_hour(
