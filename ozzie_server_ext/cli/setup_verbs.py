@@ -96,6 +96,17 @@ SKILLS = group(
     verb("untrust", "stop trusting a project's skill, even if its file is gone", "skills:untrust_skill", _SKILL_FILE),
 )
 
+PLUGINS = group(
+    "plugins",
+    "plugins: tools of others",
+    verb(
+        "check",
+        "check a plugin's manifest and code, and show what it asks for",
+        "plugins:check_plugin",
+        argument("folder", metavar="FOLDER", help="the folder with its manifest"),
+    ),
+)
+
 POLICY = group(
     "policy",
     "rules for what runs, what asks first, and what never runs",

@@ -218,14 +218,12 @@ def _keys_beside(model: type[BaseModel], loc: Sequence[str | int]) -> list[str]:
 
 
 def _all_keys(model: type[BaseModel]) -> list[str]:
-    """Return every key of the tree: good enough for a suggestion."""
-    found: list[str] = []
-    pending: list[type[BaseModel]] = [model]
-    while pending:
-        for name, info in pending.pop().model_fields.items():
-            found.append(name)
-            pending.extend(_models_in(info.annotation))
-    return found
+    """Return every key of the tree: good enough for a suggestion. An object may hold another of its own kind."""
+    known = [model]
+    for each in known:
+        inner = [other for info in each.model_fields.values() for other in _models_in(info.annotation)]
+        known += [other for other in dict.fromkeys(inner) if other not in known]
+    return [name for each in known for name in each.model_fields]
 
 
 def _models_in(annotation: Any) -> list[type[BaseModel]]:

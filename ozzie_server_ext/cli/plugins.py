@@ -1,0 +1,56 @@
+"""`ozzie plugins`: check a plugin's manifest and code, and show what it asks for. No gateway is needed."""
+
+import argparse
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from ozzie_server_ext.cli.terminal import print_result
+from ozzie_server_ext.plugins.capabilities import sentences
+from ozzie_server_ext.plugins.manifest import FoundPlugin, find_plugin
+from ozzie_server_ext.render.text import LINE_WIDTH, visible_label, wrapped
+
+
+def check_plugin(options: argparse.Namespace) -> int:
+    """Print what a plugin says of itself and what it asks for. Raises ConfigError, JsoncError."""
+    found = find_plugin(Path(options.folder).absolute())
+    return print_result(_as_json(found), *_lines(found), as_json=options.json)
+
+
+def _as_json(found: FoundPlugin) -> dict[str, Any]:
+    manifest = found.manifest
+    return {
+        **manifest.model_dump(mode="json", exclude={"capabilities", "tools"}),
+        "file": str(found.file),
+        "digest": found.digest,
+        "asks_for": sorted(str(wish) for wish in manifest.capabilities.wishes),
+        "tools": [
+            {"name": tool.name, "description": tool.description, "parameters": tool.schema_of_arguments}
+            for tool in manifest.tools
+        ],
+    }
+
+
+def _lines(found: FoundPlugin) -> Iterator[str]:
+    manifest = found.manifest
+    yield f"{visible_label(manifest.name)} {visible_label(manifest.version)}, {_KINDS[manifest.provider]}"
+    if manifest.description:
+        yield from _indented(manifest.description)
+    asks = sentences(manifest.capabilities.wishes)
+    yield "It asks for:" if asks else "It asks for nothing: it calculates with what it is given."
+    for sentence in asks:
+        yield from _indented(sentence)
+    if manifest.tools:
+        yield "It says that it has these tools:"
+    for tool in manifest.tools:
+        yield from _indented(f"{tool.name}({', '.join(tool.parameters)}): {tool.description}")
+    if manifest.requires:
+        yield f"It requires: {', '.join(map(visible_label, manifest.requires))}"
+    yield f"A grant would be for: {found.digest}"
+
+
+_KINDS = {"extism": "WebAssembly", "native": "a program", "mcp": "an MCP server"}
+
+
+def _indented(text: str) -> list[str]:
+    return [f"  {line}" for line in wrapped(visible_label(text), LINE_WIDTH - 2)]

@@ -1,0 +1,183 @@
+"""What a plugin may ask for, one by one, and how a person is told (docs/plugins.md, What a plugin asks for).
+
+A plugin may do nothing that it did not ask for and a person did not grant. What it asks for is a set of small wishes: a
+later version asks for more if its set is no part of what was granted.
+"""
+
+from collections.abc import Iterable
+from typing import Annotated, Any, Literal, Self, TypeAlias
+
+import msgspec
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
+
+from ozzie_server_ext.config.validation import like
+from ozzie_server_ext.domain.paths import path_parts
+from ozzie_server_ext.policy.patterns import HostPattern
+from ozzie_server_ext.render.text import quoted
+
+MOST = 50
+"""Of one kind. Nobody reads a longer list."""
+
+Kind: TypeAlias = Literal["http", "kv", "log", "fs_read", "fs_write", "env", "config", "secret"]
+Method: TypeAlias = Literal["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE"]
+
+
+def _host(pattern: str) -> str:
+    """Return a host, or `*.example.org`, in its normal form. Raises ValueError for anything else."""
+    found = HostPattern.of(pattern)
+    if found.network is not None:
+        raise ValueError(f'"{pattern}" is an IP address: a plugin asks for hosts by their names')
+    if "." not in found.host:
+        raise ValueError(f'"{pattern}" is too wide: name the host, as in "api.example.org"')
+    return f"*.{found.host}" if found.below else found.host
+
+
+def _folder(path: str) -> str:
+    """Return a folder of the project in its normal form. Raises ValueError for anything else."""
+    parts = path_parts(path)
+    if parts is None:
+        raise ValueError(f'"{path}" is not in the project: a plugin asks for folders below it, as in "data"')
+    if any("*" in part for part in parts):
+        raise ValueError(f'"{path}" has a *: name the folder; all below it is meant')
+    return "/".join(parts) or "."
+
+
+_NAMED = "may hold letters, digits and '_' only, and begins with a letter or '_'"
+Name = Annotated[str, like(r"[A-Za-z_][A-Za-z0-9_]{0,127}", _NAMED)]
+Names = Annotated[tuple[Name, ...], Field(max_length=MOST)]
+Hosts = Annotated[tuple[Annotated[str, AfterValidator(_host)], ...], Field(min_length=1, max_length=MOST)]
+Folders = Annotated[tuple[Annotated[str, AfterValidator(_folder)], ...], Field(max_length=MOST)]
+
+
+class _Part(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class Http(_Part):
+    """Requests to these hosts, and to none that they lead to; without methods, GET alone."""
+
+    allowed_hosts: Hosts
+    methods: Annotated[tuple[Method, ...], Field(min_length=1)] = ("GET",)
+
+
+class Wish(msgspec.Struct, frozen=True, order=True):
+    """One thing that a plugin asks for. `value` is a host behind a method, a folder, or a name; empty for `kv`, `log`
+    and all of the configuration."""
+
+    kind: Kind
+    value: str = ""
+
+    def __str__(self) -> str:
+        """The form in which a grant is recorded: "http:GET api.example.org"."""
+        return f"{self.kind}:{self.value}" if self.value else self.kind
+
+
+class Capabilities(_Part):
+    """What a manifest asks for, in the forms of SPEC.md; whatever it does not name, it does not get."""
+
+    http: Http | Literal[False] = False
+    kv: bool = False
+    log: bool = False
+    filesystem: Literal[False] = False
+    fs_read: Folders | Literal[False] = ()
+    fs_write: Folders | Literal[False] = ()
+    env: Names | Literal[False] = ()
+    config: Names | bool = ()
+    secrets: Names | Literal[False] = ()
+
+    @model_validator(mode="before")
+    @classmethod
+    def _not_everything(cls, given: Any) -> Any:
+        """Explain what `true` would have meant, where that would be everything."""
+        if isinstance(given, dict):
+            wide = {
+                "http": '"http" names its hosts, as in {"allowed_hosts": ["api.example.org"]}',
+                "filesystem": 'all files are too much: name folders, as in "fs_read": ["data"]',
+                "fs_read": '"fs_read" names folders, as in ["data"]',
+                "fs_write": '"fs_write" names folders, as in ["results"]',
+                "env": '"env" names variables, as in ["LANG"]',
+                "secrets": '"secrets" names them, as in ["SEARCH_API_KEY"]',
+            }
+            for name, why in wide.items():
+                if given.get(name) is True:
+                    raise ValueError(why)
+        return given
+
+    @model_validator(mode="after")
+    def _each_once(self) -> Self:
+        for name in ("fs_read", "fs_write", "env", "secrets"):
+            listed = getattr(self, name) or ()
+            if len(set(listed)) < len(listed):
+                raise ValueError(f'"{name}" names something twice')
+        return self
+
+    @property
+    def wishes(self) -> frozenset[Wish]:
+        """All of it, one by one."""
+        found = {Wish("http", f"{method} {host}") for method, host in self._requests()}
+        found |= {Wish("kv")} if self.kv else set()
+        found |= {Wish("log")} if self.log else set()
+        found |= {Wish("fs_read", folder) for folder in self.fs_read or ()}
+        found |= {Wish("fs_write", folder) for folder in self.fs_write or ()}
+        found |= {Wish("env", name) for name in self.env or ()}
+        found |= {Wish("secret", name) for name in self.secrets or ()}
+        if self.config is True:
+            found.add(Wish("config"))
+        elif self.config:
+            found |= {Wish("config", name) for name in self.config}
+        return frozenset(found)
+
+    def _requests(self) -> list[tuple[Method, str]]:
+        return [(method, host) for method in self.http.methods for host in self.http.allowed_hosts] if self.http else []
+
+
+def sentences(wishes: Iterable[Wish]) -> tuple[str, ...]:
+    """Return what a plugin asks for, for the person who grants it: a sentence each, the gravest first."""
+    by_kind: dict[Kind, list[str]] = {}
+    for wish in sorted(wishes):
+        by_kind.setdefault(wish.kind, []).append(wish.value)
+    return tuple(sentence for kind in _ORDER for sentence in _said(kind, by_kind.get(kind, [])))
+
+
+_ORDER: tuple[Kind, ...] = ("secret", "fs_write", "http", "fs_read", "env", "config", "kv", "log")
+
+
+def _said(kind: Kind, values: list[str]) -> list[str]:
+    if not values:
+        return []
+    match kind:
+        case "http":
+            return _requests_said(values)
+        case "secret":
+            return [f"It may use the secret {quoted(value)}." for value in values]
+        case "fs_write":
+            return [f"It may change files in {_place(value)}." for value in values]
+        case "fs_read":
+            return [f"It may read files in {_place(value)}." for value in values]
+        case "env":
+            return [f"It may read the variable {quoted(value)} of the environment." for value in values]
+        case "config":
+            return [f"It may read {f'{quoted(value)} of ' if value else ''}its own configuration." for value in values]
+        case "kv":
+            return ["It may keep notes of its own between calls."]
+        case "log":
+            return ["It may write into Ozzie's log."]
+
+
+def _requests_said(values: list[str]) -> list[str]:
+    methods: dict[str, list[str]] = {}
+    for value in values:
+        method, _, host = value.partition(" ")
+        methods.setdefault(host, []).append(method)
+    return [
+        f"It may send requests ({', '.join(found)}) to {_host_said(host)}, and with them what it was given."
+        for host, found in methods.items()
+    ]
+
+
+def _host_said(host: str) -> str:
+    return f"all hosts below {quoted(host[2:])}" if host.startswith("*.") else quoted(host)
+
+
+def _place(folder: str) -> str:
+    return "the whole project" if folder == "." else quoted(f"{folder}/")

@@ -1,0 +1,140 @@
+"""`mcp.json`: the MCP servers that somebody has listed for Claude Desktop, Claude Code, Cursor or VS Code
+(docs/plugins.md, Servers from another program).
+
+These files are written by and for other programs: keys that Ozzie does not know are passed over, and named.
+Placeholders are brought to one form: `${NAME}` for a variable of the environment, `${input:ID}` for what VS Code asks.
+"""
+
+import re
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, Literal
+
+import msgspec
+
+from ozzie_server_ext.config.jsonc import ConfigError, KeyPath, SourceLocation, parse_object
+from ozzie_server_ext.config.validation import line_of, validate
+from ozzie_server_ext.domain.redaction import redact
+from ozzie_server_ext.plugins.manifest import McpText
+
+MAX_SERVERS = 100
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9 ._/@-]{0,63}")
+_TRANSPORTS: Mapping[str, str] = {
+    "stdio": "stdio",
+    "http": "http",
+    "streamable-http": "http",
+    "streamableHttp": "http",
+    "sse": "sse",
+}
+_KNOWN = frozenset({"type", "transport", "command", "args", "env", "url", "headers"})
+_VARIABLE = re.compile(r"\$\{env:(?P<cursor>[A-Za-z_]\w*)\}|\$\{\{\s*\.Env\.(?P<own>[A-Za-z_]\w*)\s*\}\}")
+_PLACEHOLDER = re.compile(r"\$\{(?P<name>[A-Za-z_]\w*)\}|\$\{input:(?P<input>[^}]{1,64})\}")
+_FOLDERS: Mapping[str, str] = {"${workspaceFolder}": "${project}", "${userHome}": "${home}"}
+
+
+class Key(msgspec.Struct, frozen=True):
+    """A value that looks like a key and stands in the file itself: it belongs into the vault."""
+
+    part: Literal["env", "headers", "args", "url"]
+    name: str
+
+
+class ListedServer(msgspec.Struct, frozen=True, kw_only=True):
+    """A server as a file lists it. `variables` and `inputs` are what its values need, `keys` what should not stand in
+    the file, `passed_over` the names of what another program means by it."""
+
+    name: str
+    how: McpText
+    place: SourceLocation
+    variables: tuple[str, ...] = ()
+    inputs: tuple[str, ...] = ()
+    keys: tuple[Key, ...] = ()
+    passed_over: tuple[str, ...] = ()
+
+
+def read_mcp_file(content: bytes, file: Path) -> tuple[ListedServer, ...]:
+    """Read the servers of a file, in its order. Raises ConfigError or JsoncError with the place of each problem."""
+    document = parse_object(content, file)
+    tree: Any = document.value
+    form = "servers" if "mcpServers" not in tree else "mcpServers"
+    servers = tree.get(form)
+    if not isinstance(servers, dict):
+        raise ConfigError(
+            f"{document.places[()]}: lists no servers.",
+            hint='Claude Desktop and Cursor write them below "mcpServers", VS Code below "servers".',
+        )
+    if len(servers) > MAX_SERVERS:
+        raise ConfigError(f"{document.places[form,]}: lists {len(servers):,} servers; at most {MAX_SERVERS} are read.")
+    return tuple(_listed(form, name, given, document.places) for name, given in servers.items())
+
+
+def _listed(form: str, name: str, given: Any, places: Mapping[KeyPath, SourceLocation]) -> ListedServer:
+    path: KeyPath = (form, name)
+    if _NAME.fullmatch(name) is None:
+        raise ConfigError(
+            f"{places[path]}: a server's name may hold letters, digits, blanks and ._/@- only, at most 64.",
+            hint="Correct the file there and try again.",
+        )
+    if not isinstance(given, dict):
+        raise ConfigError(f"{line_of(path, places)} must be an object in braces.")
+    tree = {key: _plain(value) for key, value in given.items() if key in _KNOWN}
+    tree["transport"] = _transport(tree, path, places)
+    tree.pop("type", None)
+    below = {(): places[path], ("transport",): places[path]}
+    below |= {at[2:]: place for at, place in places.items() if at[:2] == path and len(at) > 2}
+    how = validate(McpText, tree, below)
+    texts = [*how.args, *how.env.values(), *how.headers.values(), how.url or "", how.command or ""]
+    found = [match for text in texts for match in _PLACEHOLDER.finditer(text)]
+    own = ("project", "home")
+    return ListedServer(
+        name=name,
+        how=how,
+        place=places[path],
+        variables=tuple(dict.fromkeys(match["name"] for match in found if match["name"] and match["name"] not in own)),
+        inputs=tuple(dict.fromkeys(match["input"] for match in found if match["input"])),
+        keys=tuple(_keys(how)),
+        passed_over=tuple(key for key in given if key not in _KNOWN),
+    )
+
+
+def _transport(tree: Mapping[str, Any], path: KeyPath, places: Mapping[KeyPath, SourceLocation]) -> str:
+    said = tree.get("type", tree.get("transport"))
+    if said is None:
+        return "http" if "url" in tree else "stdio"
+    if said not in _TRANSPORTS:
+        key = "type" if "type" in tree else "transport"
+        known = ", ".join(dict.fromkeys(_TRANSPORTS))
+        raise ConfigError(f"{line_of((*path, key), places)} must be one of {known}.")
+    return _TRANSPORTS[said]
+
+
+def _plain(value: Any) -> Any:
+    """Bring the placeholders of a value to one form."""
+    match value:
+        case str():
+            for theirs, ours in _FOLDERS.items():
+                value = value.replace(theirs, ours)
+            return _VARIABLE.sub(lambda found: f"${{{found['cursor'] or found['own']}}}", value)
+        case list():
+            return [_plain(each) for each in value]
+        case dict():
+            return {name: _plain(each) for name, each in value.items()}
+        case _:
+            return value
+
+
+def _keys(how: McpText) -> Iterator[Key]:
+    """Yield what looks like a key and is no placeholder."""
+    yield from (Key("env", name) for name, value in how.env.items() if _is_key(name, value))
+    yield from (Key("headers", name) for name, value in how.headers.items() if _is_key(name, value))
+    for at, value in enumerate(how.args):
+        before = how.args[at - 1].lstrip("-") if at and how.args[at - 1].startswith("-") else "argument"
+        if _is_key(before, value):
+            yield Key("args", str(at))
+    if how.url and redact(how.url) != how.url:
+        yield Key("url", "")
+
+
+def _is_key(name: str, value: str) -> bool:
+    rest = _PLACEHOLDER.sub("", value)
+    return bool(rest) and redact({name: rest}) != {name: rest}

@@ -1,0 +1,91 @@
+"""Plain YAML: what is read, where it stood, and what is refused."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ozzie_server_ext.config.jsonc import MAX_CHARS, ConfigError, JsoncError
+from ozzie_server_ext.config.yaml import parse_yaml
+
+FILE = Path("a.yaml")
+
+
+def read(text: str) -> Any:
+    return parse_yaml(text.encode(), FILE).value
+
+
+def refused(text: str) -> str:
+    with pytest.raises((ConfigError, JsoncError)) as error:
+        parse_yaml(text.encode(), FILE)
+    return str(error.value)
+
+
+def test_plain_values_are_read_and_a_date_stays_a_text() -> None:
+    text = "a: 1\nb: [x, 2.5, true, null, '1']\nc:\n  d: 2026-11-30\n  e: |\n    two\n    lines\n1: one\n"
+
+    assert read(text) == {
+        "a": 1,
+        "b": ["x", 2.5, True, None, "1"],
+        "c": {"d": "2026-11-30", "e": "two\nlines\n"},
+        "1": "one",
+    }
+
+
+def test_each_part_has_its_place() -> None:
+    places = parse_yaml(b"a: 1\nb:\n  - x\n  - c: 2\n", FILE).places
+
+    assert {path: (place.line, place.column) for path, place in places.items()} == {
+        (): (1, 1),
+        ("a",): (1, 1),
+        ("b",): (2, 1),
+        ("b", 0): (3, 5),
+        ("b", 1): (4, 5),
+        ("b", 1, "c"): (4, 5),
+    }
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("a: &x 1\nb: 2\n", "a.yaml, line 1, column 4: anchors and aliases are not read"),
+        ("a: 1\nb: *x\n", "anchors and aliases are not read"),
+        ("a: !!python/object/apply:os.system [ls]\n", "the tag tag:yaml.org,2002:python/object/apply:os.system is not"),
+        ("a: !!binary aGk=\n", "the tag tag:yaml.org,2002:binary is not read"),
+        ("a: !!set {x}\n", "the tag tag:yaml.org,2002:set is not read"),
+        ("a: 1\na: 2\n", 'a.yaml, line 2, column 1: the name "a" stands here twice'),
+        ("<<: {a: 1}\n", "a name must be a plain text"),
+        ("? [a]\n: 1\n", "a name must be a plain text"),
+        ("- a\n", "expected names with values"),
+        ("", "expected names with values"),
+        ("a: [1\n", "this is no YAML"),
+        ("a: 1\n---\nb: 2\n", "this is no YAML"),
+        ("a: \x01\n", "this is no YAML"),
+        ("a: " + "9" * 5000 + "\n", "this number can't be read"),
+        ("a: " + "[" * 80 + "]" * 80, "is nested more than 64 deep"),
+        ("a: " + "[" * 9000, "deep"),
+        ("a: " + "x" * MAX_CHARS, "the file is larger than"),
+    ],
+)
+def test_what_is_no_plain_data_is_refused_with_its_place(text: str, why: str) -> None:
+    assert why in refused(text)
+
+
+def test_what_is_no_text_is_refused() -> None:
+    with pytest.raises(ConfigError, match="not UTF-8"):
+        parse_yaml(b"a: \xff", FILE)
+
+
+PLAIN = st.recursive(
+    st.none() | st.booleans() | st.integers(-(10**9), 10**9) | st.text(max_size=20),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=8), inner, max_size=4),
+    max_leaves=10,
+)
+
+
+@given(st.dictionaries(st.text(alphabet="abc", min_size=1, max_size=8), PLAIN, min_size=1, max_size=4))
+def test_what_is_written_as_yaml_is_read_again(value: dict[str, Any]) -> None:
+    assert read(yaml.safe_dump(value, allow_unicode=False, default_flow_style=None)) == value
