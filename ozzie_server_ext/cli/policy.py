@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from ozzie_server_ext.cli.terminal import print_json, print_result
-from ozzie_server_ext.config.home import find_home
+from ozzie_server_ext.config.home import STANDING, find_home
 from ozzie_server_ext.config.jsonc import content_of
 from ozzie_server_ext.domain.approvals import AuthStrength
 from ozzie_server_ext.domain.content import Content
@@ -54,7 +54,8 @@ def check_rules(options: argparse.Namespace) -> int:
     for file in own:
         print(f"{visible_label(str(file.path))}: {counted(len(file.rules), 'rule')}, all examples hold.")
         for rule in file.rules:
-            print(f"  {_rule_line(rule)}")
+            said = f". {visible_prose(rule.verdict.reason)}" if file.path.name == STANDING else ""
+            print(f"  {_rule_line(rule)}{said}")
         for warning in file.warnings:
             print(visible_prose(warning))
     for path in policy.ignored:

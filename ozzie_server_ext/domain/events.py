@@ -581,7 +581,7 @@ class ApprovalRequested(Fact, frozen=True, kw_only=True):
     these texts may quote, such as those of a labelled file that would be changed. `targets` are what the arguments
     name beside paths, addresses of the web and commands, which a card shows below the sentence; `known_from` is a
     sentence that says where they stand, such as in the user's own words, or empty. `standing` is what a person may let
-    through from now on ("changes in `notes/` that can be undone"), empty if that is not offered.
+    through from now on ("`write_file` and `edit_file` in `notes/`"), empty if that is not offered.
     """
 
     type: ClassVar[str] = "approval.requested"

@@ -15,8 +15,10 @@ def path_parts(path: str) -> tuple[str, ...] | None:
 
     Return None if the path is absolute, leads out of the folder, or can't be a path.
     """
+    if "\0" in path or len(path) > MAX_PATH_CHARACTERS:
+        return None
     path = path.strip()
-    if "\0" in path or len(path) > MAX_PATH_CHARACTERS or path.startswith("/"):
+    if path.startswith("/"):
         return None
     # Not by pathlib, which takes five times as long: a call may name hundreds of files.
     parts = tuple([part for part in path.split("/") if part not in ("", ".")])

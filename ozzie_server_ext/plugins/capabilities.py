@@ -170,7 +170,7 @@ def _requests_said(values: list[str]) -> list[str]:
         method, _, host = value.partition(" ")
         methods.setdefault(host, []).append(method)
     return [
-        f"It may send requests ({', '.join(found)}) to {_host_said(host)}, and with them what it was given."
+        f"It may send requests ({', '.join(found)}) to {_host_said(host)}, with what it was given."
         for host, found in methods.items()
     ]
 

@@ -13,7 +13,7 @@ import msgspec
 
 from ozzie_server_ext.domain.toolmeta import Category, Said, TargetKind, ToolMeta
 from ozzie_server_ext.policy.decision import Action, Paths, Words
-from ozzie_server_ext.policy.leads import has_new
+from ozzie_server_ext.policy.leads import has_formula, has_new
 from ozzie_server_ext.policy.patterns import MANY, Glob, HostPattern, SequenceGlob, folded
 from ozzie_server_ext.policy.people import Texts
 from ozzie_server_ext.policy.sources import ANY, SourcePattern
@@ -202,11 +202,15 @@ def projects(names: Iterable[str]) -> Condition:
 
 
 def project(name: str) -> Condition:
-    """One project, and none that lies within it: there, other files have the same names."""
-    folder = folder_named(name)
+    """One project, and none that lies within it: there, other files have the same names. Links are not followed: a
+    call's project has none, and one that comes later leads to another."""
+    if not name.startswith("/"):
+        raise ValueError(f'"{name}" is not a folder: write it from the root')
+    folder = PurePosixPath(name)
 
     def condition(action: Action) -> str:
-        return "" if Path(action.caller.project) == folder else f"the project is {action.caller.project}"
+        is_here = PurePosixPath(action.caller.project) == folder
+        return "" if is_here else f"the project is {action.caller.project or 'not known'}"
 
     return condition
 
@@ -241,8 +245,10 @@ class PathPatterns(msgspec.Struct, frozen=True):
 
     def all(self, paths: Paths) -> bool:
         """Whether every path is meant."""
+        anywhere = [glob for piece, glob in self.anywhere if piece in paths.text]
         return all(
-            first in self.trees or all(self._fits(parts, first, paths) for parts in group)
+            first in self.trees
+            or all(any(glob.matches(parts) for glob in (*self.below.get(first, ()), *anywhere)) for parts in group)
             for first, group in paths.by_first.items()
         )
 
@@ -263,11 +269,6 @@ class PathPatterns(msgspec.Struct, frozen=True):
             if piece in paths.text
             for group in paths.by_first.values()
             for parts in group
-        )
-
-    def _fits(self, parts: tuple[str, ...], first: str, paths: Paths) -> bool:
-        return any(glob.matches(parts) for glob in self.below.get(first, ())) or any(
-            glob.matches(parts) for piece, glob in self.anywhere if piece in paths.text
         )
 
 
@@ -439,6 +440,17 @@ def new_in_text(wanted: bool) -> Condition:
         if has is wanted:
             return ""
         return "a text of it leads where your words do not" if has else "its texts lead nowhere new"
+
+    return condition
+
+
+def formulas(wanted: bool) -> Condition:
+    """Whether a text of the call has what a program runs that opens it as a table."""
+
+    def condition(action: Action) -> str:
+        if any(map(has_formula, action.texts())) is wanted:
+            return ""
+        return "no text of it has a formula" if wanted else "a text of it has a formula"
 
     return condition
 

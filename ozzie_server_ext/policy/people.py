@@ -147,17 +147,15 @@ class Texts:
     def name(self, said: Said, *, wholly: bool = False) -> bool:
         """Whether they name something. Only channels ("the product channel") and things with a title are named in words
         without quotes: whom else a call reaches, an account or an amount has to be beyond doubt. `wholly`: by most
-        words of its title, not by one."""
+        words of its title, not by one. Words that stand in any message are not enough."""
         if said.kind is TargetKind.CHANNEL:
             return folded(said.value) in self._channels
         if said.kind not in (TargetKind.OBJECT, TargetKind.CALENDAR) or not self._words:
             return False
-        words = words_of(said.value)
-        telling = [word for word in words if len(word) >= _LEAST_OF_TITLE and word not in _TELL_NOTHING]
-        known = sum(word in self._words for word in telling)
-        if known and (2 * known > len(telling) if wholly else True):
-            return True
-        return bool(words) and self._words.issuperset(words)
+        # Of a title that tells nothing, such as "Friday", nobody knows whether it is meant: a stranger may choose it.
+        words = [word for word in words_of(said.value) if len(word) >= _LEAST_OF_TITLE]
+        known = [word for word in words if word in self._words]
+        return not _TELL_NOTHING.issuperset(known) and (2 * len(known) > len(words) if wholly else True)
 
 
 def contact_of(name: str, targets: Mapping[TargetKind, Sequence[str]]) -> Contact:

@@ -49,7 +49,9 @@ RuleId = Annotated[
         "may hold small letters, digits, '.', '_' and '-' only, at most 64, and begins with a letter or digit",
     ),
 ]
-Pattern = Annotated[str, Field(min_length=1, max_length=512)]
+MAX_PATTERN = 512
+"""Characters."""
+Pattern = Annotated[str, Field(min_length=1, max_length=MAX_PATTERN)]
 Patterns = Annotated[tuple[Pattern, ...], Field(min_length=1, max_length=MAX_PATTERNS)]
 Contacts = Annotated[tuple[Pattern, ...], Field(min_length=1, max_length=MAX_CONTACTS)]
 Command = Annotated[tuple[Pattern, ...], Field(min_length=1, max_length=64)]
@@ -78,7 +80,8 @@ class WhenText(_Text):
     the file's `contacts`; `in_your_words`: your own words name all that the call names; `in_this_message`: those of the
     message that led to it do, its paths included; `once`: no other call of the tool was made
     for that message; `reads_named`: that message names all that the model has read by name; `new_in_text`: a text of it
-    has an address, a link or a long number that no message of yours has; `own_data`: it changes your own data alone;
+    has an address, a link or a long number that no message of yours has; `formulas`: a text of it has what a program
+    runs that opens it as a table; `own_data`: it changes your own data alone;
     `sources`: where the content came from that the call is made from; `project`: that very folder, while `projects` are
     those below a folder, too."""
 
@@ -108,6 +111,7 @@ class WhenText(_Text):
     once: bool | None = None
     reads_named: bool | None = None
     new_in_text: bool | None = None
+    formulas: bool | None = None
     own_data: bool | None = None
     names_nothing: bool | None = None
     sources: Patterns | None = None
@@ -314,6 +318,7 @@ def _conditions(when: WhenText, contacts: conditions.Contacts | None, sure: bool
         (when.once, conditions.once),
         (when.reads_named, conditions.reads_named),
         (when.new_in_text, conditions.new_in_text),
+        (when.formulas, conditions.formulas),
         (when.own_data, conditions.own_data),
         (when.names_nothing, conditions.names_nothing),
         (when.sources, partial(conditions.sources, sure=sure)),

@@ -6,8 +6,8 @@ limit. The yes of a second model is recorded by `agent.turn`.
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable, Sequence
-from contextlib import suppress
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager, nullcontext, suppress
 from datetime import datetime, timedelta
 from typing import Literal, TypeAlias, cast
 
@@ -17,6 +17,7 @@ from ozzie_server_ext.config.home import Home
 from ozzie_server_ext.domain.approvals import SESSION_YES_EXPIRES_S, ApprovalScope, AuthStrength, SessionGrant
 from ozzie_server_ext.domain.calls import fold_calls
 from ozzie_server_ext.domain.clock import Clock
+from ozzie_server_ext.domain.disk import hint_for
 from ozzie_server_ext.domain.errors import (
     Conflict,
     InputError,
@@ -140,27 +141,33 @@ class Approvals:
         """Approve a call. `binds` is that of the request that was shown; if it has changed, the answer is refused.
 
         Raises NotFound; PolicyError if the way is too weak, or such a yes is not offered; Conflict if it is too late;
-        Unavailable if the call is approved, and the rule of a standing yes could not be written.
+        Unavailable if the rule of a standing yes can't be written: then nothing is approved.
         """
 
         def answer(found: Approval) -> list[EventBody]:
             return [ApprovalGranted(approval_id=found.approval_id, extent=extent, by=by.name, way=by.way)]
 
-        found = await self._answer(approval_id, by, "approve", answer, extent=extent, binds=binds)
-        if extent == "standing":
-            # Behind the answer: what somebody else has rejected first must not stand.
-            await self._make_rule(found.asked, by)
+        await self._answer(approval_id, by, "approve", answer, extent=extent, binds=binds)
 
-    async def _make_rule(self, asked: ApprovalRequested, by: Answerer) -> None:
-        assert self._home is not None
+    @asynccontextmanager
+    async def _rule_of(self, asked: ApprovalRequested, by: Answerer) -> AsyncIterator[None]:
+        """Make the rule of a standing yes; take it away again if the answer is not recorded in the block, as when
+        somebody else's was first. Raises Unavailable."""
+        home = self._home
+        assert home is not None
         try:
-            await asyncio.to_thread(standing.add, self._home, asked, by.name, self._clock.now())
-        except (InputError, OSError) as error:
-            raise Unavailable(
-                f"Approved once. The rule for more could not be written: {error}",
-                hint=getattr(error, "hint", "") or "You will be asked again.",
-                code="approval.standing",
-            ) from None
+            rule_id, is_new = await asyncio.to_thread(standing.add, home, asked, by.name, self._clock.now())
+        except InputError as error:
+            raise _not_kept(str(error), error.hint) from None
+        except OSError as error:
+            why = f"{home.standing_file}: {error.strerror}."
+            raise _not_kept(why, hint_for(home.standing_file, error=error)) from None
+        try:
+            yield
+        except BaseException:
+            if is_new:
+                await asyncio.to_thread(standing.revoke, home, rule_id)
+            raise
 
     async def reject(self, approval_id: str, by: Answerer, *, comment: str = "") -> None:
         """Reject a call; the model gets the comment. Raises like `approve`, and InputError for a too long comment."""
@@ -257,8 +264,7 @@ class Approvals:
         *,
         extent: ApprovalScope = "once",
         binds: str = "",
-    ) -> Approval:
-        """Record the answer; return what was answered."""
+    ) -> None:
         for _ in range(_TRIES):
             found = await self._expect(approval_id, by, act, extent)
             version = await self._log.version(task_stream(found.task_id))
@@ -278,8 +284,11 @@ class Approvals:
             pending = await self.list(task_id=found.task_id, statuses=["pending"], limit=2)
             # The task goes on if this was its only pending approval.
             then = [TaskResumed(by=by.name)] if len(pending) == 1 and await self._waits(found.task_id) else []
-            if await self._append(found, [*bodies(found), *then], version):
-                return found
+            facts = [*bodies(found), *then]
+            with suppress(VersionConflict):
+                async with self._rule_of(found.asked, by) if extent == "standing" else nullcontext():
+                    await self._record(found, facts, version)
+                return
         raise _busy()
 
     def _offers(self, asked: ApprovalRequested, extent: ApprovalScope) -> bool:
@@ -294,10 +303,14 @@ class Approvals:
     async def _append(self, found: Approval, facts: Sequence[EventBody], version: int) -> bool:
         """Append facts about an approval; return False if its task has changed since `version`."""
         with suppress(VersionConflict):
-            recorder = user_recorder(self._log, found.session_id, found.task_id)
-            await recorder.append(*facts, expected_version=version)
+            await self._record(found, facts, version)
             return True
         return False
+
+    async def _record(self, found: Approval, facts: Sequence[EventBody], version: int) -> None:
+        """Append facts about an approval. Raises VersionConflict if its task has changed since `version`."""
+        recorder = user_recorder(self._log, found.session_id, found.task_id)
+        await recorder.append(*facts, expected_version=version)
 
     async def _expect(self, approval_id: str, by: Answerer, act: _Act, extent: ApprovalScope = "once") -> Approval:
         """Return the approval if `by` may answer it so. Raises NotFound, PolicyError."""
@@ -406,6 +419,11 @@ def _too_weak(asked: ApprovalRequested, way: AuthStrength) -> PolicyError:
         hint=f"Answer it {where.get(needs, 'where you can prove who you are')}.",
         code="policy.way",
     )
+
+
+def _not_kept(why: str, hint: str) -> Unavailable:
+    words = f"Not approved: that it need not be asked again could not be written. {why}"
+    return Unavailable(words, hint=hint or "You can still approve it once.", code="approval.standing")
 
 
 def _busy() -> Conflict:

@@ -309,7 +309,7 @@ async def test_a_folder_is_not_asked_for_again_once_the_card_was_told_so(noteboo
     await it.begin(0)
     found = await asked(it, 0)
     await found.get_by_role("button", name="Don’t ask again…").click()
-    await expect(found).to_contain_text("From now on, changes in diary/ that can be undone run without asking")
+    await expect(found).to_contain_text("From now on, write_file and edit_file in diary/ run without asking")
     await screenshot(it.page, "approval-standing")
 
     await press(found, "Approve, and don’t ask again")

@@ -314,7 +314,7 @@ test('R opens one line, which sends its comment by Enter and is closed by Esc', 
 });
 
 describe('don’t ask again', () => {
-  const STANDING = { standing: 'changes in `notes/` that can be undone' };
+  const STANDING = { standing: '`write_file` and `edit_file` in `notes/`' };
 
   test('says first what would run from now on, and then sends it with the yes', async () => {
     await armed(STANDING);
@@ -323,11 +323,14 @@ describe('don’t ask again', () => {
     await click('Don’t ask again…');
     expect(book.answers).toEqual([]);
     expect(find('.jp-Ozzie-standing p').textContent).toBe(
-      'From now on, changes in notes/ that can be undone run without asking, unless content from outside is behind ' +
-        'them. To take it back: ozzie policy revoke.'
+      'From now on, write_file and edit_file in notes/ run without asking, in every session and also when nobody is ' +
+        'there, unless content from outside is behind them. To take it back: ozzie policy revoke.'
     );
-    expect(document.activeElement).toBe(button('Approve, and don’t ask again'));
+    expect(document.activeElement).toBe(find('.jp-Ozzie-standing p'));
 
+    await click('Approve, and don’t ask again');
+    expect(book.answers).toEqual([]); // the hand that opened it may still be there
+    await pass(700);
     await click('Approve, and don’t ask again');
     expect(book.answers).toEqual([{ act: 'approve', extent: 'standing', binds: 'ab'.repeat(32) }]);
   });

@@ -115,10 +115,13 @@ describe('the card', () => {
     });
 
   test('offers not to be asked again where that would let the same through for all, and sends it for each', async () => {
-    const standing = 'changes in `notes/` that can be undone';
+    const standing = '`write_file` and `edit_file` in `notes/`';
     await armed({ standing }, { standing });
     await click('Don’t ask again…');
-    expect(texts('.jp-Ozzie-standing p').join('')).toContain('From now on, changes in notes/ that can be undone run');
+    expect(texts('.jp-Ozzie-standing p').join('')).toContain('From now on, write_file and edit_file in notes/ run');
+    await act(async () => {
+      await jest.advanceTimersByTimeAsync(700);
+    });
 
     await click('Approve, and don’t ask again');
 

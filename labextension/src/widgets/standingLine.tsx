@@ -4,6 +4,7 @@ import * as React from 'react';
 
 import type { ITranslate } from '../model/wording';
 import { Spans } from './approvalParts';
+import { useArming } from './arming';
 
 export interface IStandingLineProps {
   /** What is let through, in the gateway's words. */
@@ -14,13 +15,16 @@ export interface IStandingLineProps {
   readonly onClose: () => void;
 }
 
-/** It takes the focus, as a person opened it. */
+/** Its sentence takes the focus, as a person opened it. The button comes under a hand that has just clicked: it is deaf for
+ * a moment. */
 export function StandingLine({ standing, trans, isFree, onStand, onClose }: IStandingLineProps): React.JSX.Element {
-  const button = React.useRef<HTMLButtonElement>(null);
-  React.useEffect(() => button.current?.focus(), []);
+  const sentence = React.useRef<HTMLParagraphElement>(null);
+  const arming = useArming<HTMLDivElement>();
+  React.useEffect(() => sentence.current?.focus(), []);
   return (
     <div
       className="jp-Ozzie-standing"
+      ref={arming.ref}
       onKeyDown={event => {
         if (event.key === 'Escape') {
           event.stopPropagation();
@@ -28,18 +32,20 @@ export function StandingLine({ standing, trans, isFree, onStand, onClose }: ISta
         }
       }}
     >
-      <p>
+      <p ref={sentence} tabIndex={-1}>
         <Spans
-          text={trans.__('From now on, %1 run without asking, unless content from outside is behind them.', standing)}
-        />{' '}
-        <Spans text={trans.__('To take it back: `ozzie policy revoke`.')} />
+          text={trans.__(
+            'From now on, %1 run without asking, in every session and also when nobody is there, unless content from ' +
+              'outside is behind them. To take it back: `ozzie policy revoke`.',
+            standing
+          )}
+        />
       </p>
       <button
-        ref={button}
         className="jp-Ozzie-button"
-        aria-disabled={!isFree}
+        aria-disabled={!isFree || !arming.isArmed}
         onClick={() => {
-          if (isFree) {
+          if (isFree && arming.mayAct()) {
             onStand();
           }
         }}

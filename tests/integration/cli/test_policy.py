@@ -301,7 +301,8 @@ def test_a_rule_that_was_made_on_a_card_is_listed_and_taken_back(home: GatewayHo
 
     assert listed.stdout.splitlines()[:2] == [
         f"{file}: 1 rule, all examples hold.",
-        "  standing.notes (line 3): runs",
+        "  standing.notes (line 3): runs. Ana let changes in `notes/` of /home/ana/thesis through on a card on "
+        "2026-11-30.",
     ]
     assert back.stdout == "Taken back. Such calls ask again.\n"
     assert (again.returncode, again.stderr.splitlines()) == (

@@ -300,7 +300,7 @@ async def test_what_need_not_be_asked_again_runs_in_every_session_until_it_is_ta
     asked, other = sorted(
         await bench.ozzie.approvals.list(statuses=["pending"]), key=lambda each: each.asked.approval_id
     )
-    assert asked.asked.standing == "changes in `notes/` that can be undone"
+    assert asked.asked.standing == "`write_file` and `edit_file` in `notes/`"
 
     await bench.ozzie.approvals.approve(asked.approval_id, ANA, extent="standing", binds=asked.asked.binds)
 

@@ -204,7 +204,7 @@ def test_a_person_is_told_each_wish_in_a_sentence_the_gravest_first() -> None:
     assert sentences(asked) == (
         "It may use the secret `KEY`.",
         "It may change files in `results/`.",
-        "It may send requests (DELETE, GET) to all hosts below `example.org`, and with them what it was given.",
+        "It may send requests (DELETE, GET) to all hosts below `example.org`, with what it was given.",
         "It may read files in the whole project.",
         "It may read the variable `LANG` of the environment.",
         "It may read `region` of its own configuration.",

@@ -1,15 +1,19 @@
 """Patterns: a star is any run of characters, two are any number of components; nothing makes them slow."""
 
 import re
+from pathlib import PurePosixPath
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ozzie_server_ext.domain.paths import MAX_PATH_CHARACTERS, MAX_PATH_COMPONENTS, path_parts
+from ozzie_server_ext.policy import conditions
 from ozzie_server_ext.policy.conditions import PathPatterns
-from ozzie_server_ext.policy.decision import Paths
+from ozzie_server_ext.policy.decision import Action, Caller, Paths
 from ozzie_server_ext.policy.patterns import Glob, SequenceGlob
+from tests.unit.policy.rig import READ
 
 PIECES = st.text(alphabet="ab*", max_size=8)
 WORDS = st.text(alphabet="ab", max_size=10)
@@ -67,6 +71,43 @@ def test_patterns_for_paths_together_match_as_each_does_by_itself(
     known, paths = PathPatterns.of(map("/".join, patterns), sure=True), Paths.of(map(tuple, texts))
 
     assert (known.all(paths), known.any(paths)) == (all(fits), any(fits))
+
+
+@pytest.mark.parametrize(
+    ("patterns", "paths", "allows", "denies"),
+    [
+        (["Notes/**"], ["notes/a"], False, True),
+        (["**/GEHEIM*"], ["a/geheim.txt"], False, True),
+        (["caf\u00e9/**"], ["cafe\u0301/a"], False, True),
+        (["notes/**"], ["notes/a", "../a"], False, True),
+        (["notes/**"], ["../a"], False, True),
+        (["notes/**"], ["notes"], True, True),
+        (["notes/**"], ["."], False, False),
+        (["**"], ["."], True, True),
+        (["notes/**"], [], False, False),
+    ],
+)
+def test_a_rule_that_allows_is_certain_and_one_that_denies_misses_nothing(
+    patterns: list[str], paths: list[str], allows: bool, denies: bool
+) -> None:
+    call = Action(meta=READ, caller=Caller(), paths=tuple(map(path_parts, paths)))
+
+    assert (conditions.paths(patterns, sure=True)(call) == "") is allows
+    assert (conditions.paths(patterns, sure=False)(call) == "") is denies
+
+
+@given(st.text(alphabet="ab./~ \\\0", max_size=12))
+def test_a_path_is_split_as_the_system_splits_it(text: str) -> None:
+    pure = PurePosixPath(text.strip() or ".")
+    leads_out = pure.is_absolute() or str(pure).startswith("~") or ".." in pure.parts or "\0" in text
+
+    assert path_parts(text) == (None if leads_out else tuple(part for part in pure.parts if part != "."))
+
+
+def test_a_path_that_is_longer_than_any_is_none() -> None:
+    assert path_parts(" " * MAX_PATH_CHARACTERS + "a") is None
+    assert path_parts("a/" * MAX_PATH_COMPONENTS) == ("a",) * MAX_PATH_COMPONENTS
+    assert path_parts("a/" * (MAX_PATH_COMPONENTS + 1)) is None
 
 
 class Counted(str):

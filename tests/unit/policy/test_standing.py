@@ -20,10 +20,13 @@ from ozzie_server_ext.policy.approvals import cover_of
 from ozzie_server_ext.policy.decision import Action, Caller, Decision, Reading
 from ozzie_server_ext.policy.engine import CHANGES, OUTSIDE, decide
 from ozzie_server_ext.policy.files import Policy, load
+from ozzie_server_ext.tools.builtin import builtin_tools
+from ozzie_server_ext.tools.registry import ToolRegistry
 from tests.unit.policy.rig import ERASE, FETCH, MAIL, WRITE, find, meta
 
 AT = datetime(2026, 11, 30, 12, tzinfo=UTC)
-DELETE = meta("fs.trash", side_effect=SideEffect.REVERSIBLE, risk_level=RiskLevel.MEDIUM, targets=WRITE.targets)
+EDIT = meta("fs.edit", side_effect=SideEffect.REVERSIBLE, risk_level=RiskLevel.MEDIUM, targets=WRITE.targets)
+TRASH = meta("fs.trash", side_effect=SideEffect.REVERSIBLE, risk_level=RiskLevel.MEDIUM, targets=WRITE.targets)
 
 
 @pytest.fixture
@@ -85,12 +88,25 @@ def offer(path: str, project: Path) -> str:
 
 
 def test_what_is_offered_is_the_folder_of_the_file_or_the_file_itself(project: Path) -> None:
-    assert offer("notes/a.md", project) == "changes in `notes/` that can be undone"
-    assert offer("notes/2026/a.md", project) == "changes in `notes/2026/` that can be undone"
-    assert offer("a.md", project) == "changes on `a.md` that can be undone"
+    assert offer("notes/a.md", project) == "`write_file` and `edit_file` in `notes/`"
+    assert offer("notes/2026/a.md", project) == "`write_file` and `edit_file` in `notes/2026/`"
+    assert offer("a.md", project) == "`write_file` and `edit_file` on `a.md`"
 
 
-@pytest.mark.parametrize("path", [".git/hooks/pre-commit", "notes/.hidden/a", ".env", "no*es/a.md", "**/a"])
+@pytest.mark.parametrize(
+    "path",
+    [
+        ".git/hooks/pre-commit",
+        "notes/.hidden/a",
+        ".env",
+        "no*es/a.md",
+        "**/a",
+        "./ notes/a.md",
+        "a.md /",
+        "a/" * 33,
+        "x" * 600,
+    ],
+)
 def test_nothing_is_offered_in_hidden_folders_or_where_a_name_would_be_a_pattern(path: str, project: Path) -> None:
     assert offer(path, project) == ""
 
@@ -107,19 +123,20 @@ def test_nothing_is_offered_where_another_rule_would_not_help(project: Path) -> 
     assert not standing.offered(replace(cover, hosts=("example.org",)), CHANGES)
     assert not standing.offered(replace(cover, arguments="0" * 64), CHANGES)
     assert not standing.offered(replace(cover, project=""), CHANGES)
+    assert not standing.offered(replace(cover, tool_id="fs.trash"), CHANGES)
     assert not standing.offered(replace(cover, below=()), CHANGES)
 
 
-def test_changes_in_the_folder_run_from_then_on_by_any_tool_and_all_others_ask(home: Home, project: Path) -> None:
+def test_files_of_the_folder_are_written_and_edited_from_then_on_and_all_else_asks(home: Home, project: Path) -> None:
     before = call("notes/a.md", project)
     assert decision(home, project, before) is Decision.ASK
 
-    rule_id = standing.add(home, asked(before), "Ana", AT)
+    assert standing.add(home, asked(before), "Ana", AT) == ("standing.notes", True)
 
-    assert rule_id == "standing.notes"
     for path in ("notes/a.md", "notes/b.md", "notes/deep/c.md"):
         assert decision(home, project, call(path, project)) is Decision.ALLOW, path
-        assert decision(home, project, call(path, project, DELETE)) is Decision.ALLOW, path
+        assert decision(home, project, call(path, project, EDIT)) is Decision.ALLOW, path
+        assert decision(home, project, call(path, project, TRASH)) is Decision.ASK, path
     for path in ("a.md", "data/a.md", "notes2/a.md", "data/notes/a.md", "notes/../a.md", "Notes/a.md"):
         assert decision(home, project, call(path, project)) is Decision.ASK, path
 
@@ -172,7 +189,12 @@ def test_to_say_it_twice_makes_one_rule_and_folders_of_one_name_have_their_own(h
     made += [standing.add(home, asked(call("notes/a.md", other)), "Ana", AT)]
     made += [standing.add(home, asked(call("Müller & Co/a.md", project)), "Ana", AT)]
 
-    assert made == ["standing.notes", "standing.notes", "standing.notes-2", "standing.m-ller-co"]
+    assert made == [
+        ("standing.notes", True),
+        ("standing.notes", False),
+        ("standing.notes-2", True),
+        ("standing.m-ller-co", True),
+    ]
     kept = [
         rule.verdict.rule
         for file in rules(home, project).files
@@ -212,3 +234,55 @@ def test_the_rule_made_on_one_card_does_not_change_what_a_yes_to_another_is_for(
 
     after = rules(home, project)
     assert (after.asking, after.version != before.version) == (before.asking, True)
+
+
+REAL = ToolRegistry(builtin_tools()).find
+
+
+@pytest.mark.parametrize(
+    "path", ["notes/a.md", "a.md", "Müller & Co/Ende.md", "a/b/c/d.txt", 'it\'s "new"/a', "é/\u202ea"]
+)
+@pytest.mark.parametrize("where", ["", "sub/dir", "/"])
+def test_what_is_written_is_taken_by_the_gateways_own_tools(path: str, where: str, home: Home, project: Path) -> None:
+    folder = Path("/") if where == "/" else project / where
+    folder.mkdir(parents=True, exist_ok=True)
+    request = asked(call(path, folder))
+    assert request.standing
+
+    standing.add(home, request, "Ana", AT)
+
+    policy = load(home, project, REAL, system_file=home.root / "none")
+    assert [warning for file in policy.files for warning in file.warnings] == []
+    assert decide(call(path, folder), policy.rules).decision is Decision.ALLOW
+
+
+def test_a_project_that_became_a_link_or_a_circle_of_links_has_the_rule_no_more(home: Home, project: Path) -> None:
+    standing.add(home, asked(call("notes/a.md", project)), "Ana", AT)
+    other = project.parent / "other"
+    project.rename(other)
+    project.symlink_to(other)
+
+    assert decision(home, other, call("notes/a.md", other)) is Decision.ASK
+
+    project.unlink()
+    project.symlink_to(project)
+    assert decision(home, other, call("notes/a.md", other)) is Decision.ASK
+
+
+@pytest.mark.parametrize(
+    "written",
+    [
+        {"rules": [{"decision": "deny"}]},
+        {"rules": [{"decision": "ask"}]},
+        {"profile": "strict"},
+        {"contacts": {"people": ["Ben"]}},
+    ],
+)
+def test_only_rules_that_allow_may_stand_in_its_file(written: dict[str, Any], home: Home, project: Path) -> None:
+    standing.add(home, asked(call("notes/a.md", project)), "Ana", AT)
+    tree = json.loads("".join(home.standing_file.read_text().splitlines(keepends=True)[2:]))
+    rules_ = [rule | changed for rule, changed in zip(tree["rules"], written.get("rules", [{}]), strict=True)]
+    home.standing_file.write_text(json.dumps({**written, "rules": rules_}))
+
+    with pytest.raises(ConfigError, match="has more than rules that allow"):
+        rules(home, project)

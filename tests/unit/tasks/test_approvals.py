@@ -634,7 +634,7 @@ async def test_what_asks_after_all_are_answered_waits_again(rig: Waiting) -> Non
 # --- a yes from now on
 
 
-STANDING = "changes in `notes/` that can be undone"
+STANDING = "`write_file` and `edit_file` in `notes/`"
 
 
 async def test_a_yes_from_now_on_is_a_yes_to_the_call_and_makes_a_rule(tmp_path: Path) -> None:
@@ -647,7 +647,7 @@ async def test_a_yes_from_now_on_is_a_yes_to_the_call_and_makes_a_rule(tmp_path:
     assert (await rig.approvals.get(approval_id)).extent == "standing"
     assert await rig.status(task_id) == "RUNNING"
     text = home.standing_file.read_text()
-    assert '"reason":"Ana let it through on a card on' in text
+    assert '"reason":"Ana let changes in `notes/` of /p through on a card on' in text
     assert '"project":"/p","paths":["notes/**"]' in text
 
 
@@ -687,12 +687,36 @@ async def test_no_rule_is_made_by_an_answer_that_comes_too_late(tmp_path: Path) 
     assert not home.standing_file.exists()
 
 
-async def test_a_rule_that_can_not_be_written_is_told_and_the_call_is_approved(tmp_path: Path) -> None:
+async def test_a_rule_that_can_not_be_written_is_told_and_nothing_is_approved(tmp_path: Path) -> None:
     home = Home(tmp_path / "gone")
     rig = Waiting(home=home)
     task_id, approval_id = await rig.one(cover=NOTES, standing=STANDING)
 
     refused = await refusal(rig.approvals.approve(approval_id, ANA, extent="standing"))
 
-    assert str(refused).startswith("Approved once. The rule for more could not be written")
-    assert await rig.status(task_id) == "RUNNING"
+    assert str(refused).startswith("Not approved: that it need not be asked again could not be written.")
+    assert "Errno" not in str(refused)
+    assert ((await rig.approvals.get(approval_id)).status, await rig.status(task_id)) == ("pending", "WAITING_APPROVAL")
+
+
+async def test_a_rule_is_taken_away_again_if_another_answer_was_first(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    home = Home(tmp_path)
+    rig = Waiting(home=home)
+    _, approval_id = await rig.one(cover=NOTES, standing=STANDING)
+    there: list[bool] = []
+    record = rig.approvals._record
+
+    async def rejected_meanwhile(*args: Any) -> None:
+        there.append("standing.notes" in home.standing_file.read_text())
+        monkeypatch.setattr(rig.approvals, "_record", record)
+        await rig.approvals.reject(approval_id, BEN)
+        await record(*args)
+
+    monkeypatch.setattr(rig.approvals, "_record", rejected_meanwhile)
+
+    assert isinstance(await refusal(rig.approvals.approve(approval_id, ANA, extent="standing")), Conflict)
+
+    assert there == [True]
+    assert "standing.notes" not in home.standing_file.read_text()

@@ -1,0 +1,66 @@
+"""`ozzie plugins check`: what a plugin asks for, in sentences, and where its manifest is wrong."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.documents.examples_read import text
+from tests.rig import GatewayHome, new_home, ozzie
+
+WASM = b"\0asm\1\0\0\0"
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> GatewayHome:
+    return new_home(tmp_path)
+
+
+def plugin(folder: Path, manifest: str, code: bytes = WASM) -> str:
+    folder.mkdir()
+    (folder / "manifest.jsonc").write_text(manifest)
+    (folder / "duckduckgo-search.wasm").write_bytes(code)
+    return str(folder)
+
+
+def test_it_says_what_a_plugin_asks_for(home: GatewayHome, tmp_path: Path) -> None:
+    folder = plugin(tmp_path / "p", text("plugin_duckduckgo.jsonc"))
+
+    done = ozzie(home, "plugins", "check", folder)
+    *lines, digest = done.stdout.splitlines()
+
+    assert (done.returncode, done.stderr) == (0, "")
+    assert lines == [
+        "duckduckgo-search 0, WebAssembly",
+        "It asks for:",
+        "  It may send requests (GET) to `api.duckduckgo.com`, with what it was given.",
+        "  It may send requests (GET) to `duckduckgo.com`, with what it was given.",
+        "  It may write into Ozzie's log.",
+        "It says that it has these tools:",
+        "  web_search(query, max_results): Search the web using DuckDuckGo",
+    ]
+    assert digest.startswith("A grant would be for: ")
+    told = json.loads(ozzie(home, "plugins", "check", folder, "--json").stdout)
+    assert told["asks_for"] == ["http:GET api.duckduckgo.com", "http:GET duckduckgo.com", "log"]
+    assert told["digest"] == digest.removeprefix("A grant would be for: ")
+    assert told["tools"][0]["parameters"]["required"] == ["query"]
+
+
+def test_what_would_deceive_is_shown_or_refused(home: GatewayHome, tmp_path: Path) -> None:
+    hidden = json.dumps({"name": "duckduckgo-search", "description": "nice\u202e\u001b[2Jevil", "nmae": 1})
+    wrong = ozzie(home, "plugins", "check", plugin(tmp_path / "a", hidden))
+    shown = ozzie(home, "plugins", "check", plugin(tmp_path / "b", hidden.replace(', "nmae": 1', "")))
+    other = ozzie(home, "plugins", "check", plugin(tmp_path / "c", text("plugin_duckduckgo.jsonc"), b'{"wasm": []}'))
+    none = ozzie(home, "plugins", "check", str(tmp_path / "nowhere"))
+
+    assert wrong.returncode == 1
+    assert 'unknown key "nmae"; did you mean "name"?' in wrong.stderr
+    assert shown.stdout.splitlines()[1:3] == [
+        "  nice\\u202e\\u001b[2Jevil",
+        "It asks for nothing: it calculates with what it is given.",
+    ]
+    assert "is no WebAssembly" in other.stderr
+    assert none.stderr.splitlines() == [
+        f"ozzie: {tmp_path / 'nowhere'}: has no plugin.",
+        "Its manifest is called manifest.jsonc.",
+    ]
