@@ -48,7 +48,8 @@ async def _nothing(card: Locator) -> None:
 
 async def _open_standing(card: Locator) -> None:
     await card.get_by_role("button", name="Don’t ask again…").click()
-    await expect(card.locator(".jp-Ozzie-standing")).to_be_visible()
+    button = card.locator(".jp-Ozzie-standing").get_by_role("button")
+    await expect(button).to_have_attribute("aria-disabled", "false")
 
 
 @dataclass(frozen=True, kw_only=True)
