@@ -8,8 +8,9 @@ loop did is read from it afterwards.
 
 import asyncio
 import itertools
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import nullcontext
+from typing import TypeAlias
 
 import msgspec
 
@@ -47,6 +48,8 @@ from ozzie_server_ext.tools.origins import Passage
 
 _MOST_CHECKS = 3
 """Checks of one call that changes each time before it can be made."""
+_Placed: TypeAlias = tuple[int, ToolUse]
+"""A call of an answer, with its place there."""
 
 
 class Turn:
@@ -185,34 +188,9 @@ class Turn:
         """Make the open calls: read-only ones in parallel, up to the first with an effect; then that one. Refuse
         the calls behind it, which the model may repeat once it has seen the result; but if it waits for a person, calls
         of the same tool among them are asked for with it, and made after it (docs/adr/0074-alike-calls.md)."""
-        read_only: list[tuple[int, ToolUse]] = []
-        behind: list[tuple[int, ToolUse]] = []
-        change: tuple[int, ToolUse] | None = None
-        for index, use in enumerate(last.uses):
-            if change is not None:
-                behind.append((index, use))
-            elif self._parts.registry.only_reads(use.name):
-                read_only.append((index, use))
-            else:
-                change = (index, use)
-        still_open = {index for index, _ in last.open_uses()}
-        open_reads = [each for each in read_only if each[0] in still_open]
-        parallel = asyncio.Semaphore(1 if self._plan.brief.one_by_one else max(len(open_reads), 1))
-
-        async def make(index: int, use: ToolUse) -> AnswerNeeded | None:
-            async with parallel:
-                return await self._call(last, index, use)
-
-        try:
-            async with asyncio.TaskGroup() as group:
-                calls = [group.create_task(make(*each)) for each in open_reads]
-        except ExceptionGroup as failures:
-            # The broker records failures of tools, so this is a failure of the log, once for each call.
-            raise failures.exceptions[0] from None
-        checked = [await self._check(last, *each, call.result()) for each, call in zip(open_reads, calls, strict=True)]
-        await self._wait_for_person(last, [asks for asks in checked if asks is not None])
-        behind = [each for each in behind if each[0] in still_open]
-        if change is not None and change[0] in still_open:
+        reads, change, behind = self._in_order(last)
+        await self._make_reads(last, reads)
+        if change is not None:
             await self._make_or_wait(last, *change, alike=[each for each in behind if each[1].name == change[1].name])
         for at, (index, use) in enumerate(behind):
             if use.use_id in last.asked:
@@ -220,6 +198,33 @@ class Turn:
                 await self._make_or_wait(last, index, use, alike=alike)
             else:
                 await self._parts.broker.put_off(use, CallPosition(last.number, index), self._led_to_by(last))
+
+    def _in_order(self, last: Round) -> tuple[list[_Placed], _Placed | None, list[_Placed]]:
+        """Return the open ones of the calls that only read and stand before the first with an effect, that one unless
+        it is made, and the open ones behind it."""
+        still_open = [*last.open_uses()]
+        changes = (at for at, use in enumerate(last.uses) if not self._parts.registry.only_reads(use.name))
+        first = next(changes, len(last.uses))
+        reads = [each for each in still_open if each[0] < first]
+        change = next((each for each in still_open if each[0] == first), None)
+        return reads, change, [each for each in still_open if each[0] > first]
+
+    async def _make_reads(self, last: Round, reads: Sequence[_Placed]) -> None:
+        """Make calls that only read side by side, and wait for a person if one of them needs that."""
+        parallel = asyncio.Semaphore(1 if self._plan.brief.one_by_one else max(len(reads), 1))
+
+        async def make(index: int, use: ToolUse) -> AnswerNeeded | None:
+            async with parallel:
+                return await self._call(last, index, use)
+
+        try:
+            async with asyncio.TaskGroup() as group:
+                calls = [group.create_task(make(*each)) for each in reads]
+        except ExceptionGroup as failures:
+            # The broker records failures of tools, so this is a failure of the log, once for each call.
+            raise failures.exceptions[0] from None
+        checked = [await self._check(last, *each, call.result()) for each, call in zip(reads, calls, strict=True)]
+        await self._wait_for_person(last, [asks for asks in checked if asks is not None])
 
     async def _make_or_wait(self, last: Round, index: int, use: ToolUse, alike: Iterable[tuple[int, ToolUse]]) -> None:
         """Make a call, or wait for a person who is asked for it and for those of the calls `alike` that need one, too:

@@ -7,8 +7,8 @@ from typing import Any
 
 from ozzie_server_ext.cli.terminal import print_result
 from ozzie_server_ext.plugins.capabilities import sentences
-from ozzie_server_ext.plugins.manifest import FoundPlugin, find_plugin
-from ozzie_server_ext.render.text import LINE_WIDTH, visible_label, wrapped
+from ozzie_server_ext.plugins.manifest import FoundPlugin, Manifest, find_plugin
+from ozzie_server_ext.render.text import LINE_WIDTH, quoted, visible_label, wrapped
 
 
 def check_plugin(options: argparse.Namespace) -> int:
@@ -20,7 +20,7 @@ def check_plugin(options: argparse.Namespace) -> int:
 def _as_json(found: FoundPlugin) -> dict[str, Any]:
     manifest = found.manifest
     return {
-        **manifest.model_dump(mode="json", exclude={"capabilities", "tools"}),
+        **manifest.model_dump(mode="json", exclude={"capabilities", "tools", "wasm_path"}),
         "file": str(found.file),
         "digest": found.digest,
         "asks_for": sorted(str(wish) for wish in manifest.capabilities.wishes),
@@ -36,7 +36,7 @@ def _lines(found: FoundPlugin) -> Iterator[str]:
     yield f"{visible_label(manifest.name)} {visible_label(manifest.version)}, {_KINDS[manifest.provider]}"
     if manifest.description:
         yield from _indented(manifest.description)
-    asks = sentences(manifest.capabilities.wishes)
+    asks = [*_rights(manifest), *sentences(manifest.capabilities.wishes)]
     yield "It asks for:" if asks else "It asks for nothing: it calculates with what it is given."
     for sentence in asks:
         yield from _indented(sentence)
@@ -47,6 +47,21 @@ def _lines(found: FoundPlugin) -> Iterator[str]:
     if manifest.requires:
         yield f"It requires: {', '.join(map(visible_label, manifest.requires))}"
     yield f"A grant would be for: {found.digest}"
+
+
+def _rights(manifest: Manifest) -> Iterator[str]:
+    """Yield what a plugin asks for by what it is."""
+    if manifest.provider == "native":
+        yield "It is a program: outside of a sandbox, it could do all that you can."
+    if manifest.mcp is not None and manifest.mcp.command is not None:
+        command = " ".join(map(quoted, (manifest.mcp.command, *manifest.mcp.args)))
+        given = f", with {', '.join(map(quoted, manifest.mcp.env))} in its environment" if manifest.mcp.env else ""
+        yield f"It is started as {command}{given}: outside of a sandbox, it could do all that you can."
+    elif manifest.mcp is not None:
+        headers = f", with {', '.join(map(quoted, manifest.mcp.headers))}" if manifest.mcp.headers else ""
+        yield f"It is a server at {quoted(manifest.mcp.url or '')}{headers}: it gets what it is asked with."
+    if manifest.healthcheck is not None and manifest.healthcheck.url is not None:
+        yield f"Whether it works is asked at {quoted(manifest.healthcheck.url)}."
 
 
 _KINDS = {"extism": "WebAssembly", "native": "a program", "mcp": "an MCP server"}

@@ -52,9 +52,11 @@ def check_rules(options: argparse.Namespace) -> int:
         return 0
     own = [file for file in policy.files if file.path != CLASSES]
     for file in own:
-        print(f"{visible_label(str(file.path))}: {counted(len(file.rules), 'rule')}, all examples hold.")
+        is_of_cards = file.path.name == STANDING
+        tried = "made on cards" if is_of_cards else "all examples hold"
+        print(f"{visible_label(str(file.path))}: {counted(len(file.rules), 'rule')}, {tried}.")
         for rule in file.rules:
-            said = f". {visible_prose(rule.verdict.reason)}" if file.path.name == STANDING else ""
+            said = f". {visible_prose(rule.verdict.reason)}" if is_of_cards else ""
             print(f"  {_rule_line(rule)}{said}")
         for warning in file.warnings:
             print(visible_prose(warning))
@@ -141,7 +143,11 @@ def revoke_rule(options: argparse.Namespace) -> int:
             f"No rule {visible_label(options.rule)} was made on a card.",
             hint=f"ozzie policy check lists them, below {home.standing_file.name}.",
         )
-    return print_result({"revoked": options.rule}, "Taken back. Such calls ask again.", as_json=options.json)
+    return print_result(
+        {"revoked": options.rule},
+        "Taken back. Such calls ask again, unless another rule lets them run.",
+        as_json=options.json,
+    )
 
 
 def _checked(tool: Tool, text: str) -> JsonObject:

@@ -1,1 +1,1 @@
-"""Anybody's tools: what a plugin says of itself, what it asks for, and what it may."""
+"""Anybody's tools: what a plugin says of itself, and what it asks for."""

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from typing import Annotated, Any, Literal, Self, TypeAlias
 
 import msgspec
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StrictBool, model_validator
 
 from ozzie_server_ext.config.validation import like
 from ozzie_server_ext.domain.paths import path_parts
@@ -16,7 +16,7 @@ from ozzie_server_ext.policy.patterns import HostPattern
 from ozzie_server_ext.render.text import quoted
 
 MOST = 50
-"""Of one kind. Nobody reads a longer list."""
+"""Entries of one list. Nobody reads a longer one."""
 
 Kind: TypeAlias = Literal["http", "kv", "log", "fs_read", "fs_write", "env", "config", "secret"]
 Method: TypeAlias = Literal["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE"]
@@ -24,21 +24,23 @@ Method: TypeAlias = Literal["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE"]
 
 def _host(pattern: str) -> str:
     """Return a host, or `*.example.org`, in its normal form. Raises ValueError for anything else."""
+    if not pattern.isprintable():
+        raise ValueError("a host has only characters that can be seen")
     found = HostPattern.of(pattern)
     if found.network is not None:
-        raise ValueError(f'"{pattern}" is an IP address: a plugin asks for hosts by their names')
+        raise ValueError("an IP address is no host: a plugin asks for hosts by their names")
     if "." not in found.host:
-        raise ValueError(f'"{pattern}" is too wide: name the host, as in "api.example.org"')
+        raise ValueError(f'"{found.host}" has no dot: name the host, as in "api.example.org"')
     return f"*.{found.host}" if found.below else found.host
 
 
 def _folder(path: str) -> str:
     """Return a folder of the project in its normal form. Raises ValueError for anything else."""
     parts = path_parts(path)
-    if parts is None:
-        raise ValueError(f'"{path}" is not in the project: a plugin asks for folders below it, as in "data"')
+    if parts is None or not path.isprintable():
+        raise ValueError('this is no folder of the project: a plugin asks for folders below it, as in "data"')
     if any("*" in part for part in parts):
-        raise ValueError(f'"{path}" has a *: name the folder; all below it is meant')
+        raise ValueError("a folder has no *: name it, and all below it is meant")
     return "/".join(parts) or "."
 
 
@@ -51,6 +53,16 @@ Folders = Annotated[tuple[Annotated[str, AfterValidator(_folder)], ...], Field(m
 
 class _Part(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+_TOO_WIDE = {
+    "http": '"http" names its hosts, as in {"allowed_hosts": ["api.example.org"]}',
+    "filesystem": 'all files are too much: name folders, as in "fs_read": ["data"]',
+    "fs_read": '"fs_read" names folders, as in ["data"]',
+    "fs_write": '"fs_write" names folders, as in ["results"]',
+    "env": '"env" names variables, as in ["LANG"]',
+    "secrets": '"secrets" names them, as in ["SEARCH_API_KEY"]',
+}
 
 
 class Http(_Part):
@@ -73,40 +85,35 @@ class Wish(msgspec.Struct, frozen=True, order=True):
 
 
 class Capabilities(_Part):
-    """What a manifest asks for, in the forms of SPEC.md; whatever it does not name, it does not get."""
+    """What a manifest asks for, in the forms of the documents (docs/documents.md). What it does not name, it does not
+    get."""
 
-    http: Http | Literal[False] = False
-    kv: bool = False
-    log: bool = False
-    filesystem: Literal[False] = False
-    fs_read: Folders | Literal[False] = ()
-    fs_write: Folders | Literal[False] = ()
-    env: Names | Literal[False] = ()
-    config: Names | bool = ()
-    secrets: Names | Literal[False] = ()
+    http: Http | None = None
+    kv: StrictBool = False
+    log: StrictBool = False
+    fs_read: Folders = ()
+    fs_write: Folders = ()
+    env: Names = ()
+    config: Names | StrictBool = ()
+    secrets: Names = ()
 
     @model_validator(mode="before")
     @classmethod
-    def _not_everything(cls, given: Any) -> Any:
-        """Explain what `true` would have meant, where that would be everything."""
-        if isinstance(given, dict):
-            wide = {
-                "http": '"http" names its hosts, as in {"allowed_hosts": ["api.example.org"]}',
-                "filesystem": 'all files are too much: name folders, as in "fs_read": ["data"]',
-                "fs_read": '"fs_read" names folders, as in ["data"]',
-                "fs_write": '"fs_write" names folders, as in ["results"]',
-                "env": '"env" names variables, as in ["LANG"]',
-                "secrets": '"secrets" names them, as in ["SEARCH_API_KEY"]',
-            }
-            for name, why in wide.items():
-                if given.get(name) is True:
-                    raise ValueError(why)
-        return given
+    def _yes_or_no(cls, given: Any) -> Any:
+        """Read `false` as nothing, and explain why `true` is not taken where that would be everything."""
+        if not isinstance(given, dict):
+            return given
+        for name, why in _TOO_WIDE.items():
+            if given.get(name) is True:
+                raise ValueError(why)
+        return {name: each for name, each in given.items() if not (each is False and name in _TOO_WIDE)}
 
     @model_validator(mode="after")
     def _each_once(self) -> Self:
-        for name in ("fs_read", "fs_write", "env", "secrets"):
-            listed = getattr(self, name) or ()
+        hosts, methods = (self.http.allowed_hosts, self.http.methods) if self.http else ((), ())
+        lists = {"allowed_hosts": hosts, "methods": methods, "fs_read": self.fs_read, "fs_write": self.fs_write}
+        lists |= {"env": self.env, "secrets": self.secrets}
+        for name, listed in lists.items():
             if len(set(listed)) < len(listed):
                 raise ValueError(f'"{name}" names something twice')
         return self
@@ -117,10 +124,10 @@ class Capabilities(_Part):
         found = {Wish("http", f"{method} {host}") for method, host in self._requests()}
         found |= {Wish("kv")} if self.kv else set()
         found |= {Wish("log")} if self.log else set()
-        found |= {Wish("fs_read", folder) for folder in self.fs_read or ()}
-        found |= {Wish("fs_write", folder) for folder in self.fs_write or ()}
-        found |= {Wish("env", name) for name in self.env or ()}
-        found |= {Wish("secret", name) for name in self.secrets or ()}
+        found |= {Wish("fs_read", folder) for folder in self.fs_read}
+        found |= {Wish("fs_write", folder) for folder in self.fs_write}
+        found |= {Wish("env", name) for name in self.env}
+        found |= {Wish("secret", name) for name in self.secrets}
         if self.config is True:
             found.add(Wish("config"))
         elif self.config:
@@ -170,7 +177,7 @@ def _requests_said(values: list[str]) -> list[str]:
         method, _, host = value.partition(" ")
         methods.setdefault(host, []).append(method)
     return [
-        f"It may send requests ({', '.join(found)}) to {_host_said(host)}, with what it was given."
+        f"It may send what it is given or may read to {_host_said(host)} ({', '.join(found)})."
         for host, found in methods.items()
     ]
 

@@ -1,7 +1,6 @@
-"""What a plugin says of itself: its manifest, in each of the forms of SPEC.md (docs/plugins.md, The manifest).
+"""What a plugin says of itself: its manifest, in each of the documents' forms (docs/documents.md, docs/plugins.md).
 
-`manifest.jsonc`, or `manifest.yaml` with the names of the blueprint (`id`, `type`). Everything in it is a claim of its
-author's, and shown as one.
+`manifest.jsonc` or `manifest.yaml`. Everything in it is a claim of its author's, and shown as one.
 """
 
 import errno
@@ -14,7 +13,14 @@ from typing import Annotated, Any, Literal, Self, TypeAlias
 import msgspec
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from ozzie_server_ext.config.jsonc import ConfigError, Document, content_if_there, parse_object
+from ozzie_server_ext.config.jsonc import (
+    ConfigError,
+    Document,
+    KeyPath,
+    SourceLocation,
+    content_if_there,
+    parse_object,
+)
 from ozzie_server_ext.config.validation import like, validate
 from ozzie_server_ext.config.yaml import parse_yaml
 from ozzie_server_ext.domain.json import Json, JsonObject
@@ -31,11 +37,23 @@ _NAMED = "may hold small letters, digits, '.', '_' and '-' only, at most 64, and
 PluginName = Annotated[str, like(r"[a-z0-9][a-z0-9._-]{0,63}", _NAMED)]
 ToolName = Annotated[
     str,
-    like(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}", "may hold letters, digits, '_' and '-' only, at most 64"),
+    like(
+        r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}",
+        "may hold letters, digits, '_' and '-' only, at most 64, and begins with a letter or digit",
+    ),
 ]
 ParameterName = Annotated[
-    str, like(r"[A-Za-z_][A-Za-z0-9_-]{0,63}", "may hold letters, digits, '_' and '-' only, at most 64")
+    str,
+    like(
+        r"[A-Za-z_][A-Za-z0-9_-]{0,63}",
+        "may hold letters, digits, '_' and '-' only, at most 64, and begins with a letter or '_'",
+    ),
 ]
+_ADDRESS = r"(?:https?://|\$\{[A-Za-z_]\w*)[!-~]{1,2000}"
+Address = Annotated[str, like(_ADDRESS, 'must be an address in plain letters, as "https://mcp.example.org/"')]
+Variable = Annotated[str, like(r"[A-Za-z_][A-Za-z0-9_]{0,127}", "must be the name of a variable")]
+Header = Annotated[str, like(r"[A-Za-z0-9!#$%&'*+.^_`|~-]{1,128}", "must be the name of a header (RFC 9110)")]
+OneLine = Annotated[str, like(r"[^\x00-\x08\x0a-\x1f\x7f]{0,8192}", "must be one line of at most 8,192 characters")]
 Description = Annotated[str, Field(max_length=MAX_DESCRIPTION)]
 Version = Annotated[str, like(r"[0-9A-Za-z][0-9A-Za-z.+-]{0,63}", 'must be a version, as "1.2.0"')]
 Provides = Annotated[str, like(r"[a-z0-9][a-z0-9._-]{0,127}", "must be the name of a capability, as channel.send")]
@@ -123,11 +141,11 @@ class McpText(_Part):
     """How an MCP server is reached: a command that speaks over its standard streams, or an address."""
 
     transport: Literal["stdio", "http", "streamable-http", "sse"] = "stdio"
-    command: Annotated[str, Field(min_length=1, max_length=4096)] | None = None
-    args: Annotated[tuple[Annotated[str, Field(max_length=8192)], ...], Field(max_length=200)] = ()
-    env: Annotated[dict[str, Annotated[str, Field(max_length=8192)]], Field(max_length=100)] = {}
-    url: Annotated[str, like(r"https?://\S{1,2000}", 'must be an address, as "https://mcp.example.org/"')] | None = None
-    headers: Annotated[dict[str, Annotated[str, Field(max_length=8192)]], Field(max_length=50)] = {}
+    command: Annotated[str, like(r"[^\x00]{1,4096}", "must be a program")] | None = None
+    args: Annotated[tuple[Annotated[str, like(r"[^\x00]{0,8192}", "is no argument")], ...], Field(max_length=200)] = ()
+    env: Annotated[dict[Variable, Annotated[str, like(r"[^\x00]{0,8192}", "is no value")]], Field(max_length=100)] = {}
+    url: Address | None = None
+    headers: Annotated[dict[Header, OneLine], Field(max_length=50)] = {}
 
     @model_validator(mode="after")
     def _one_way(self) -> Self:
@@ -147,9 +165,7 @@ class HealthText(_Part):
     """How it is found out whether the plugin works: an address that answers, or a call of the plugin's own."""
 
     kind: Literal["http", "call"] = "http"
-    url: (
-        Annotated[str, like(r"https?://\S{1,2000}", 'must be an address, as "http://localhost:9001/health"')] | None
-    ) = None
+    url: Address | None = None
     every_s: Annotated[float, Field(ge=5, le=86_400, allow_inf_nan=False)] = 60.0
 
     @model_validator(mode="after")
@@ -160,8 +176,7 @@ class HealthText(_Part):
 
 
 class Manifest(_Part):
-    """A manifest, whichever form it was written in. `tools` has the one of `tool_spec`, too; `provides` are the
-    capabilities of the blueprint's list."""
+    """A manifest, whichever form it was written in."""
 
     name: PluginName
     version: Version = "0"
@@ -176,30 +191,6 @@ class Manifest(_Part):
     requires: Annotated[tuple[Requires, ...], Field(max_length=50)] = ()
     healthcheck: HealthText | None = None
     config_schema: dict[str, Any] | None = None
-
-    @model_validator(mode="before")
-    @classmethod
-    def _one_form(cls, given: Any) -> Any:
-        """Bring the forms of the documents to one: `id`, `type` and a list of capabilities are the blueprint's,
-        `tool_spec` is the tool of a plugin that has one."""
-        if not isinstance(given, dict):
-            return given
-        found = dict(given)
-        for theirs, ours in (("id", "name"), ("type", "level"), ("tool_spec", "tools")):
-            if theirs in found:
-                if ours in found:
-                    raise ValueError(f'"{theirs}" and "{ours}" say the same: give one of them')
-                value = found.pop(theirs)
-                found[ours] = [value] if theirs == "tool_spec" else value
-        if found.get("level") == "channel":
-            found["level"] = "communication"
-        if isinstance(found.get("capabilities"), list):
-            if "provides" in found:
-                raise ValueError('a list of "capabilities" and "provides" say the same: give one of them')
-            found["provides"] = found.pop("capabilities")
-        if found.get("config_schema") is None:
-            found.pop("config_schema", None)
-        return found
 
     @model_validator(mode="after")
     def _fits_together(self) -> Self:
@@ -216,8 +207,8 @@ class Manifest(_Part):
         names = [tool.name for tool in self.tools]
         if len(set(names)) < len(names):
             raise ValueError("two tools have the same name")
-        if self.wasm_path and not path_parts(self.wasm_path):
-            raise ValueError('"wasm_path" is a file beside the manifest')
+        if self.wasm_path and (path_parts(self.wasm_path) != (self.wasm_path,) or "\\" in self.wasm_path):
+            raise ValueError('"wasm_path" is the name of a file beside the manifest')
         return self
 
     @property
@@ -228,19 +219,48 @@ class Manifest(_Part):
 
 class FoundPlugin(msgspec.Struct, frozen=True, kw_only=True):
     """A plugin in a folder: its manifest, where that stands, and the SHA-256, in hexadecimal, of manifest and code
-    together, which a grant is for. `wasm` is the code, None where there is none to be read."""
+    together, which a grant is for."""
 
     manifest: Manifest
     file: Path
     digest: str
-    wasm: bytes | None
 
 
 def read_manifest(content: bytes, file: Path) -> Manifest:
     """Read a manifest, as YAML if its name says so. Raises ConfigError or JsoncError with the place of each problem."""
     parse = parse_yaml if file.suffix in (".yaml", ".yml") else parse_object
-    document: Document = parse(content, file)
-    return validate(Manifest, document.value, document.places)
+    document = parse(content, file)
+    tree, places = _one_form(document)
+    return validate(Manifest, tree, places)
+
+
+_SAME = {"id": "name", "type": "level", "tool_spec": "tools"}
+"""Keys of the documents that mean the same. A list of `capabilities` is what the plugin provides, too."""
+
+
+def _one_form(document: Document) -> tuple[JsonObject, dict[KeyPath, SourceLocation]]:
+    """Return a manifest with one name for each thing, and the places of its parts under these names. Raises ConfigError
+    where two names say the same."""
+    assert isinstance(document.value, dict)
+    tree: JsonObject = {}
+    renamed: dict[KeyPath, KeyPath] = {}
+    for key, value in document.value.items():
+        is_list = key == "capabilities" and isinstance(value, list)
+        name = "provides" if is_list else _SAME.get(key, key)
+        if name in tree or (name != key and name in document.value):
+            place = document.places[(key,)]
+            raise ConfigError(
+                f'{place}: {key}: says the same as "{name}": give one of them.',
+                hint="Correct the file there and try again.",
+            )
+        tree[name] = (
+            [value] if key == "tool_spec" else "communication" if (key, value) == ("type", "channel") else value
+        )
+        renamed[(key,)] = ("tools", 0) if key == "tool_spec" else (name,)
+    places = {(*renamed.get(path[:1], path[:1]), *path[1:]): place for path, place in document.places.items()}
+    if "tool_spec" in document.value:
+        places[("tools",)] = places[("tools", 0)]
+    return tree, places
 
 
 MAX_WASM = 32 << 20
@@ -260,7 +280,7 @@ def find_plugin(folder: Path) -> FoundPlugin:
     manifest = read_manifest(content, file)
     wasm = _wasm(folder / manifest.wasm_file) if manifest.provider == "extism" else None
     digest = hashlib.sha256(b"".join(hashlib.sha256(part).digest() for part in (content, wasm or b""))).hexdigest()
-    return FoundPlugin(manifest=manifest, file=file, digest=digest, wasm=wasm)
+    return FoundPlugin(manifest=manifest, file=file, digest=digest)
 
 
 def _wasm(file: Path) -> bytes:

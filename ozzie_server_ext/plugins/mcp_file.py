@@ -2,7 +2,8 @@
 (docs/plugins.md, Servers from another program).
 
 These files are written by and for other programs: keys that Ozzie does not know are passed over, and named.
-Placeholders are brought to one form: `${NAME}` for a variable of the environment, `${input:ID}` for what VS Code asks.
+Placeholders are brought to one form: `${NAME}` or `${NAME:-default}` for a variable of the environment, `${input:ID}`
+for what VS Code asks, `${folder:project}` and `${folder:home}`.
 """
 
 import re
@@ -28,8 +29,11 @@ _TRANSPORTS: Mapping[str, str] = {
 }
 _KNOWN = frozenset({"type", "transport", "command", "args", "env", "url", "headers"})
 _VARIABLE = re.compile(r"\$\{env:(?P<cursor>[A-Za-z_]\w*)\}|\$\{\{\s*\.Env\.(?P<own>[A-Za-z_]\w*)\s*\}\}")
-_PLACEHOLDER = re.compile(r"\$\{(?P<name>[A-Za-z_]\w*)\}|\$\{input:(?P<input>[^}]{1,64})\}")
-_FOLDERS: Mapping[str, str] = {"${workspaceFolder}": "${project}", "${userHome}": "${home}"}
+_PLACEHOLDER = re.compile(
+    r"\$\{(?P<name>[A-Za-z_]\w*)(?::-(?P<default>[^}]{0,2000}))?\}|\$\{input:(?P<input>[^}]{1,64})\}"
+)
+_FOLDERS: Mapping[str, str] = {"${workspaceFolder}": "${folder:project}", "${userHome}": "${folder:home}"}
+"""What an editor fills in, and how it is kept: no variable is called so."""
 
 
 class Key(msgspec.Struct, frozen=True):
@@ -85,12 +89,11 @@ def _listed(form: str, name: str, given: Any, places: Mapping[KeyPath, SourceLoc
     how = validate(McpText, tree, below)
     texts = [*how.args, *how.env.values(), *how.headers.values(), how.url or "", how.command or ""]
     found = [match for text in texts for match in _PLACEHOLDER.finditer(text)]
-    own = ("project", "home")
     return ListedServer(
         name=name,
         how=how,
         place=places[path],
-        variables=tuple(dict.fromkeys(match["name"] for match in found if match["name"] and match["name"] not in own)),
+        variables=tuple(dict.fromkeys(match["name"] for match in found if match["name"])),
         inputs=tuple(dict.fromkeys(match["input"] for match in found if match["input"])),
         keys=tuple(_keys(how)),
         passed_over=tuple(key for key in given if key not in _KNOWN),
@@ -101,7 +104,7 @@ def _transport(tree: Mapping[str, Any], path: KeyPath, places: Mapping[KeyPath, 
     said = tree.get("type", tree.get("transport"))
     if said is None:
         return "http" if "url" in tree else "stdio"
-    if said not in _TRANSPORTS:
+    if not isinstance(said, str) or said not in _TRANSPORTS:
         key = "type" if "type" in tree else "transport"
         known = ", ".join(dict.fromkeys(_TRANSPORTS))
         raise ConfigError(f"{line_of((*path, key), places)} must be one of {known}.")

@@ -66,7 +66,7 @@ def has_formula(text: str) -> bool:
     formula and is no plain number (OWASP, CSV Injection), or a first line that chooses what ends a cell."""
     if len(text) > MOST_READ:
         return True
-    if text.lstrip(_BLANK + "\n\r\t").lower().startswith("sep="):
+    if text.lstrip(_BLANK + "\n\r\t\"'").lower().startswith("sep="):
         return True
     cells = (cell.strip(_BLANK) for cell in _CELLS.split(text))
     return any(cell[0] in _SIGNS and len(cell) > 1 and not _NUMBER.fullmatch(cell) for cell in cells if cell)

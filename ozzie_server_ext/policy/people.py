@@ -110,7 +110,7 @@ _IN_ANY_MESSAGE = (
     "anything around back because been before begin behind being below beside best better between both bring call "
     "came cannot come comes could date does doing done down during each either else enough even ever every "
     "everybody everyone everything find first from full gave gets give given goes going gone good have having "
-    "hello here high himself into isn't just keep kind know last later least left less like list little look made "
+    "hello here high himself into just keep kind know last later least left less like list little look made "
     "mail mails make makes many maybe mean mine more most much must need needs never next nobody none note "
     "nothing once only open other others ours over part please read reads really right said same says send sent "
     "several shall should show since some somebody someone something soon still such sure take taken tell tells "
@@ -121,7 +121,21 @@ _IN_ANY_MESSAGE = (
     "monday tuesday wednesday thursday friday saturday sunday january february march april june july august "
     "september october november december "
 )
-_TELL_NOTHING = frozenset(_IN_ANY_MESSAGE.split())
+_IN_ANY_REQUEST = (
+    "answer answers appointment attach attached attachment calendar call chat check contact contacts copy "
+    "delete document documents draft email emails event events file files folder forward invitation invite "
+    "invites letter meet meeting message messages move name notes number open order page pages pay payment "
+    "people person phone question questions reply replies request response schedule search share subject "
+    "summary task tasks team text title update updates urgent work "
+)
+_DAYS_AND_MONTHS = (
+    "montag dienstag mittwoch donnerstag freitag samstag sonntag heute morgen januar februar april juli oktober "
+    "dezember lundi mardi mercredi jeudi vendredi samedi dimanche demain janvier mars avril juin juillet "
+    "octobre novembre lunes martes viernes domingo hoy enero abril junio julio agosto octubre noviembre "
+    "diciembre domani oggi gennaio aprile giugno luglio ottobre dicembre amanha segunda sexta janeiro junho "
+    "julho outubro "
+)
+_TELL_NOTHING = frozenset(f"{_IN_ANY_MESSAGE} {_IN_ANY_REQUEST} {_DAYS_AND_MONTHS}".split())
 """Words that stand in messages about anything: they don't show that a thing is meant whose title has them, too."""
 
 

@@ -6,8 +6,8 @@ limit. The yes of a second model is recorded by `agent.turn`.
 
 import asyncio
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import asynccontextmanager, nullcontext, suppress
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from datetime import datetime, timedelta
 from typing import Literal, TypeAlias, cast
 
@@ -49,6 +49,7 @@ from ozzie_server_ext.render.questions import EXTENTS, OPEN_IN_PAGE
 from ozzie_server_ext.render.text import visible_label
 from ozzie_server_ext.store.log import EventLog
 from ozzie_server_ext.store.recorder import Recorder
+from ozzie_server_ext.store.shielded import shielded
 from ozzie_server_ext.store.tables import Row
 from ozzie_server_ext.tasks.rows import find_task, user_recorder
 from ozzie_server_ext.tools.base import ToolContext
@@ -112,6 +113,7 @@ class Approvals:
         self._log = log_
         self._clock = clock
         self._home = home
+        self._making_rules = asyncio.Lock()
         self._noted: Counter[tuple[SessionId | None, AuthStrength]] = Counter()
 
     async def list(
@@ -149,25 +151,29 @@ class Approvals:
 
         await self._answer(approval_id, by, "approve", answer, extent=extent, binds=binds)
 
-    @asynccontextmanager
-    async def _rule_of(self, asked: ApprovalRequested, by: Answerer) -> AsyncIterator[None]:
-        """Make the rule of a standing yes; take it away again if the answer is not recorded in the block, as when
-        somebody else's was first. Raises Unavailable."""
-        home = self._home
-        assert home is not None
+    async def _record_with_rule(self, found: Approval, by: Answerer, facts: Sequence[EventBody], version: int) -> None:
+        """Make the rule of a standing yes and record the answer; take the rule away again if that is not recorded, as
+        when somebody else's was first. One at a time: nobody takes away a rule that another answer found there. Raises
+        Unavailable, and VersionConflict as `_record`."""
+        assert self._home is not None
+        async with self._making_rules:
+            rule_id, is_new = await self._make_rule(self._home, found.asked, by)
+            try:
+                await self._record(found, facts, version)
+            except BaseException:
+                if is_new:
+                    with suppress(InputError, OSError):  # what is raised matters more
+                        await asyncio.to_thread(standing.revoke, self._home, rule_id)
+                raise
+
+    async def _make_rule(self, home: Home, asked: ApprovalRequested, by: Answerer) -> tuple[str, bool]:
         try:
-            rule_id, is_new = await asyncio.to_thread(standing.add, home, asked, by.name, self._clock.now())
+            return await asyncio.to_thread(standing.add, home, asked, by.name, self._clock.now())
         except InputError as error:
             raise _not_kept(str(error), error.hint) from None
         except OSError as error:
             why = f"{home.standing_file}: {error.strerror}."
             raise _not_kept(why, hint_for(home.standing_file, error=error)) from None
-        try:
-            yield
-        except BaseException:
-            if is_new:
-                await asyncio.to_thread(standing.revoke, home, rule_id)
-            raise
 
     async def reject(self, approval_id: str, by: Answerer, *, comment: str = "") -> None:
         """Reject a call; the model gets the comment. Raises like `approve`, and InputError for a too long comment."""
@@ -286,7 +292,9 @@ class Approvals:
             then = [TaskResumed(by=by.name)] if len(pending) == 1 and await self._waits(found.task_id) else []
             facts = [*bodies(found), *then]
             with suppress(VersionConflict):
-                async with self._rule_of(found.asked, by) if extent == "standing" else nullcontext():
+                if extent == "standing":
+                    await shielded(self._record_with_rule(found, by, facts, version))
+                else:
                     await self._record(found, facts, version)
                 return
         raise _busy()

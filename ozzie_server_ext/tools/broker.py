@@ -335,6 +335,10 @@ class _ToolCall:
             if not self._only_asks:
                 await shielded(self._record_result(tool.meta, plan.nothing))
             return None
+        return await self._permit(tool, plan, ruling)
+
+    async def _permit(self, tool: Tool, plan: Plan, ruling: Ruling) -> Plan | AnswerNeeded | None:
+        """Return the plan once the call may run and its start is recorded; else, as `_prepare`, what is missing."""
         try:
             permission = await self._find_permission(tool, plan, ruling)
             if permission.request is None and self._only_asks:

@@ -35,7 +35,6 @@ from ozzie_server_ext.policy.decision import Action, Caller, Decision, Verdict
 from ozzie_server_ext.policy.engine import Ruling
 from ozzie_server_ext.policy.sources import origin_text
 from ozzie_server_ext.policy.standing import offered
-from ozzie_server_ext.policy.targets import named_by
 from ozzie_server_ext.store.codec import time_text
 from ozzie_server_ext.store.recorder import Recorder
 from ozzie_server_ext.tools.base import InvalidArguments, Plan, Preview, Tool, ToolContext
@@ -146,8 +145,7 @@ class Permissions:
     ) -> Permission:
         """Return the approval of the planned call, or the request for one. `quoted` are labels of content that only the
         request may quote. Raises as `ArtifactStore.record`, and OzzieError if the tool can't say what it would do."""
-        meta, rule = plan.of(tool.meta), ruling.verdict.rule
-        content = context.reading.content
+        meta, content = plan.of(tool.meta), context.reading.content
         binds = binding(meta, plan.args, plan.effect, ruling, context.caller, content)
         # A second model must not see what strangers wrote: it might obey it.
         is_checked = ruling.verdict.decision is Decision.CHECK and not quoted
@@ -155,28 +153,19 @@ class Permissions:
         needs = AuthStrength.MODEL if is_checked else person
         if earlier is not None and self._is_good(earlier, binds, needs):
             return Permission(approval_id=earlier.asked.approval_id)
-        known = self._known_secrets()
-        hides = await asyncio.to_thread(redacted, plan.args, known) != plan.args
         action = Action.of(meta, plan.args, context.caller, context.reading)
-        covering = await self._grants.covering(
-            recorder.session_id,
-            lambda cover: covers(cover, action, rule),
-            _strongest(needs, AuthStrength.CLI) if hides else needs,
-        )
+        covering = await self._covering(action, ruling.verdict.rule, recorder, needs)
         if covering is not None:
             return Permission(approval_id=covering)
         preview = await preview_of(tool, plan, context)
-        real, stored = await asyncio.to_thread(_cards, meta, preview, plan.args, known)
+        real, stored = await asyncio.to_thread(_cards, meta, preview, plan.args, self._known_secrets())
         is_redacted = stored != real
         if is_redacted:  # only who sees the real card may answer, and a second model does not
             needs = _strongest(person, AuthStrength.CLI)
         if needs is not AuthStrength.MODEL and not context.caller.attended:
             raise unattended(meta)
-        names = names_to_find(named_by(meta, plan.args))
-        passages = context.passages() if context.passages is not None and names and not is_redacted else []
-        origins = await asyncio.to_thread(origins_of, names, context.reading.words.named, ruling.contacts, passages)
         proof, whole = await self._proof(stored, meta.name, call_id, recorder.made_from(content | quoted))
-        cover = cover_of(action, rule)
+        cover = cover_of(action, ruling.verdict.rule)
         requested = ApprovalRequested(
             approval_id=ApprovalId(self._ids.new()),
             call_id=call_id,
@@ -187,7 +176,7 @@ class Permissions:
             shown=stored.shown,
             whole=whole,
             reason=ruling.verdict.reason,
-            rule=rule,
+            rule=ruling.verdict.rule,
             place=ruling.verdict.place,
             side_effect=meta.side_effect,
             risk_level=meta.risk_level,
@@ -199,7 +188,7 @@ class Permissions:
             standing="" if is_redacted else offered(cover, ruling.verdict),
             checked=_UNCHECKED if is_checked and is_redacted else "",
             made_from=origin_text(content),
-            known_from="" if is_redacted or context.passages is None else sentence(origins),
+            known_from="" if is_redacted else await _known_from(action, ruling, context),
             key=context.key,
             card=real.digest if is_redacted else "",
             brought=quoted.sources,
@@ -207,6 +196,16 @@ class Permissions:
             expires_at=time_text(self._clock.now() + timedelta(seconds=self._expires_s())),
         )
         return Permission(request=requested, void=_void(earlier, binds))
+
+    async def _covering(self, action: Action, rule: str, recorder: Recorder, needs: AuthStrength) -> ApprovalId | None:
+        """Return the yes for the session that covers a call. A kernel's covers none with something like a secret."""
+        args = dict(action.args)
+        hides = await asyncio.to_thread(redacted, args, self._known_secrets()) != args
+        return await self._grants.covering(
+            recorder.session_id,
+            lambda cover: covers(cover, action, rule),
+            _strongest(needs, AuthStrength.CLI) if hides else needs,
+        )
 
     def _is_good(self, earlier: EarlierRequest, binds: str, needs: AuthStrength) -> bool:
         """Whether a recent yes to exactly this exists, of sufficient strength."""
@@ -227,6 +226,16 @@ class Permissions:
         await self._artifacts.record(recorder, kept)
         whole_lines = proof.rfind("\n", MOST_SHOWN // 2, MOST_SHOWN)
         return proof[: whole_lines if whole_lines > 0 else MOST_SHOWN], kept.artifact_id
+
+
+async def _known_from(action: Action, ruling: Ruling, context: ToolContext) -> str:
+    """Return a sentence about where stands what a call names; "" if that is not known."""
+    if context.passages is None:
+        return ""
+    names = names_to_find(action.named)
+    passages = context.passages() if names else []
+    words = context.reading.words.named
+    return sentence(await asyncio.to_thread(origins_of, names, words, ruling.contacts, passages))
 
 
 def _cards(meta: ToolMeta, preview: Preview, args: JsonObject, known: Sequence[str]) -> tuple[Card, Card]:

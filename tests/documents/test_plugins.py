@@ -28,7 +28,7 @@ def test_a_channel_asks_for_its_host_its_notes_the_log_and_a_secret() -> None:
     ]
     assert sentences(found.capabilities.wishes) == (
         "It may use the secret `TELEGRAM_BOT_TOKEN`.",
-        "It may send requests (GET, POST) to `api.telegram.org`, with what it was given.",
+        "It may send what it is given or may read to `api.telegram.org` (GET, POST).",
         "It may keep notes of its own between calls.",
         "It may write into Ozzie's log.",
     )

@@ -33,8 +33,8 @@ def test_it_says_what_a_plugin_asks_for(home: GatewayHome, tmp_path: Path) -> No
     assert lines == [
         "duckduckgo-search 0, WebAssembly",
         "It asks for:",
-        "  It may send requests (GET) to `api.duckduckgo.com`, with what it was given.",
-        "  It may send requests (GET) to `duckduckgo.com`, with what it was given.",
+        "  It may send what it is given or may read to `api.duckduckgo.com` (GET).",
+        "  It may send what it is given or may read to `duckduckgo.com` (GET).",
         "  It may write into Ozzie's log.",
         "It says that it has these tools:",
         "  web_search(query, max_results): Search the web using DuckDuckGo",
@@ -59,8 +59,34 @@ def test_what_would_deceive_is_shown_or_refused(home: GatewayHome, tmp_path: Pat
         "  nice\\u202e\\u001b[2Jevil",
         "It asks for nothing: it calculates with what it is given.",
     ]
-    assert "is no WebAssembly" in other.stderr
+    assert (other.returncode, "is no WebAssembly" in other.stderr) == (1, True)
+    assert none.returncode == 1
     assert none.stderr.splitlines() == [
         f"ozzie: {tmp_path / 'nowhere'}: has no plugin.",
         "Its manifest is called manifest.jsonc.",
+    ]
+
+
+def test_what_runs_outside_of_a_sandbox_is_not_called_harmless(home: GatewayHome, tmp_path: Path) -> None:
+    def lines(name: str, text: str) -> list[str]:
+        return ozzie(home, "plugins", "check", plugin(tmp_path / name, text)).stdout.splitlines()[1:-1]
+
+    native = json.dumps({"name": "x", "provider": "native", "healthcheck": {"url": "http://127.0.0.1:9/health"}})
+    remote = {"transport": "http", "url": "https://mcp.example.org/", "headers": {"X-Key": "${KEY}"}}
+
+    assert lines("mcp", text("plugin_github.jsonc")) == [
+        "It asks for:",
+        "  It is started as `npx` `-y` `@modelcontextprotocol/server-github`, with",
+        "  `GITHUB_TOKEN` in its environment: outside of a sandbox, it could do all that",
+        "  you can.",
+    ]
+    assert lines("native", native) == [
+        "It asks for:",
+        "  It is a program: outside of a sandbox, it could do all that you can.",
+        "  Whether it works is asked at `http://127.0.0.1:9/health`.",
+    ]
+    assert lines("remote", json.dumps({"name": "x", "provider": "mcp", "mcp": remote})) == [
+        "It asks for:",
+        "  It is a server at `https://mcp.example.org/`, with `X-Key`: it gets what it is",
+        "  asked with.",
     ]

@@ -300,11 +300,11 @@ def test_a_rule_that_was_made_on_a_card_is_listed_and_taken_back(home: GatewayHo
     left = ozzie(home, "policy", "check")
 
     assert listed.stdout.splitlines()[:2] == [
-        f"{file}: 1 rule, all examples hold.",
+        f"{file}: 1 rule, made on cards.",
         "  standing.notes (line 3): runs. Ana let changes in `notes/` of /home/ana/thesis through on a card on "
         "2026-11-30.",
     ]
-    assert back.stdout == "Taken back. Such calls ask again.\n"
+    assert back.stdout == "Taken back. Such calls ask again, unless another rule lets them run.\n"
     assert (again.returncode, again.stderr.splitlines()) == (
         1,
         [
@@ -312,7 +312,7 @@ def test_a_rule_that_was_made_on_a_card_is_listed_and_taken_back(home: GatewayHo
             "ozzie policy check lists them, below standing.jsonc.",
         ],
     )
-    assert left.stdout.splitlines()[0] == f"{file}: 0 rules, all examples hold."
+    assert left.stdout.splitlines()[0] == f"{file}: 0 rules, made on cards."
 
 
 def test_a_gateway_that_runs_follows_its_rules_and_says_what_holds_now(home: GatewayHome) -> None:

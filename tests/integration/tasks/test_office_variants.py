@@ -222,12 +222,14 @@ class _Player:
         before = self._look()
         asked: list[str] = []
         for turn in variant.turns:
-            asked += await self._turn(session_id, turn)
+            assert asked == [], "a turn before the last one asks for nothing"
+            asked = await self._turn(session_id, turn)
         if variant.fork:
             forks = self._ozzie.projects.own.forks
             forked = await forks.fork(session_id, variant.name, channel="notebook", by="ana")
             for turn in variant.fork:
-                asked += await self._turn(forked.info.session_id, turn)
+                assert asked == [], "a turn before the last one asks for nothing"
+                asked = await self._turn(forked.info.session_id, turn)
         after = self._look()
         changes = tuple(name for name, was in before.items() if after[name] != was)
         return Outcome(tuple(asked), changes, len(self._office.world.bank.paid))

@@ -37,10 +37,10 @@ def wishes(**capabilities: Any) -> list[str]:
         ({"name": "Weather"}, "may hold small letters"),
         ({"name": "../x"}, "may hold small letters"),
         ({"name": "x" * 65}, "may hold small letters"),
-        ({"id": "weather"}, '"id" and "name" say the same'),
-        ({"type": "tool", "level": "tool"}, '"type" and "level" say the same'),
-        ({"tool_spec": {"name": "a", "description": "b"}}, '"tool_spec" and "tools" say the same'),
-        ({"capabilities": ["a"], "provides": ["b"]}, "say the same"),
+        ({"id": "weather"}, 'id: says the same as "name"'),
+        ({"type": "tool", "level": "tool"}, 'type: says the same as "level"'),
+        ({"tool_spec": {"name": "a", "description": "b"}}, 'tool_spec: says the same as "tools"'),
+        ({"capabilities": ["a"], "provides": ["b"]}, 'capabilities: says the same as "provides"'),
         ({"level": "skill"}, "must be one of"),
         ({"provider": "docker"}, "must be one of"),
         ({"provider": "mcp"}, '"mcp" says how a server is reached'),
@@ -51,6 +51,8 @@ def wishes(**capabilities: Any) -> list[str]:
         ({"wasm_path": "/etc/passwd"}, "a file beside the manifest"),
         ({"wasm_path": "../other/a.wasm"}, "a file beside the manifest"),
         ({"wasm_path": "~/a.wasm"}, "a file beside the manifest"),
+        ({"wasm_path": "lib/a.wasm"}, "a file beside the manifest"),
+        ({"wasm_path": " a.wasm "}, "a file beside the manifest"),
         ({"tools": GOOD["tools"] * 2}, "two tools have the same name"),
         ({"tools": [{"name": "a b", "description": "x"}]}, "may hold letters, digits"),
         ({"tools": [{"name": "a"}]}, 'the key "description" is missing'),
@@ -161,20 +163,26 @@ def test_hosts_and_folders_are_brought_to_one_form() -> None:
         ({"http": True}, '"http" names its hosts'),
         ({"http": {"allowed_hosts": []}}, "needs at least one"),
         ({"http": {"allowed_hosts": ["*"]}}, "is not a host"),
-        ({"http": {"allowed_hosts": ["*.com"]}}, "is too wide"),
-        ({"http": {"allowed_hosts": ["localhost"]}}, "is too wide"),
-        ({"http": {"allowed_hosts": ["127.0.0.1"]}}, "is an IP address"),
+        ({"http": {"allowed_hosts": ["*.com"]}}, "has no dot"),
+        ({"http": {"allowed_hosts": ["localhost"]}}, "has no dot"),
+        ({"http": {"allowed_hosts": ["127.0.0.1"]}}, "an IP address is no host"),
         ({"http": {"allowed_hosts": ["0x7f.1"]}}, "is not a host"),
-        ({"http": {"allowed_hosts": ["10.0.0.0/8"]}}, "is an IP address"),
+        ({"http": {"allowed_hosts": ["10.0.0.0/8"]}}, "an IP address is no host"),
         ({"http": {"allowed_hosts": ["https://a.example/"]}}, "is not a host"),
         ({"http": {"allowed_hosts": ["a.example"], "methods": ["CONNECT"]}}, "must be one of"),
         ({"http": {"allowed_hosts": [f"h{n}.example" for n in range(51)]}}, "may have at most 50"),
         ({"filesystem": True}, "all files are too much"),
         ({"fs_read": True}, '"fs_read" names folders'),
-        ({"fs_read": ["/etc"]}, "is not in the project"),
-        ({"fs_write": ["../other"]}, "is not in the project"),
-        ({"fs_read": ["~"]}, "is not in the project"),
-        ({"fs_read": ["data/*"]}, "has a *"),
+        ({"fs_read": ["/etc"]}, "is no folder of the project"),
+        ({"fs_write": ["../other"]}, "is no folder of the project"),
+        ({"fs_read": ["~"]}, "is no folder of the project"),
+        ({"fs_read": ["data/*"]}, "a folder has no *"),
+        ({"fs_read": ["a\nfs_write:."]}, "is no folder of the project"),
+        ({"fs_read": "data"}, "must be a list"),
+        ({"secrets": "KEY"}, "must be a list"),
+        ({"http": {"allowed_hosts": ["a.example", "A.example"]}}, "names something twice"),
+        ({"http": {"allowed_hosts": ["a.example\u202e"]}}, "only characters that can be seen"),
+        ({"kv": 1}, "must be true or false"),
         ({"fs_read": ["a", "./a"]}, "names something twice"),
         ({"env": True}, '"env" names variables'),
         ({"env": ["LANG=de"]}, "may hold letters, digits and '_' only"),
@@ -204,7 +212,7 @@ def test_a_person_is_told_each_wish_in_a_sentence_the_gravest_first() -> None:
     assert sentences(asked) == (
         "It may use the secret `KEY`.",
         "It may change files in `results/`.",
-        "It may send requests (DELETE, GET) to all hosts below `example.org`, with what it was given.",
+        "It may send what it is given or may read to all hosts below `example.org` (DELETE, GET).",
         "It may read files in the whole project.",
         "It may read the variable `LANG` of the environment.",
         "It may read `region` of its own configuration.",
@@ -258,7 +266,7 @@ def _folder(file: Path) -> None:
         (Path.unlink, "can't be read: No such file"),
         (_link, "is a link"),
         (_pipe, "is no WebAssembly"),
-        (_folder, "is no WebAssembly|Is a directory"),
+        (_folder, "Is a directory"),
         (lambda file: file.write_bytes(b""), "is no WebAssembly"),
         (lambda file: os.truncate(file, MAX_WASM + 1), "is larger than 32 MiB"),
     ],
@@ -284,5 +292,32 @@ def test_a_folder_has_one_manifest(folder: Path) -> None:
 
 
 def test_a_problem_in_yaml_is_told_with_its_line() -> None:
-    with pytest.raises(ConfigError, match=r"manifest\.yaml, line 2, column 1: typ: unknown key|line 2, column 1"):
+    with pytest.raises(ConfigError, match=r'manifest\.yaml, line 2, column 1: typ: unknown key "typ"'):
         read_manifest(b"id: a\ntyp: channel\n", Path("manifest.yaml"))
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (
+            '{"name": "x", "description": "ok",\n"tool_spec": {"name": "a"}}',
+            'line 2, column 1: tools.0: the key "descri',
+        ),
+        (
+            '{"name": "x",\n"tool_spec":\n{"name": "a b", "description": "c"}}',
+            "line 3, column 2: tools.0.name: may hold",
+        ),
+        ('{\n"id": "Weather X"}', "line 2, column 1: name: may hold small letters"),
+        ('{"name": "x",\n"type": "skill"}', "line 2, column 1: level: must be one of"),
+        ('{"name": "x", "capabilities": [\n"A B"]}', "line 2, column 1: provides.0: must be the name of a capability"),
+        (
+            '{"name": "x", "tools": [],\n"tools_": []}',
+            'line 2, column 1: tools_: unknown key "tools_"; did you mean "tools"',
+        ),
+    ],
+)
+def test_a_problem_is_told_where_it_stands_whatever_the_key_is_called(text: str, said: str) -> None:
+    with pytest.raises(InputError) as error:
+        read_manifest(text.encode(), Path("manifest.jsonc"))
+
+    assert f"manifest.jsonc, {said}" in str(error.value)

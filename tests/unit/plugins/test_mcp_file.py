@@ -56,9 +56,16 @@ def test_vs_codes_form_with_what_it_asks_its_user() -> None:
     remote, local = read_mcp_file(text.encode(), FILE)
 
     assert (remote.how.transport, local.how.transport) == ("sse", "stdio")
-    assert local.how.args == ("--root", "${project}/src")
+    assert local.how.args == ("--root", "${folder:project}/src")
     assert (local.inputs, local.variables, local.keys) == (("key",), (), ())
     assert local.passed_over == ("envFile",)
+
+
+def test_claude_codes_variables_have_defaults() -> None:
+    found = one(type="http", url="${BASE_URL:-https://mcp.example.org}/mcp", headers={"X-Home": "${env:home}"})
+
+    assert found.how.url == "${BASE_URL:-https://mcp.example.org}/mcp"
+    assert found.variables == ("home", "BASE_URL")
 
 
 def test_what_other_programs_mean_is_passed_over_and_named() -> None:
@@ -99,6 +106,12 @@ def test_a_key_that_stands_in_the_file_is_found(given: dict[str, Any], keys: lis
         ({"mcpServers": {"x": {"command": "a", "args": "-y"}}}, "must be a list"),
         ({"mcpServers": {"x": {"command": "a", "env": {"A": 1}}}}, "must be text"),
         ({"servers": {"x": {"type": "pipe", "command": "a"}}}, "must be one of"),
+        ({"servers": {"x": {"type": ["stdio"], "command": "a"}}}, "must be one of"),
+        ({"servers": {"x": {"type": {}, "command": "a"}}}, "must be one of"),
+        ({"mcpServers": {"x": {"url": "https://a.example/", "headers": {"A": "b\r\nC: d"}}}}, "must be one line"),
+        ({"mcpServers": {"x": {"url": "https://a.example/", "headers": {"A:": "b"}}}}, "the name of a header"),
+        ({"mcpServers": {"x": {"command": "a", "env": {"A=B": "c"}}}}, "the name of a variable"),
+        ({"mcpServers": {"x": {"command": "a\x00b"}}}, "must be a program"),
         ({"servers": {f"s{n}": {"command": "a"} for n in range(MAX_SERVERS + 1)}}, "at most 100 are read"),
     ],
 )

@@ -64,6 +64,7 @@ def test_a_long_text_takes_no_longer_than_its_length() -> None:
         "\ufeff=cmd|' /C calc'!A0",
         "\ufeffsep=^\na^=cmd",
         "SEP=x\naxb",
+        '"sep=:"\nx:=HYPERLINK(1)',
         "@LOG10(1)",
         "@_xlfn.WEBSERVICE(1)",
         " =1",
