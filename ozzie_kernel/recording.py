@@ -10,7 +10,7 @@ from typing import Any
 
 from ozzie_server_ext.domain.json import Json, JsonObject, objects
 from ozzie_server_ext.render.graph.view import GraphView, fold_graph
-from ozzie_server_ext.render.turn import fold, new_turn
+from ozzie_server_ext.render.turnfold import fold, new_turn
 from ozzie_server_ext.render.turnview import TurnView
 
 PAGE = 500

@@ -13,6 +13,7 @@ from typing import Any, Protocol
 from ozzie_kernel import completion, replay
 from ozzie_kernel.cards import SendAnswer
 from ozzie_kernel.cells import Message, Mistake, OwnCell, Replay, Run
+from ozzie_kernel.cellturn import CellTurn
 from ozzie_kernel.connect import Link, SessionChoice, connect
 from ozzie_kernel.display import CellDisplay, ConsoleDisplay, Publisher, StaticDisplay, WidgetDisplay
 from ozzie_kernel.gateway import GatewayConnection
@@ -22,7 +23,6 @@ from ozzie_kernel.magics import run_magic
 from ozzie_kernel.parameters import Parameters
 from ozzie_kernel.player import Players
 from ozzie_kernel.stepping import Stepping
-from ozzie_kernel.turn import CellTurn
 from ozzie_server_ext.domain.errors import OzzieError
 from ozzie_server_ext.domain.json import JsonObject
 from ozzie_server_ext.render.markdown_source import inert_html
@@ -37,7 +37,7 @@ from ozzie_server_ext.render.page import (
     problem_bundle,
 )
 from ozzie_server_ext.render.text import visible_label
-from ozzie_server_ext.render.turn import new_turn
+from ozzie_server_ext.render.turnfold import new_turn
 from ozzie_server_ext.render.turnview import TurnView
 
 EARLIER_S = 5.0

@@ -12,9 +12,9 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
+from ozzie_kernel.cellturn import MAX_LOST, fold_frame, moment_of, new_message_id
 from ozzie_kernel.client import GatewayClient, GatewayLost
 from ozzie_kernel.connect import reach
-from ozzie_kernel.turn import MAX_LOST, fold_frame, moment_of, new_message_id
 from ozzie_server_ext.agent.structured_output import expect_schema
 from ozzie_server_ext.cli.setup_verbs import OWN_SESSION
 from ozzie_server_ext.cli.terminal import failure_lines, for_terminal, named_folder, standard_input
@@ -28,7 +28,7 @@ from ozzie_server_ext.render.console import ConsoleWriter
 from ozzie_server_ext.render.graph.output import GraphWriter
 from ozzie_server_ext.render.graph.view import GraphView, fold_graph
 from ozzie_server_ext.render.text import visible_label
-from ozzie_server_ext.render.turn import turn_of
+from ozzie_server_ext.render.turnfold import turn_of
 from ozzie_server_ext.render.turnview import TurnView
 
 MOST_TYPED = 500

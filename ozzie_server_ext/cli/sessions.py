@@ -14,7 +14,7 @@ from ozzie_server_ext.render.console import console_lines
 from ozzie_server_ext.render.forks import about_fork
 from ozzie_server_ext.render.page import page_text
 from ozzie_server_ext.render.text import LINE_WIDTH, columns, counted, visible_label, visible_prose, wrapped
-from ozzie_server_ext.render.turn import new_turn
+from ozzie_server_ext.render.turnfold import new_turn
 from ozzie_server_ext.render.turnview import TurnView
 
 MAX_EVENTS = 100_000
@@ -189,7 +189,7 @@ def _changed(options: argparse.Namespace, verb: str, body: JsonObject, result: s
 
 
 def _print_turn(turn: Object) -> None:
-    from ozzie_kernel.turn import fold_frame  # loads tornado, which a list need not wait for
+    from ozzie_kernel.cellturn import fold_frame  # loads tornado, which a list need not wait for
 
     if turn["status"] == "erased":
         print(f"Turn {turn['number']} was erased on {turn['at'][:10]}.")

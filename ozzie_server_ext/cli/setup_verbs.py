@@ -107,6 +107,12 @@ PLUGINS = group(
     ),
 )
 
+MCP = group(
+    "mcp",
+    "MCP servers: tools of others, in programs of their own",
+    verb("list", "list the servers in mcp.json, yours and the project's", "mcp:list_servers", PROJECT),
+)
+
 POLICY = group(
     "policy",
     "rules for what runs, what asks first, and what never runs",

@@ -5,6 +5,7 @@ from typing import get_args
 from ozzie_server_ext.cli.declared import Group, Verb, argument, group, limit, verb
 from ozzie_server_ext.cli.setup_verbs import (
     CONFIG,
+    MCP,
     MODEL,
     MODELS,
     OF_PROJECT,
@@ -395,6 +396,7 @@ COMMANDS: tuple[Verb | Group, ...] = (
     TOOLS,
     SKILLS,
     PLUGINS,
+    MCP,
     POLICY,
     SECRETS,
     CONFIG,

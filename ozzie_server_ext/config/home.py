@@ -34,6 +34,7 @@ class Home(msgspec.Struct, frozen=True):
     soul_file = _Below("SOUL.md")
     policy_file = _Below("policy.jsonc")
     standing_file = _Below(STANDING)
+    mcp_file = _Below("mcp.json")
     trusted_file = _Below("trusted.json")
     database = _Below("data/ozzie.db")
     blobs = _Below("data/blobs")

@@ -16,7 +16,7 @@ from ozzie_server_ext.domain.events import (
 from ozzie_server_ext.domain.ids import SessionId, TaskId
 from ozzie_server_ext.export.proof import digest_of
 from ozzie_server_ext.render.graph.view import GraphView
-from ozzie_server_ext.render.turn import new_turn
+from ozzie_server_ext.render.turnfold import new_turn
 from ozzie_server_ext.render.turnview import TurnView
 from ozzie_server_ext.store.blobs import BlobStore
 from ozzie_server_ext.store.lineage import Stretch, lineage_of, read_part

@@ -1,6 +1,7 @@
 """Answers to the questions of tasks, from a cell, the command line or REST; the first one counts."""
 
 from collections.abc import Collection, Iterable
+from contextlib import suppress
 from typing import Literal
 
 import msgspec
@@ -12,7 +13,7 @@ from ozzie_server_ext.domain.approvals import find_option, parse_answer
 from ozzie_server_ext.domain.budget import Scope
 from ozzie_server_ext.domain.calls import CallRecord
 from ozzie_server_ext.domain.clock import Clock
-from ozzie_server_ext.domain.errors import Conflict, InputError, PolicyError
+from ozzie_server_ext.domain.errors import Conflict, InputError, PolicyError, VersionConflict
 from ozzie_server_ext.domain.events import (
     BudgetExceeded,
     BudgetRaised,
@@ -42,6 +43,8 @@ OWN_SCOPES: frozenset[Scope] = frozenset({"task", "session"})
 _OUTCOMES: dict[str, Literal["done", "again", "left"]] = {DONE: "done", AGAIN: "again", LEAVE: "left"}
 MOST_MONEY = 1_000_000 * 1_000_000_000
 """The limit of an amount in 1e-9 USD."""
+_TRIES = 50
+"""How often an answer is tried while other facts of its task are recorded."""
 
 
 class OpenQuestion(msgspec.Struct, frozen=True, kw_only=True):
@@ -130,17 +133,21 @@ class Answers:
     async def _record(
         self, task_id: TaskId, asked: OpenQuestion, answer: PromptAnswered, chosen: PromptOption
     ) -> Event:
-        then = await with_delegated(self._log, task_id, self._consequences(asked, answer, chosen))
-        is_end = isinstance(then[-1], TaskCancelled | TaskFailed)
-        # An offered answer has the provenance of its question.
-        recorder = user_recorder(self._log, asked.session_id, task_id).made_from(asked.asked.content)
-        try:
-            recorded = await recorder.append(
-                answer, *(stopped(asked.open_calls) if is_end else ()), *then, expected_version=asked.version
-            )
-        except Conflict:  # somebody else was first
-            raise await self._late(task_id) from None
-        return recorded[0]
+        """Record the answer if the question still waits for one: other facts of the task may have come between. Raises
+        Conflict if somebody else was first."""
+        for _ in range(_TRIES):
+            then = await with_delegated(self._log, task_id, self._consequences(asked, answer, chosen))
+            is_end = isinstance(then[-1], TaskCancelled | TaskFailed)
+            # An offered answer has the provenance of its question.
+            recorder = user_recorder(self._log, asked.session_id, task_id).made_from(asked.asked.content)
+            facts = (answer, *(stopped(asked.open_calls) if is_end else ()), *then)
+            with suppress(VersionConflict):
+                return (await recorder.append(*facts, expected_version=asked.version))[0]
+            again = await self.question(task_id)
+            if again is None or again.prompt.prompt_id != asked.prompt.prompt_id:
+                break
+            asked = again
+        raise await self._late(task_id)
 
     def _consequences(self, asked: OpenQuestion, answer: PromptAnswered, option: PromptOption) -> list[EventBody]:
         by, call_id = answer.by, asked.prompt.call_id

@@ -13,7 +13,7 @@ from ozzie_server_ext.domain.tasks import FINAL, TaskStatus
 from ozzie_server_ext.protocol.codec import encode
 from ozzie_server_ext.render.graph.view import GraphStep, GraphView, StepState, fold_graph
 from ozzie_server_ext.render.live import LiveTurn
-from ozzie_server_ext.render.turn import fold, new_turn
+from ozzie_server_ext.render.turnfold import fold, new_turn
 from ozzie_server_ext.render.turnview import TurnView
 from ozzie_server_ext.store.blobs import BlobStore
 from ozzie_server_ext.store.log import EventLog

@@ -39,7 +39,7 @@ from ozzie_server_ext.render.graph.output import graph_bundle
 from ozzie_server_ext.render.graph.view import GraphStep, GraphView, as_one, awaited, titles, tried
 from ozzie_server_ext.render.static import static_bundle
 from ozzie_server_ext.render.toolrows import main_argument
-from ozzie_server_ext.render.turn import fold
+from ozzie_server_ext.render.turnfold import fold
 from ozzie_server_ext.render.turnview import TextPart
 from ozzie_server_ext.skills.spec import Work
 from ozzie_server_ext.skills.templates import Values, as_text, fill, resolve

@@ -47,7 +47,7 @@ from ozzie_server_ext.gateway.rest.task_shapes import (
 )
 from ozzie_server_ext.protocol.answers import value_in
 from ozzie_server_ext.protocol.codec import encode
-from ozzie_server_ext.render.turn import fold, new_turn
+from ozzie_server_ext.render.turnfold import fold, new_turn
 from ozzie_server_ext.store.log import EventLog
 from ozzie_server_ext.store.tables import Row
 from ozzie_server_ext.tasks import failures

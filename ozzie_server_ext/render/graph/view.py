@@ -1,6 +1,6 @@
 """A workflow as a person sees it: its steps, their progress, and the words for that.
 
-Pure: `fold_graph` makes a `GraphView` from the frames of a task, like `render.turn` makes a turn.
+Pure: `fold_graph` makes a `GraphView` from the frames of a task, like `render.turnfold` makes a turn.
 """
 
 from collections import defaultdict, deque

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
+from ozzie_kernel.cellturn import MAX_LOST, STOP_WAIT_S, CellTurn
 from ozzie_kernel.client import GatewayLost, GatewaySilent
 from ozzie_kernel.connect import Link, SessionChoice, connect
 from ozzie_kernel.gateway import GatewayConnection
-from ozzie_kernel.turn import MAX_LOST, STOP_WAIT_S, CellTurn
 from ozzie_server_ext.domain.errors import Unavailable
 from ozzie_server_ext.domain.json import JsonObject
 from ozzie_server_ext.render.graph.view import GraphView

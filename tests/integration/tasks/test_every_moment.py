@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from ozzie_kernel.turn import fold_frame
+from ozzie_kernel.cellturn import fold_frame
 from ozzie_server_ext.app import Ozzie
 from ozzie_server_ext.config.home import Home
 from ozzie_server_ext.domain.approvals import AuthStrength
@@ -26,7 +26,7 @@ from ozzie_server_ext.domain.events import (
 )
 from ozzie_server_ext.domain.ids import SessionId, TaskId, task_stream
 from ozzie_server_ext.protocol.frames import event_frame
-from ozzie_server_ext.render.turn import new_turn
+from ozzie_server_ext.render.turnfold import new_turn
 from ozzie_server_ext.render.turnview import TextPart
 from ozzie_server_ext.tasks.approvals import Answerer
 from ozzie_server_ext.tasks.service import NewTurn

@@ -17,7 +17,7 @@ from ozzie_server_ext.domain.events import (
 )
 from ozzie_server_ext.domain.ids import PromptId, TaskId, task_stream
 from ozzie_server_ext.protocol.codec import encode
-from ozzie_server_ext.render.turn import fold, new_turn
+from ozzie_server_ext.render.turnfold import fold, new_turn
 from ozzie_server_ext.tasks.service import NewTurn
 from ozzie_server_ext.tools.questions import MOST_TEXT
 from tests.integration.tasks.test_approvals import Bench

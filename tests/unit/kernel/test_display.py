@@ -17,7 +17,7 @@ from ozzie_server_ext.domain.errors import Conflict
 from ozzie_server_ext.domain.json import JsonObject
 from ozzie_server_ext.render.graph.view import GraphStep, GraphView
 from ozzie_server_ext.render.page import paragraph
-from ozzie_server_ext.render.turn import fold, new_turn
+from ozzie_server_ext.render.turnfold import fold, new_turn
 from ozzie_server_ext.render.turnview import TurnView
 from tests.unit.render.frames import ASKED, BEGINNING, GRANTED, PUT, START, TASK, Frame, folded, waiting
 

@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from ozzie_server_ext.render.live import LiveTurn
-from ozzie_server_ext.render.turn import fold, new_turn
+from ozzie_server_ext.render.turnfold import fold, new_turn
 from ozzie_server_ext.render.turnview import TurnView
 
 START = datetime(2026, 11, 3, 14, 0, tzinfo=UTC)

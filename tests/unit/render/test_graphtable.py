@@ -7,7 +7,7 @@ from hypothesis import given
 from ozzie_server_ext.render.graph.output import MOST_ROWS, graph_table
 from ozzie_server_ext.render.graph.view import GraphView
 from ozzie_server_ext.render.static import turn_markdown
-from ozzie_server_ext.render.turn import fold, new_turn
+from ozzie_server_ext.render.turnfold import fold, new_turn
 from tests.unit.render.graphs import NOW, chain, changed, reworked, step, tender_scan, workflows
 
 TASK = "task 01JD4T…"

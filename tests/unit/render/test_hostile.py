@@ -14,7 +14,7 @@ from ozzie_server_ext.render.live import STYLE
 from ozzie_server_ext.render.markdown import CARET, StreamingMarkdown
 from ozzie_server_ext.render.markdown_source import inert_html, inert_markdown, is_inert
 from ozzie_server_ext.render.static import static_bundle
-from ozzie_server_ext.render.turn import fold, new_turn
+from ozzie_server_ext.render.turnfold import fold, new_turn
 from ozzie_server_ext.render.turnview import TurnView
 from tests.hostile.markup import INERT, NBCONVERT, SAVED, intruders
 from tests.hostile.samples import BROWSER_TWELVE, NAMES, render_sample

@@ -8,7 +8,7 @@ import pytest
 from nbformat import validate
 
 from ozzie_server_ext.render.static import MAX_JSON_BYTES, TURN_MIME, static_bundle, turn_json, turn_markdown
-from ozzie_server_ext.render.turn import fold, new_turn
+from ozzie_server_ext.render.turnfold import fold, new_turn
 from ozzie_server_ext.render.turnview import TextPart
 from tests.unit.render.frames import BEGINNING, DONE, FIRST, SESSION, TASK, WORK, Frame, call, folded, live_html
 

@@ -3,8 +3,10 @@
 import pytest
 
 from ozzie_server_ext.agent.questions import LEAVE, STOP, ask_limit_question, uncertain_question
+from ozzie_server_ext.domain.errors import Conflict
 from ozzie_server_ext.domain.events import (
     EventBody,
+    MessageConfirmed,
     PromptAnswered,
     TaskCancelled,
     TaskFailed,
@@ -12,9 +14,9 @@ from ozzie_server_ext.domain.events import (
     TaskStarted,
     ToolCallCancelled,
 )
-from ozzie_server_ext.domain.ids import PromptId
+from ozzie_server_ext.domain.ids import MessageId, PromptId, TaskId
 from ozzie_server_ext.models.ledger import Ledger
-from ozzie_server_ext.tasks.answers import Answers
+from ozzie_server_ext.tasks.answers import Answers, OpenQuestion
 from ozzie_server_ext.tasks.budgets import balance_of
 from ozzie_server_ext.tasks.service import TaskService
 from tests.unit.tasks.asked import ANA, Waiting
@@ -63,3 +65,45 @@ async def test_an_answer_by_which_a_task_goes_on_leaves_its_calls_open() -> None
     bodies = await waiting.bodies(task_id)
     assert bodies[-1] == TaskResumed(by="ann")
     assert not any(isinstance(body, ToolCallCancelled) for body in bodies)
+
+
+async def test_a_fact_that_comes_between_does_not_cost_the_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    waiting = Waiting()
+    task_id, _ = await waiting.question()
+    tasks = TaskService(waiting.log, waiting.ids, Idle())
+    answers = Answers(waiting.log, tasks, Ledger(lambda account: balance_of(waiting.log, account)), waiting.clock)
+    look = answers.question
+
+    async def between(of: TaskId) -> OpenQuestion | None:
+        found = await look(of)
+        monkeypatch.setattr(answers, "question", look)
+        confirmed = MessageConfirmed(message_id=MessageId("m"), by="ana", way="cell", names=(), all_typed=True)
+        await waiting.record(task_id, [confirmed])
+        return found
+
+    monkeypatch.setattr(answers, "question", between)
+
+    taken = await answers.take_message(task_id, "Tea", by="ana", message_id=MessageId("m2"))
+
+    assert taken is not None
+    assert isinstance(taken.body, PromptAnswered)
+    assert await waiting.status(task_id) == "RUNNING"
+
+
+async def test_of_two_answers_the_second_is_too_late(monkeypatch: pytest.MonkeyPatch) -> None:
+    waiting = Waiting()
+    task_id, _ = await waiting.question()
+    tasks = TaskService(waiting.log, waiting.ids, Idle())
+    answers = Answers(waiting.log, tasks, Ledger(lambda account: balance_of(waiting.log, account)), waiting.clock)
+    look = answers.question
+
+    async def between(of: TaskId) -> OpenQuestion | None:
+        found = await look(of)
+        monkeypatch.setattr(answers, "question", look)
+        await answers.take_message(task_id, "Coffee", by="ben", message_id=MessageId("m1"))
+        return found
+
+    monkeypatch.setattr(answers, "question", between)
+
+    with pytest.raises(Conflict, match="Already answered: ben"):
+        await answers.take_message(task_id, "Tea", by="ana", message_id=MessageId("m2"))

@@ -11,7 +11,7 @@ from ozzie_server_ext.domain.events import Draft, Event, TaskQueued, TaskStarted
 from ozzie_server_ext.domain.ids import SessionId, TaskId, task_stream
 from ozzie_server_ext.observability.clock import CountingIds, FakeClock
 from ozzie_server_ext.protocol.codec import encode
-from ozzie_server_ext.render.turn import fold, new_turn
+from ozzie_server_ext.render.turnfold import fold, new_turn
 from ozzie_server_ext.render.turnview import TurnView
 from ozzie_server_ext.store.memory import InMemoryEventLog
 from ozzie_server_ext.tasks.views import FoldedTurns

@@ -19,7 +19,7 @@ from ozzie_server_ext.domain.json import JsonObject
 from ozzie_server_ext.protocol.frames import EventFrame
 from ozzie_server_ext.protocol.made_from import content_in
 from ozzie_server_ext.render.graph.view import GraphView, fold_graph
-from ozzie_server_ext.render.turn import fold, new_turn, turn_of
+from ozzie_server_ext.render.turnfold import fold, new_turn, turn_of
 from ozzie_server_ext.render.turnview import TurnView
 
 TICK_S = 1.0

@@ -11,7 +11,7 @@ from ozzie_server_ext.domain.ids import GATEWAY
 from ozzie_server_ext.protocol.frames import NAMES
 from ozzie_server_ext.render.console import plain_text
 from ozzie_server_ext.render.static import static_bundle, turn_json, turn_markdown
-from ozzie_server_ext.render.turn import fold, new_turn
+from ozzie_server_ext.render.turnfold import fold, new_turn
 from ozzie_server_ext.render.turnview import TextPart, TurnView, WorkPart, about_message
 from tests.unit.render.frames import BEGINNING, DONE, END, FIRST, LAST, START, WORK, Frame, folded, live_html
 from tests.unit.render.frames import call as tool_call
