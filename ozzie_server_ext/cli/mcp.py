@@ -1,21 +1,34 @@
-"""`ozzie mcp`: the MCP servers that are listed, and what stands in the open in these lists. No gateway is needed."""
+"""`ozzie mcp`: the MCP servers that are listed, and where a key stands in the open. No gateway is needed.
+
+What a server is started or asked with is not shown: it may be a key that looks like nothing, and the output may end in
+a notebook. The file has it.
+"""
 
 import argparse
 import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 from ozzie_server_ext.cli.terminal import print_json
 from ozzie_server_ext.config.home import find_home
+from ozzie_server_ext.domain.errors import NotFound
+from ozzie_server_ext.domain.redaction import redact_text
+from ozzie_server_ext.plugins.manifest import McpText
 from ozzie_server_ext.plugins.mcp_file import Key, ListedServer
 from ozzie_server_ext.plugins.mcp_lists import OF_PROJECT, McpList, mcp_lists
-from ozzie_server_ext.render.text import LINE_WIDTH, quoted, visible_label, visible_prose, wrapped
+from ozzie_server_ext.policy.patterns import host_of
+from ozzie_server_ext.render.text import LINE_WIDTH, counted, cut_end, quoted, visible_label, visible_prose, wrapped
+
+_MOST_NAMES, _MOST_OF_NAME = 10, 40
 
 
 def list_servers(options: argparse.Namespace) -> int:
-    """Print all servers, by the file that lists them."""
+    """Print all servers, by the file that lists them. Raises NotFound for a project that is not there."""
     project = Path(options.project or ".").resolve()
+    if not project.is_dir():
+        raise NotFound(f"There is no folder {visible_label(str(project))}.")
     lists = mcp_lists(find_home(os.environ), project)
     if options.json:
         print_json([_as_json(each) for each in lists])
@@ -29,47 +42,66 @@ def list_servers(options: argparse.Namespace) -> int:
     return 0
 
 
-def _reached(server: ListedServer) -> str:
-    """Return how a server is reached, for people, without what looks like a key: the output may end in a notebook."""
-    how, keys = server.how, {(key.part, key.name) for key in server.keys}
-    if how.command is None:
-        return "an address with a key in it" if ("url", "") in keys else quoted(how.url or "")
-    args = ("…" if ("args", str(at)) in keys else quoted(arg) for at, arg in enumerate(how.args))
-    return " ".join((quoted(how.command), *args))
-
-
 def _lines(found: McpList) -> Iterator[str]:
     whose = "yours" if found.is_own else "of the project: anybody may have written it"
     yield f"{visible_label(str(found.path))}, {whose}"
     if found.problem:
-        yield from (f"  {line}" for line in visible_prose(found.problem).splitlines())
+        yield from (f"    {line}" for line in visible_prose(found.problem).splitlines())
     for server in found.servers:
-        yield from _wrapped(f"  {visible_label(server.name)}: ", _reached(server))
+        yield from _wrapped(f"  {visible_label(server.name)}: ", _reached(server.how))
         yield from _wrapped("    ", _needs(server))
         if server.keys:
-            places = ", ".join(_place(key) for key in server.keys)
-            said = (
-                f"Something like a key stands in this file, {visible_label(places)}: ozzie secrets set NAME keeps one."
+            yield from _wrapped(
+                "    ", f"Something like a key stands in this file: {', '.join(map(_place, server.keys))}."
             )
-            yield from _wrapped("    ", said)
     if not found.servers and not found.problem:
         yield "  It lists none."
 
 
+def _reached(how: McpText) -> str:
+    """Return how a server is reached, for people: its program, or the host of its address."""
+    if how.command is None:
+        host = _host(how)
+        return f"at {quoted(host)}" if host else "at an address that can't be read"
+    return f"{quoted(_program(how.command))}, {counted(len(how.args), 'argument')}"
+
+
+def _program(command: str) -> str:
+    """Return the name of a program, without its folders and without what stands behind it."""
+    return redact_text((command.split() or [""])[0].rpartition("/")[2])
+
+
+def _host(how: McpText) -> str:
+    address = how.url or ""
+    if address.startswith("$"):
+        return redact_text(address.partition("}")[0].partition(":-")[0] + "}")
+    return f"{urlsplit(address).scheme}://{host}" if (host := host_of(address)) is not None else ""
+
+
 def _place(key: Key) -> str:
+    name = visible_label(cut_end(redact_text(key.name), _MOST_OF_NAME))
     match key.part:
-        case "env" | "headers":
-            return f"as {key.name} of {key.part!r}"
+        case "env":
+            return f"the variable {name}"
+        case "headers":
+            return f"the header {name}"
         case "args":
-            return f"as argument {int(key.name) + 1}"
+            return f"argument {int(key.name) + 1}"
+        case "command":
+            return "the command"
         case "url":
-            return "in its address"
+            return "the address"
 
 
 def _needs(server: ListedServer) -> str:
     needs = [*(f"${name}" for name in server.variables), *(f"what VS Code asks as {each!r}" for each in server.inputs)]
-    passed = f"Not Ozzie's: {', '.join(server.passed_over)}." if server.passed_over else ""
-    return visible_label(" ".join(filter(None, [f"Needs {', '.join(needs)}." if needs else "", passed])))
+    passed = f"Not Ozzie's: {', '.join(_few(server.passed_over))}." if server.passed_over else ""
+    return visible_label(" ".join(filter(None, [f"Needs {', '.join(_few(needs))}." if needs else "", passed])))
+
+
+def _few(names: list[str] | tuple[str, ...]) -> list[str]:
+    shown = [cut_end(redact_text(name), _MOST_OF_NAME) for name in names[:_MOST_NAMES]]
+    return shown + ([f"{len(names) - _MOST_NAMES:,} more"] if len(names) > _MOST_NAMES else [])
 
 
 def _wrapped(lead: str, text: str) -> list[str]:
@@ -88,13 +120,13 @@ def _as_json(found: McpList) -> dict[str, Any]:
                 "name": server.name,
                 "line": server.place.line,
                 "transport": server.how.transport,
-                "command": server.how.command,
+                "program": None if server.how.command is None else _program(server.how.command),
                 "arguments": len(server.how.args),
-                "url": None if any(key.part == "url" for key in server.keys) else server.how.url,
-                "variables": list(server.variables),
-                "inputs": list(server.inputs),
-                "keys": [{"part": key.part, "name": key.name} for key in server.keys],
-                "passed_over": list(server.passed_over),
+                "host": None if server.how.url is None else _host(server.how),
+                "variables": _few(server.variables),
+                "inputs": _few(server.inputs),
+                "keys": [{"part": key.part, "name": redact_text(key.name)} for key in server.keys],
+                "passed_over": _few(server.passed_over),
             }
             for server in found.servers
         ],

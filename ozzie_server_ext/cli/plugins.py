@@ -7,7 +7,8 @@ from typing import Any
 
 from ozzie_server_ext.cli.terminal import print_result
 from ozzie_server_ext.plugins.capabilities import sentences
-from ozzie_server_ext.plugins.manifest import FoundPlugin, Manifest, find_plugin
+from ozzie_server_ext.plugins.manifest import FoundPlugin, Manifest, McpText, find_plugin
+from ozzie_server_ext.plugins.mcp_file import keys_in
 from ozzie_server_ext.render.text import LINE_WIDTH, quoted, visible_label, wrapped
 
 
@@ -20,7 +21,8 @@ def check_plugin(options: argparse.Namespace) -> int:
 def _as_json(found: FoundPlugin) -> dict[str, Any]:
     manifest = found.manifest
     return {
-        **manifest.model_dump(mode="json", exclude={"capabilities", "tools", "wasm_path"}),
+        **manifest.model_dump(mode="json", exclude={"capabilities", "tools", "wasm_path", "mcp"}),
+        "mcp": None if manifest.mcp is None else _without_keys(manifest.mcp),
         "file": str(found.file),
         "digest": found.digest,
         "asks_for": sorted(str(wish) for wish in manifest.capabilities.wishes),
@@ -54,16 +56,32 @@ def _rights(manifest: Manifest) -> Iterator[str]:
     if manifest.provider == "native":
         yield "It is a program: outside of a sandbox, it could do all that you can."
     if manifest.mcp is not None and manifest.mcp.command is not None:
-        command = " ".join(map(quoted, (manifest.mcp.command, *manifest.mcp.args)))
-        given = f", with {', '.join(map(quoted, manifest.mcp.env))} in its environment" if manifest.mcp.env else ""
+        shown = _without_keys(manifest.mcp)
+        command = " ".join(map(quoted, (shown["command"], *shown["args"])))
+        given = f", with {', '.join(map(quoted, shown['env']))} in its environment" if shown["env"] else ""
         yield f"It is started as {command}{given}: outside of a sandbox, it could do all that you can."
     elif manifest.mcp is not None:
-        headers = f", with {', '.join(map(quoted, manifest.mcp.headers))}" if manifest.mcp.headers else ""
-        yield f"It is a server at {quoted(manifest.mcp.url or '')}{headers}: it gets what it is asked with."
+        shown = _without_keys(manifest.mcp)
+        headers = f", with {', '.join(map(quoted, shown['headers']))}" if shown["headers"] else ""
+        yield f"It is a server at {quoted(shown['url'])}{headers}: it gets what it is asked with."
     if manifest.healthcheck is not None and manifest.healthcheck.url is not None:
         yield f"Whether it works is asked at {quoted(manifest.healthcheck.url)}."
 
 
+def _without_keys(how: McpText) -> dict[str, Any]:
+    """Return how a server is reached, without what looks like a key: of variables and headers, the names alone."""
+    keys = {(key.part, key.name) for key in keys_in(how)}
+    return {
+        "transport": how.transport,
+        "command": _KEY if ("command", "") in keys else how.command,
+        "args": [_KEY if ("args", str(at)) in keys else arg for at, arg in enumerate(how.args)],
+        "env": [*how.env],
+        "url": _KEY if ("url", "") in keys else how.url,
+        "headers": [*how.headers],
+    }
+
+
+_KEY = "(something like a key)"
 _KINDS = {"extism": "WebAssembly", "native": "a program", "mcp": "an MCP server"}
 
 

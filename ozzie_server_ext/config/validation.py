@@ -19,6 +19,8 @@ NOT_LIKE_THAT = "not_like_that"
 
 _SHOWN = 40
 """Characters of a value to repeat in an error."""
+_MAY_HOLD_A_KEY = frozenset({"auth", "mcp", "command", "args", "env", "headers", "url"})
+"""Parts of a file of whose values an error repeats nothing: keys, and what a server of tools is started or asked with."""
 
 _KINDS: Mapping[str, str] = {
     error: kind
@@ -107,8 +109,8 @@ def _plain(value: Any) -> str:
 
 def _given(item: Any) -> str:
     """Return the value that was given; for a list or an object only its kind, because its content is unchecked."""
-    if "auth" in item["loc"]:
-        # A key in place of its variable's name must not be shown again, here or in a log.
+    if not _MAY_HOLD_A_KEY.isdisjoint(item["loc"]):
+        # A key must not be shown again, here or in a log.
         return ""
     match item["input"]:
         case str() as text:
@@ -175,14 +177,22 @@ def _known(loc: Iterable[str | int], there: Container[KeyPath]) -> KeyPath:
     return path
 
 
+def visible(name: str) -> str:
+    """Return a name from a file so that it can't pass for another line of a message, and not longer than one."""
+    return "".join(letter if letter.isprintable() else repr(letter)[1:-1] for letter in name[:_MOST_OF_NAME])
+
+
+_MOST_OF_NAME = 200
+
+
 def line_of(path: KeyPath, places: Mapping[KeyPath, SourceLocation]) -> str:
     """Return the beginning of an error about that part: its location and key."""
-    key = ".".join(str(part) for part in path)
+    key = ".".join(visible(str(part)) for part in path)
     return f"{places[path]}: {key}:" if key else f"{places[path]}:"
 
 
 def _sentence(item: Any, model: type[BaseModel], key: str) -> str:
-    name = str(item["loc"][-1]) if item["loc"] else ""  # an error about a combination belongs to no key
+    name = visible(str(item["loc"][-1])) if item["loc"] else ""  # an error about a combination belongs to no key
     match item["type"]:
         case "extra_forbidden":
             likely = nearest(name, _keys_beside(model, item["loc"][:-1])) or nearest(name, _all_keys(model))

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Annotated, Any, Literal, Self, TypeAlias
 
 import msgspec
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import BaseModel, ConfigDict, Field, StrictBool, model_validator
 
 from ozzie_server_ext.config.jsonc import (
     ConfigError,
@@ -85,7 +85,7 @@ class Parameter(_Part):
 
     type: ParameterType = "string"
     description: Description = ""
-    required: bool = False
+    required: StrictBool = False
     default: Json = None
     enum: Annotated[tuple[Json, ...], Field(max_length=100)] = ()
     items: "Parameter | None" = None

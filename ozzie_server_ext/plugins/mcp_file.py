@@ -34,12 +34,16 @@ _PLACEHOLDER = re.compile(
 )
 _FOLDERS: Mapping[str, str] = {"${workspaceFolder}": "${folder:project}", "${userHome}": "${folder:home}"}
 """What an editor fills in, and how it is kept: no variable is called so."""
+_OF_EDITORS = frozenset({"workspaceFolderBasename", "pathSeparator", "file", "fileBasename", "lineNumber"})
+"""Names that an editor fills in, and Ozzie does not."""
+_NAMING = re.compile(r"(?P<name>-{0,2}[\w-]{1,64})\s*[=:]\s*(?P<value>.+)", re.DOTALL)
+"""An argument that says what it is: `--token=…`, `Authorization: …`."""
 
 
 class Key(msgspec.Struct, frozen=True):
     """A value that looks like a key and stands in the file itself: it belongs into the vault."""
 
-    part: Literal["env", "headers", "args", "url"]
+    part: Literal["command", "args", "env", "headers", "url"]
     name: str
 
 
@@ -69,7 +73,11 @@ def read_mcp_file(content: bytes, file: Path) -> tuple[ListedServer, ...]:
         )
     if len(servers) > MAX_SERVERS:
         raise ConfigError(f"{document.places[form,]}: lists {len(servers):,} servers; at most {MAX_SERVERS} are read.")
-    return tuple(_listed(form, name, given, document.places) for name, given in servers.items())
+    places: dict[str, dict[KeyPath, SourceLocation]] = {name: {} for name in servers}
+    for path, place in document.places.items():
+        if len(path) > 1 and path[0] == form:
+            places[str(path[1])][path] = place
+    return tuple(_listed(form, name, given, places[name]) for name, given in servers.items())
 
 
 def _listed(form: str, name: str, given: Any, places: Mapping[KeyPath, SourceLocation]) -> ListedServer:
@@ -85,17 +93,18 @@ def _listed(form: str, name: str, given: Any, places: Mapping[KeyPath, SourceLoc
     tree["transport"] = _transport(tree, path, places)
     tree.pop("type", None)
     below = {(): places[path], ("transport",): places[path]}
-    below |= {at[2:]: place for at, place in places.items() if at[:2] == path and len(at) > 2}
+    below |= {at[2:]: place for at, place in places.items() if len(at) > 2}
     how = validate(McpText, tree, below)
     texts = [*how.args, *how.env.values(), *how.headers.values(), how.url or "", how.command or ""]
     found = [match for text in texts for match in _PLACEHOLDER.finditer(text)]
+    needed = [match["name"] for match in found if match["name"] and match["default"] is None]
     return ListedServer(
         name=name,
         how=how,
         place=places[path],
-        variables=tuple(dict.fromkeys(match["name"] for match in found if match["name"])),
+        variables=tuple(dict.fromkeys(each for each in needed if each not in _OF_EDITORS)),
         inputs=tuple(dict.fromkeys(match["input"] for match in found if match["input"])),
-        keys=tuple(_keys(how)),
+        keys=tuple(keys_in(how)),
         passed_over=tuple(key for key in given if key not in _KNOWN),
     )
 
@@ -126,18 +135,21 @@ def _plain(value: Any) -> Any:
             return value
 
 
-def _keys(how: McpText) -> Iterator[Key]:
+def keys_in(how: McpText) -> Iterator[Key]:
     """Yield what looks like a key and is no placeholder."""
+    if how.command is not None and redact(how.command) != how.command:
+        yield Key("command", "")
     yield from (Key("env", name) for name, value in how.env.items() if _is_key(name, value))
     yield from (Key("headers", name) for name, value in how.headers.items() if _is_key(name, value))
     for at, value in enumerate(how.args):
         before = how.args[at - 1].lstrip("-") if at and how.args[at - 1].startswith("-") else "argument"
-        if _is_key(before, value):
+        named = _NAMING.fullmatch(value)
+        if _is_key(before, value) or (named is not None and _is_key(named["name"].lstrip("-"), named["value"])):
             yield Key("args", str(at))
     if how.url and redact(how.url) != how.url:
         yield Key("url", "")
 
 
 def _is_key(name: str, value: str) -> bool:
-    rest = _PLACEHOLDER.sub("", value)
+    rest = _PLACEHOLDER.sub(lambda found: found["default"] or "", value)
     return bool(rest) and redact({name: rest}) != {name: rest}

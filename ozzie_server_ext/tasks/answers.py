@@ -145,9 +145,9 @@ class Answers:
                 return (await recorder.append(*facts, expected_version=asked.version))[0]
             again = await self.question(task_id)
             if again is None or again.prompt.prompt_id != asked.prompt.prompt_id:
-                break
+                raise await self._late(task_id)
             asked = again
-        raise await self._late(task_id)
+        raise Conflict("The task is busy. Your answer did nothing; give it again.", code="conflict")
 
     def _consequences(self, asked: OpenQuestion, answer: PromptAnswered, option: PromptOption) -> list[EventBody]:
         by, call_id = answer.by, asked.prompt.call_id

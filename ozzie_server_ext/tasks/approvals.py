@@ -49,7 +49,7 @@ from ozzie_server_ext.render.questions import EXTENTS, OPEN_IN_PAGE
 from ozzie_server_ext.render.text import visible_label
 from ozzie_server_ext.store.log import EventLog
 from ozzie_server_ext.store.recorder import Recorder
-from ozzie_server_ext.store.shielded import shielded
+from ozzie_server_ext.store.shielded import expect_not_cancelled, shielded
 from ozzie_server_ext.store.tables import Row
 from ozzie_server_ext.tasks.rows import find_task, user_recorder
 from ozzie_server_ext.tools.base import ToolContext
@@ -297,6 +297,7 @@ class Approvals:
                 else:
                     await self._record(found, facts, version)
                 return
+            expect_not_cancelled()
         raise _busy()
 
     def _offers(self, asked: ApprovalRequested, extent: ApprovalScope) -> bool:

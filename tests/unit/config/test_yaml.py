@@ -8,8 +8,8 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ozzie_server_ext.config.jsonc import MAX_CHARS, ConfigError, JsoncError
-from ozzie_server_ext.config.yaml import parse_yaml
+from ozzie_server_ext.config.jsonc import ConfigError, JsoncError
+from ozzie_server_ext.config.yaml import MOST_CHARS, parse_yaml
 
 FILE = Path("a.yaml")
 
@@ -65,7 +65,10 @@ def test_each_part_has_its_place() -> None:
         ('a: "\\ud800"\n', "half of a character"),
         ('"\\ud800": 1\n', "half of a character"),
         ("%YAML " + "9" * 5000 + ".1\n---\na: 1\n", "this is no YAML"),
-        ("a: 1e999\n", "this number is too large"),
+        ("a: 1e999\n", "a.yaml, line 1, column 1: this number is too large"),
+        ("a: 1e00000000009999\n", "this number is too large"),
+        ("b: 1\na: 1" + "0" * 350 + "\n", "a.yaml, line 2, column 1: this number is too large"),
+        ("a: 1" + "0" * 5000 + "\n", "this number is too large"),
         ('"x\\nozzie: all is well": 1\n"x\\nozzie: all is well": 2\n', r"the name 'x\nozzie: all is well' stands"),
         ("a: 1\na: 2\n", "a.yaml, line 2, column 1: the name 'a' stands here twice"),
         ("<<: {a: 1}\n", "a name must be a plain text"),
@@ -77,7 +80,7 @@ def test_each_part_has_its_place() -> None:
         ("a: \x01\n", "this is no YAML"),
         ("a: " + "[" * 80 + "]" * 80, "is nested more than 64 deep"),
         ("a: " + "[" * 9000, "deep"),
-        ("a: " + "x" * MAX_CHARS, "the file is larger than"),
+        ("a: " + "x" * MOST_CHARS, "the file is larger than"),
     ],
 )
 def test_what_is_no_plain_data_is_refused_with_its_place(text: str, why: str) -> None:
@@ -90,7 +93,11 @@ def test_what_is_no_text_is_refused() -> None:
 
 
 PLAIN = st.recursive(
-    st.none() | st.booleans() | st.integers(-(10**30), 10**30) | st.text(max_size=20),
+    st.none()
+    | st.booleans()
+    | st.integers(-(10**30), 10**30)
+    | st.sampled_from([0.5, -2.25, 1e20])
+    | st.text(max_size=20),
     lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=8), inner, max_size=4),
     max_leaves=10,
 )

@@ -65,7 +65,7 @@ def test_claude_codes_variables_have_defaults() -> None:
     found = one(type="http", url="${BASE_URL:-https://mcp.example.org}/mcp", headers={"X-Home": "${env:home}"})
 
     assert found.how.url == "${BASE_URL:-https://mcp.example.org}/mcp"
-    assert found.variables == ("home", "BASE_URL")
+    assert found.variables == ("home",), "the other one has a default"
 
 
 def test_what_other_programs_mean_is_passed_over_and_named() -> None:
@@ -81,6 +81,9 @@ def test_what_other_programs_mean_is_passed_over_and_named() -> None:
         ({"command": "x", "env": {"GITHUB_TOKEN": "${GITHUB_TOKEN}"}}, []),
         ({"command": "x", "args": ["--api-key", "s3cr3tV4lu3WithM1xedCh4rs"]}, [Key("args", "1")]),
         ({"command": "x", "args": ["--port", "8080"]}, []),
+        ({"command": "x", "args": ["--api-key=s3cr3tV4lu3WithM1xedCh4rs"]}, [Key("args", "0")]),
+        ({"command": "x", "args": ["--token", "${T:-ghp_" + "a1B2c3D4e5F6" * 3 + "}"]}, [Key("args", "1")]),
+        ({"command": "env TOKEN=ghp_" + "a1B2c3D4e5F6" * 3}, [Key("command", "")]),
         (
             {"url": "https://a.example/", "headers": {"X-Api-Key": "s3cr3tV4lu3WithM1xedCh4rs"}},
             [Key("headers", "X-Api-Key")],
