@@ -109,7 +109,7 @@ PLUGINS = group(
 
 MCP = group(
     "mcp",
-    "MCP servers: tools of others, in programs of their own",
+    "servers of tools that speak MCP",
     verb("list", "list the servers in mcp.json, yours and the project's", "mcp:list_servers", PROJECT),
 )
 

@@ -20,7 +20,7 @@ NOT_LIKE_THAT = "not_like_that"
 _SHOWN = 40
 """Characters of a value to repeat in an error."""
 _MAY_HOLD_A_KEY = frozenset({"auth", "mcp", "command", "args", "env", "headers", "url"})
-"""Parts of a file of whose values an error repeats nothing: keys, and what a server of tools is started or asked with."""
+"""Parts of a file of whose values an error repeats nothing: keys, and what a server of tools is started with."""
 
 _KINDS: Mapping[str, str] = {
     error: kind
