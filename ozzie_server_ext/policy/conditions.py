@@ -256,20 +256,14 @@ class PathPatterns(msgspec.Struct, frozen=True):
         """Whether at least one path is meant."""
         if not self.trees.isdisjoint(paths.by_first):
             return True
-        if any(
-            glob.matches(parts)
-            for first in self.below.keys() & paths.by_first.keys()
-            for glob in self.below[first]
-            for parts in paths.by_first[first]
-        ):
-            return True
-        return any(
-            glob.matches(parts)
-            for piece, glob in self.anywhere
-            if piece in paths.text
-            for group in paths.by_first.values()
-            for parts in group
-        )
+        for first, globs in self.below.items():
+            group = paths.by_first.get(first, ())
+            if group and any(glob.matches(parts) for glob in globs for parts in group):
+                return True
+        for piece, glob in self.anywhere:
+            if piece in paths.text and any(glob.matches(parts) for group in paths.by_first.values() for parts in group):
+                return True
+        return False
 
 
 def paths(patterns: Iterable[str], *, sure: bool) -> Condition:

@@ -113,7 +113,8 @@ _NOTHING: Spent = {}
 
 class Paths(msgspec.Struct, frozen=True):
     """The files and folders that a call names, for comparing them with patterns: each once, by the name that it begins
-    with ("" for the project itself), and all in one text, in which a name is looked for before any of them."""
+    with ("" for the project itself), and the names on all of them in one text, each once: what is not there is in none.
+    """
 
     by_first: Mapping[str, tuple[tuple[str, ...], ...]] = {}
     text: str = ""
@@ -127,7 +128,7 @@ class Paths(msgspec.Struct, frozen=True):
         for parts in read:
             if parts is not None:
                 by_first.setdefault(parts[0] if parts else "", []).append(parts)
-        text = "\n".join("/".join(parts) for parts in read if parts)
+        text = "\n".join({part for parts in read if parts for part in parts})
         return cls({first: tuple(group) for first, group in by_first.items()}, text, has_unread)
 
 
@@ -158,8 +159,10 @@ class Action:
 
     def __post_init__(self) -> None:
         if self.paths:
-            object.__setattr__(self, "exact_paths", Paths.of(self.paths))
-            object.__setattr__(self, "folded_paths", Paths.of(map(_folded, self.paths)))
+            exact = Paths.of(self.paths)
+            is_folded = exact.text.isascii() and exact.text == exact.text.lower()
+            object.__setattr__(self, "exact_paths", exact)
+            object.__setattr__(self, "folded_paths", exact if is_folded else Paths.of(map(_folded, self.paths)))
         object.__setattr__(self, "folded_commands", tuple(map(_folded, self.commands)))
         object.__setattr__(self, "values", Values.by_kind(self.named))
 
