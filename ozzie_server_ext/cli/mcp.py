@@ -16,8 +16,7 @@ from ozzie_server_ext.config.home import find_home
 from ozzie_server_ext.domain.errors import NotFound
 from ozzie_server_ext.domain.redaction import redact_text
 from ozzie_server_ext.plugins.manifest import McpText
-from ozzie_server_ext.plugins.mcp_file import Key, ListedServer
-from ozzie_server_ext.plugins.mcp_lists import OF_PROJECT, McpList, mcp_lists
+from ozzie_server_ext.plugins.mcp_file import OF_PROJECT, Key, ListedServer, McpList, mcp_lists
 from ozzie_server_ext.policy.patterns import host_of
 from ozzie_server_ext.render.text import LINE_WIDTH, counted, cut_end, quoted, visible_label, visible_prose, wrapped
 

@@ -8,7 +8,7 @@ import hashlib
 import os
 import stat
 from pathlib import Path
-from typing import Annotated, Any, Literal, Self, TypeAlias
+from typing import Annotated, Any, Literal, Self
 
 import msgspec
 from pydantic import BaseModel, ConfigDict, Field, StrictBool, model_validator
@@ -23,7 +23,7 @@ from ozzie_server_ext.config.jsonc import (
 )
 from ozzie_server_ext.config.validation import like, validate
 from ozzie_server_ext.config.yaml import parse_yaml
-from ozzie_server_ext.domain.json import Json, JsonObject
+from ozzie_server_ext.domain.json import Json, JsonObject, JsonType, is_of
 from ozzie_server_ext.domain.paths import path_parts
 from ozzie_server_ext.plugins.capabilities import Capabilities
 
@@ -64,15 +64,6 @@ Requires = Annotated[
         'must be the name of a capability, with a version or without, as "core>=0.1"',
     ),
 ]
-ParameterType: TypeAlias = Literal["string", "number", "integer", "boolean", "array", "object"]
-_TYPES: dict[str, type | tuple[type, ...]] = {
-    "string": str,
-    "number": (int, float),
-    "integer": int,
-    "boolean": bool,
-    "array": list,
-    "object": dict,
-}
 
 
 class _Part(BaseModel):
@@ -83,7 +74,7 @@ class _Part(BaseModel):
 class Parameter(_Part):
     """An argument of a tool, as the documents write it."""
 
-    type: ParameterType = "string"
+    type: JsonType = "string"
     description: Description = ""
     required: StrictBool = False
     default: Json = None
@@ -93,8 +84,7 @@ class Parameter(_Part):
     @model_validator(mode="after")
     def _check(self) -> Self:
         if self.default is not None:
-            is_bool = isinstance(self.default, bool)
-            if not isinstance(self.default, _TYPES[self.type]) or is_bool is not (self.type == "boolean"):
+            if not is_of(self.type, self.default):
                 raise ValueError(f"the default must be of the type {self.type}")
             if self.required:
                 raise ValueError("a parameter with a default is not required: give one of the two")

@@ -1,5 +1,5 @@
-"""`mcp.json`: the MCP servers that somebody has listed for Claude Desktop, Claude Code, Cursor or VS Code
-(docs/plugins.md, Servers from another program).
+"""`mcp.json`: the MCP servers that somebody has listed for Claude Desktop, Claude Code, Cursor or VS Code, and where
+such lists are: the user's own, and those of a project (docs/plugins.md, Servers from another program).
 
 These files are written by and for other programs: keys that Ozzie does not know are passed over, and named.
 Placeholders are brought to one form: `${NAME}` or `${NAME:-default}` for a variable of the environment, `${input:ID}`
@@ -13,8 +13,18 @@ from typing import Any, Literal
 
 import msgspec
 
-from ozzie_server_ext.config.jsonc import ConfigError, KeyPath, SourceLocation, parse_object
+from ozzie_server_ext.config.files import is_one_of
+from ozzie_server_ext.config.home import Home
+from ozzie_server_ext.config.jsonc import (
+    ConfigError,
+    JsoncError,
+    KeyPath,
+    SourceLocation,
+    content_if_there,
+    parse_object,
+)
 from ozzie_server_ext.config.validation import line_of, validate
+from ozzie_server_ext.domain.errors import InputError
 from ozzie_server_ext.domain.redaction import redact
 from ozzie_server_ext.plugins.manifest import McpText
 
@@ -153,3 +163,37 @@ def keys_in(how: McpText) -> Iterator[Key]:
 def _is_key(name: str, value: str) -> bool:
     rest = _PLACEHOLDER.sub(lambda found: found["default"] or "", value)
     return bool(rest) and redact({name: rest}) != {name: rest}
+
+
+OF_PROJECT = (".ozzie/mcp.json", ".mcp.json", ".cursor/mcp.json", ".vscode/mcp.json")
+"""Ozzie's own, Claude Code's, Cursor's and VS Code's."""
+
+
+class McpList(msgspec.Struct, frozen=True, kw_only=True):
+    """A file with servers. `is_own`: it is the user's, not a project's, which anybody may have written; `problem`: why
+    it can't be read, in words and without what stands there, or empty."""
+
+    path: Path
+    is_own: bool
+    servers: tuple[ListedServer, ...] = ()
+    problem: str = ""
+
+
+def mcp_lists(home: Home, project: Path) -> tuple[McpList, ...]:
+    """Return the lists that are there, the user's own first."""
+    theirs = [project / name for name in OF_PROJECT]
+    found = [_list_at(home.mcp_file, is_own=True)]
+    found += [_list_at(path, is_own=False) for path in theirs if not is_one_of(path, [home.mcp_file])]
+    return tuple(each for each in found if each is not None)
+
+
+def _list_at(path: Path, *, is_own: bool) -> McpList | None:
+    try:
+        content = content_if_there(path)
+        if content is None:
+            return None
+        return McpList(path=path, is_own=is_own, servers=read_mcp_file(content, path))
+    except JsoncError as error:  # its words repeat what stands there, which may be a key without its quotes
+        return McpList(path=path, is_own=is_own, problem=f"{error.place}: this is no JSON with comments.")
+    except InputError as error:
+        return McpList(path=path, is_own=is_own, problem=str(error))

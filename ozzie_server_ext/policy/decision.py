@@ -113,8 +113,7 @@ _NOTHING: Spent = {}
 
 class Paths(msgspec.Struct, frozen=True):
     """The files and folders that a call names, for comparing them with patterns: each once, by the name that it begins
-    with ("" for the project itself), and the names on all of them in one text, each once: what is not there is in none.
-    """
+    with ("" for the project itself). `text` has each name on these paths once: what is not in it is on none of them."""
 
     by_first: Mapping[str, tuple[tuple[str, ...], ...]] = {}
     text: str = ""

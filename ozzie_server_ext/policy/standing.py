@@ -28,7 +28,7 @@ TOOLS = {"fs.write": "write_file", "fs.edit": "edit_file"}
 """The tools that may be let through, and what they are called. They keep what they replace, and look at what they
 write. To move a file into the trash, or to apply what a command made, is another thing to say yes to."""
 _HEAD = """\
-// What you let through on cards by "Don't ask again". Ozzie writes this file anew each time, so put rules of your own
+// The rules that "Don't ask again" has made on cards. Ozzie writes this file anew each time, so put rules of your own
 // into policy.jsonc beside it. To take one back: ozzie policy revoke ID
 """
 _NOT_IN_IDS = re.compile(r"[^a-z0-9._-]+")

@@ -10,10 +10,10 @@ import msgspec
 
 from ozzie_server_ext.config.jsonc import KeyPath
 from ozzie_server_ext.config.validation import near
-from ozzie_server_ext.domain.json import Json
+from ozzie_server_ext.domain.json import Json, is_of
 from ozzie_server_ext.skills.conditions import BadCondition, read_condition
 from ozzie_server_ext.skills.parameters import variables_of
-from ozzie_server_ext.skills.spec import KINDS, FsmSkill, SimpleSkill, Skill, State, Work, WorkflowSkill, is_of
+from ozzie_server_ext.skills.spec import KINDS, FsmSkill, SimpleSkill, Skill, State, Work, WorkflowSkill
 from ozzie_server_ext.skills.templates import BadTemplate, Reference, references
 
 APPROVED, REJECTED, DONE, FAILED = "approved", "rejected", "done", "failed"

@@ -6,9 +6,9 @@ from typing import Any
 
 from ozzie_server_ext.config.validation import Problem
 from ozzie_server_ext.domain.errors import InputError
-from ozzie_server_ext.domain.json import Json, JsonObject
+from ozzie_server_ext.domain.json import Json, JsonObject, is_of
 from ozzie_server_ext.protocol.jsontext import InvalidJson, loads
-from ozzie_server_ext.skills.spec import SimpleSkill, Skill, Var, is_of
+from ozzie_server_ext.skills.spec import SimpleSkill, Skill, Var
 
 INPUT = "input"
 """The input of a skill without variables: a text, optional for a skill with steps."""

@@ -4,7 +4,6 @@ The names are those of SPEC.md; `tools_allowed` means the same as `tools`. Steps
 tool, another skill or a person does something.
 """
 
-import math
 from collections.abc import Callable
 from functools import cached_property
 from typing import Annotated, Any, Literal, TypeAlias
@@ -13,7 +12,7 @@ import msgspec
 from pydantic import AliasChoices, BaseModel, ConfigDict, Field, model_validator
 
 from ozzie_server_ext.config.validation import like
-from ozzie_server_ext.domain.json import Json
+from ozzie_server_ext.domain.json import Json, JsonType, is_of
 from ozzie_server_ext.domain.toolmeta import Category, SideEffect, ToolMeta
 from ozzie_server_ext.models.selector import ModelSelector
 
@@ -38,27 +37,10 @@ Version = Annotated[int, Field(ge=0)] | Annotated[str, Field(min_length=1, max_l
 Instruction = Annotated[str, Field(min_length=1, max_length=MAX_INSTRUCTION_CHARS)]
 Short = Annotated[str, Field(max_length=200)]
 Tools = tuple[ToolName, ...]
-VarType: TypeAlias = Literal["string", "number", "integer", "boolean", "array", "object"]
 _CRON = (
     r"\s*(@(hourly|daily|weekly|monthly|yearly)|[\d*/,-]+\s+[\d*/,-]+\s+[\d*/,L-]+\s+[\w*/,-]+\s+[\w*/,#-]+)\s*",
     'needs five fields (minute, hour, day, month, day of the week), as "0 9 * * 1-5"',
 )
-
-_OF_TYPE: dict[str, type | tuple[type, ...]] = {
-    "string": str,
-    "number": (int, float),
-    "integer": int,
-    "boolean": bool,
-    "array": list,
-    "object": dict,
-}
-
-
-def is_of(type_: VarType, value: Json) -> bool:
-    """Whether the value has that type; true and false are no numbers."""
-    if isinstance(value, float) and not math.isfinite(value):
-        return False
-    return isinstance(value, _OF_TYPE[type_]) and (type_ == "boolean" or not isinstance(value, bool))
 
 
 class _Part(BaseModel):
@@ -70,7 +52,7 @@ class Var(_Part):
     """An input variable. One that is neither required nor has a default may be omitted and is then null."""
 
     description: Annotated[str, Field(max_length=500)] = ""
-    type: VarType = "string"
+    type: JsonType = "string"
     required: bool = False
     default: Json = None
     enum: tuple[Json, ...] = ()

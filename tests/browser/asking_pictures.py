@@ -1,4 +1,4 @@
-"""Draw the pictures of docs/when-ozzie-asks.md anew: `python -m tests.browser.asking_pictures docs/images`.
+"""Draws the cards that docs/when-ozzie-asks.md shows: `python -m tests.browser.asking_pictures docs/images`.
 
 A real Lab and a real gateway, with the services of the office beside Ozzie's own tools; the provider is a fake that
 answers what a picture wants. Nothing is sent, paid or run: each card is drawn, and nobody answers it.

@@ -1,5 +1,7 @@
 """What an answer by which a task ends records of the calls that it leaves open."""
 
+from collections.abc import Awaitable, Callable
+
 import pytest
 
 from ozzie_server_ext.agent.questions import LEAVE, STOP, ask_limit_question, uncertain_question
@@ -67,21 +69,26 @@ async def test_an_answer_by_which_a_task_goes_on_leaves_its_calls_open() -> None
     assert not any(isinstance(body, ToolCallCancelled) for body in bodies)
 
 
+def between(answers: Answers, monkeypatch: pytest.MonkeyPatch, happens: Callable[[], Awaitable[object]]) -> None:
+    """Let something happen once, after the question was read and before its answer is recorded."""
+    look = answers.question
+
+    async def and_then(task_id: TaskId) -> OpenQuestion | None:
+        found = await look(task_id)
+        monkeypatch.setattr(answers, "question", look)
+        await happens()
+        return found
+
+    monkeypatch.setattr(answers, "question", and_then)
+
+
 async def test_a_fact_that_comes_between_does_not_cost_the_answer(monkeypatch: pytest.MonkeyPatch) -> None:
     waiting = Waiting()
     task_id, _ = await waiting.question()
     tasks = TaskService(waiting.log, waiting.ids, Idle())
     answers = Answers(waiting.log, tasks, Ledger(lambda account: balance_of(waiting.log, account)), waiting.clock)
-    look = answers.question
-
-    async def between(of: TaskId) -> OpenQuestion | None:
-        found = await look(of)
-        monkeypatch.setattr(answers, "question", look)
-        confirmed = MessageConfirmed(message_id=MessageId("m"), by="ana", way="cell", names=(), all_typed=True)
-        await waiting.record(task_id, [confirmed])
-        return found
-
-    monkeypatch.setattr(answers, "question", between)
+    confirmed = MessageConfirmed(message_id=MessageId("m"), by="ana", way="cell", names=(), all_typed=True)
+    between(answers, monkeypatch, lambda: waiting.record(task_id, [confirmed]))
 
     taken = await answers.take_message(task_id, "Tea", by="ana", message_id=MessageId("m2"))
 
@@ -95,15 +102,8 @@ async def test_of_two_answers_the_second_is_too_late(monkeypatch: pytest.MonkeyP
     task_id, _ = await waiting.question()
     tasks = TaskService(waiting.log, waiting.ids, Idle())
     answers = Answers(waiting.log, tasks, Ledger(lambda account: balance_of(waiting.log, account)), waiting.clock)
-    look = answers.question
-
-    async def between(of: TaskId) -> OpenQuestion | None:
-        found = await look(of)
-        monkeypatch.setattr(answers, "question", look)
-        await answers.take_message(task_id, "Coffee", by="ben", message_id=MessageId("m1"))
-        return found
-
-    monkeypatch.setattr(answers, "question", between)
+    first = MessageId("m1")
+    between(answers, monkeypatch, lambda: answers.take_message(task_id, "Coffee", by="ben", message_id=first))
 
     with pytest.raises(Conflict, match="Already answered: ben"):
         await answers.take_message(task_id, "Tea", by="ana", message_id=MessageId("m2"))
