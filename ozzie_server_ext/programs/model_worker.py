@@ -4,28 +4,18 @@
 memory: they appear in no environment and no log.
 """
 
-import argparse
 import asyncio
-import contextlib
 import os
-import socket
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
 from ozzie_server_ext.domain.json import JsonObject
-from ozzie_server_ext.planes.child import become_child
-from ozzie_server_ext.programs.worker_backend import load_backend, note, prepare_process
+from ozzie_server_ext.programs.plane_child import PlaneChild, note, run_child
+from ozzie_server_ext.programs.worker_backend import load_backend, prepare_process
 from ozzie_server_ext.protocol.codec import InvalidShape, encode
 from ozzie_server_ext.protocol.jsontext import repair_text
-from ozzie_server_ext.protocol.ndjson import (
-    MAX_LINE_TO_GATEWAY,
-    MAX_LINE_TO_WORKER,
-    LineDecoder,
-    LineTooLong,
-    decode_line,
-    encode_line,
-)
+from ozzie_server_ext.protocol.ndjson import LineTooLong
 from ozzie_server_ext.protocol.worker import (
     Abort,
     CloseSession,
@@ -113,67 +103,23 @@ class DeltaBatch:
             self.flush()
 
 
-NICE = 10
-HEARTBEAT_S = 1.0
-"""Heartbeats report how busy this process is; a gateway that has to start another should learn it soon."""
-CANCEL_WAIT_S = 1.0
-
-
-class ModelWorker(asyncio.Protocol):
+class ModelWorker(PlaneChild):
     """Serves one connection until it ends."""
 
     def __init__(self) -> None:
-        self._loop = asyncio.get_running_loop()
-        self._decoder = LineDecoder(max_line=MAX_LINE_TO_WORKER)
-        self._transport: asyncio.Transport | None = None
-        self._writable = asyncio.Event()
-        self._writable.set()
-        self._deltas = DeltaBatch(self._send)
+        super().__init__()
+        self._deltas = DeltaBatch(self.send)
         self._providers: dict[str, Provider] = {}
         self._calls: dict[str, tuple[str, asyncio.Task[None]]] = {}
-        self._backend: asyncio.Future[ModuleType] = self._loop.create_future()
+        self._backend: asyncio.Future[ModuleType] = self.loop.create_future()
         self._tokens: Any = None
-        self._ended = asyncio.Event()
 
-    async def serve(self, end: socket.socket) -> None:
-        """Serve `end` until the other side closes it; then abort every call."""
-        await self._loop.create_connection(lambda: self, sock=end)
-        heartbeat = asyncio.create_task(self._heartbeat())
-        preparing = asyncio.create_task(self._prepare())
-        await self._ended.wait()
-        tasks = [heartbeat, preparing, *(task for _, task in self._calls.values())]
-        for task in tasks:
-            task.cancel()
-        await asyncio.wait(tasks, timeout=CANCEL_WAIT_S)
-
-    # --- asyncio.Protocol ---------------------------------------------------------------------------------
-
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.Transport)
-        self._transport = transport
-
-    def data_received(self, data: bytes) -> None:
-        try:
-            lines = self._decoder.feed(data)
-        except LineTooLong as error:
-            self._send({"ok": False, "error": str(error)})
-            self._ended.set()
-            return
-        for line in lines:
-            self._handle(decode_line(line, max_line=MAX_LINE_TO_WORKER))
-
-    def pause_writing(self) -> None:
-        self._writable.clear()
-
-    def resume_writing(self) -> None:
-        self._writable.set()
-
-    def connection_lost(self, exc: Exception | None) -> None:
-        self._ended.set()
+    def calls(self) -> Iterable[asyncio.Task[None]]:
+        return (task for _, task in self._calls.values())
 
     # --- commands -----------------------------------------------------------------------------------------
 
-    def _handle(self, message: JsonObject | str) -> None:
+    def handle(self, message: JsonObject | str) -> None:
         call_id = message.get("id") if isinstance(message, dict) else None
         try:
             if isinstance(message, str):
@@ -191,7 +137,7 @@ class ModelWorker(asyncio.Protocol):
             case Generate():
                 # The provider as it is known now: lines after this one may change it.
                 provider = self._providers.get(str(command.request.get("provider", "")))
-                task = self._loop.create_task(self._generate(command, provider))
+                task = self.loop.create_task(self._generate(command, provider))
                 self._calls[command.id] = (command.session_id, task)
             case Abort():
                 self._abort(command)
@@ -203,17 +149,17 @@ class ModelWorker(asyncio.Protocol):
             case Describe() if command.id in self._calls:
                 self._answer({"ok": False, "error": "There is a call with this id already."}, None)
             case Describe():
-                self._calls[command.id] = (command.id, self._loop.create_task(self._describe(command)))
+                self._calls[command.id] = (command.id, self.loop.create_task(self._describe(command)))
 
     def _abort(self, command: Abort) -> None:
         self._answer({"ok": True}, None)
         if command.id and command.id not in self._calls:
             # It has ended already, or never began; the client waits for an end either way.
-            self._send(event_json(Stop(finish="cancelled"), command.id))
+            self.send(event_json(Stop(finish="cancelled"), command.id))
         for known, (session_id, task) in self._calls.items():
             if session_id == command.session_id and command.id in ("", known):
                 # Not before its first step, or it could not even report its end.
-                self._loop.call_soon(task.cancel)
+                self.loop.call_soon(task.cancel)
 
     async def _describe(self, command: Describe) -> None:
         try:
@@ -221,7 +167,7 @@ class ModelWorker(asyncio.Protocol):
             described = Described(models=tuple(backend.facts_of(name) for name in command.models))
             self._answer({"ok": True, **encode(described)}, command.id)
         except asyncio.CancelledError:
-            self._send(event_json(Stop(finish="cancelled"), command.id))
+            self.send(event_json(Stop(finish="cancelled"), command.id))
         finally:
             self._calls.pop(command.id, None)
 
@@ -237,7 +183,7 @@ class ModelWorker(asyncio.Protocol):
         finally:
             self._calls.pop(command.id, None)
         self._deltas.end(command.id)
-        self._send(event_json(final, command.id))
+        self.send(event_json(final, command.id))
 
     async def _call_provider(self, command: Generate, provider: Provider) -> Stop | Error:
         """Return the end of the answer, or the error."""
@@ -252,9 +198,9 @@ class ModelWorker(asyncio.Protocol):
                     command,
                     access,
                     on_text=lambda text: self._deltas.add(command.id, text),
-                    on_reasoning=lambda: self._send(event_json(Reasoning(), command.id)),
+                    on_reasoning=lambda: self.send(event_json(Reasoning(), command.id)),
                 )
-                return await answer.run(writable=self._writable)
+                return await answer.run(writable=self.writable)
             except Exception as error:
                 begun = answer is not None and answer.begun
                 failed: Error = backend.error_event(error, access, begun=begun)
@@ -264,63 +210,28 @@ class ModelWorker(asyncio.Protocol):
             tokens.forget(provider.oauth2)
         raise AssertionError("the last try returns")
 
-    async def _prepare(self) -> None:
+    async def prepare(self) -> None:
         started = time.perf_counter()
         try:
             backend = await load_backend()
         except ImportError as error:
             note(f"litellm can't be loaded: {error}.")
-            self._ended.set()
+            self.ended.set()
             return
         self._tokens = backend.Tokens()
         self._backend.set_result(backend)
-        self._send({"type": "ready", "pid": os.getpid(), "took_ms": round((time.perf_counter() - started) * 1000)})
+        self.send_ready(took_ms=round((time.perf_counter() - started) * 1000))
 
-    async def _heartbeat(self) -> None:
-        self._send({"type": "heartbeat"})
-        while True:
-            since, used = time.monotonic(), time.process_time()
-            await asyncio.sleep(HEARTBEAT_S)
-            share = (time.process_time() - used) / (time.monotonic() - since)
-            self._send({"type": "heartbeat", "cpu": round(share, 3)})
+    def too_long(self, message: JsonObject, error: LineTooLong) -> JsonObject:
+        return event_json(Error(code="provider.garbage", message=str(error)), str(message.get("id", "")))
 
     def _answer(self, message: JsonObject, call_id: Any) -> None:
-        self._send(message if call_id is None else {**message, "id": call_id})
-
-    def _send(self, message: JsonObject) -> None:
-        if self._transport is None or self._transport.is_closing():
-            return
-        try:
-            line = encode_line(message, max_line=MAX_LINE_TO_GATEWAY)
-        except LineTooLong as error:
-            call_id = str(message.get("id", ""))
-            line = encode_line(event_json(Error(code="provider.garbage", message=str(error)), call_id))
-        self._transport.write(line)
-
-
-async def _serve(fd: int) -> None:
-    loop = asyncio.get_running_loop()
-
-    def failed(_: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
-        note(f"A task failed: {type(context.get('exception')).__name__}.")
-
-    loop.set_exception_handler(failed)
-    with contextlib.closing(socket.socket(fileno=fd)) as end:
-        end.setblocking(False)
-        await ModelWorker().serve(end)
+        self.send(message if call_id is None else {**message, "id": call_id})
 
 
 def main() -> None:
     """Run until the gateway closes the connection."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--fd", type=int, required=True, help="our end of a connected stream socket")
-    parser.add_argument("--parent", type=int, required=True, help="the process that started this one")
-    args = parser.parse_args()
-    become_child(args.parent, nice=NICE)
-    prepare_process()
-    asyncio.new_event_loop().run_until_complete(_serve(args.fd))
-    # litellm's threads and exit handlers would delay the exit by seconds, and do nothing we need.
-    os._exit(0)
+    run_child(ModelWorker, __doc__, prepare_process=prepare_process)
 
 
 if __name__ == "__main__":

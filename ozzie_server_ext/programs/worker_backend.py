@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from ozzie_server_ext.models.driver import AccessOf, ModelEvent, ModelRequest, Reasoning, TextDelta
 from ozzie_server_ext.models.failures import model_error
 from ozzie_server_ext.models.worker_client import command_of, failure_of, finished_of, provider_of
+from ozzie_server_ext.programs.plane_child import note
 
 if TYPE_CHECKING:
     from types import ModuleType
@@ -43,12 +44,6 @@ async def load_backend() -> "ModuleType":
     backend = await loaded
     await backend.warm_up()
     return backend
-
-
-def note(line: str) -> None:
-    """Write one line to the process's log."""
-    sys.stderr.write(f"{time.strftime('%Y-%m-%dT%H:%M:%SZ', time.gmtime())} {line}\n")
-    sys.stderr.flush()
 
 
 def _load(loop: asyncio.AbstractEventLoop, loaded: "asyncio.Future[ModuleType]") -> None:

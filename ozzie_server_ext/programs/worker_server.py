@@ -30,7 +30,7 @@ from ozzie_server_ext.models.driver import (
     TextDelta,
 )
 from ozzie_server_ext.planes.identity import is_trusted, peer_uid
-from ozzie_server_ext.programs.worker_backend import note
+from ozzie_server_ext.programs.plane_child import note
 from ozzie_server_ext.protocol.codec import InvalidShape, encode
 from ozzie_server_ext.protocol.jsontext import repair_text
 from ozzie_server_ext.protocol.ndjson import MAX_LINE_TO_WORKER, LineDecoder, LineTooLong, decode_line, encode_line
