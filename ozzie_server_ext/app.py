@@ -33,6 +33,7 @@ from ozzie_server_ext.observability.clock import SystemClock, UlidSource
 from ozzie_server_ext.observability.logs import log_to, logger, stop_logging
 from ozzie_server_ext.planes.pool import Pool, usual_limit
 from ozzie_server_ext.planes.supervisor import Supervisor
+from ozzie_server_ext.plugins.tool_host import HOST_ARGV, ToolHost
 from ozzie_server_ext.replay.service import Replays
 from ozzie_server_ext.store.anchor import AnchorFiles, Anchoring, read_key
 from ozzie_server_ext.store.blobs import FileBlobs
@@ -66,6 +67,7 @@ from ozzie_server_ext.tasks.projects import Project, Projects, Shared
 from ozzie_server_ext.tasks.reconciliation import Reconciler
 from ozzie_server_ext.tasks.recovery import WorkerRecord, recover
 from ozzie_server_ext.tasks.search import Search
+from ozzie_server_ext.tasks.server_tools import OwnServers
 from ozzie_server_ext.tasks.service import NewTurn, Submitted, TaskService
 from ozzie_server_ext.tasks.sessions import Notebooks, Sessions
 from ozzie_server_ext.tasks.signals import SignalIntake, SignalWaits
@@ -85,6 +87,7 @@ log = logger(__name__)
 
 MODEL_PLANE = "model"
 HOST_PLANE = "host command"
+TOOLS_PLANE = "tools"
 
 
 class Ozzie:
@@ -169,6 +172,10 @@ class Ozzie:
         self._ledger = Ledger(lambda account: balance_of(self.log, account))
         self._commands = WorkerRecord(self.log, HOST_PLANE)
         self._closing.push_async_callback(self._commands.settle)
+        self._host_record = WorkerRecord(self.log, TOOLS_PLANE)
+        self._closing.push_async_callback(self._host_record.settle)
+        self.servers = OwnServers(self._tool_host("tool host"), self._vault, self._known_secrets.note_value)
+        self._closing.push_async_callback(self.servers.close)
         self._jobs = BubblewrapRunner(self.ids, self.jupyter.private)
         self._closing.push_async_callback(self._jobs.close)
 
@@ -248,6 +255,8 @@ class Ozzie:
             ledger=self._ledger,
             jobs=self._jobs,
             commands=self._commands,
+            servers=self.servers,
+            tool_host=self._tool_host,
             sessions=self.sessions,
             conversations=self._conversations,
             approvals=self.approvals,
@@ -335,6 +344,18 @@ class Ozzie:
             log_file=self.home.app_logs / f"{name.replace(' ', '-')}.log",
             on_started=self._worker_record.started,
             on_lost=self._worker_record.lost,
+        )
+
+    def _tool_host(self, name: str) -> ToolHost:
+        """Return a process for servers of tools, which starts when it is needed."""
+        return ToolHost(
+            Supervisor(
+                name,
+                HOST_ARGV,
+                log_file=self.home.app_logs / "tool-host.log",
+                on_started=self._host_record.started,
+                on_lost=self._host_record.lost,
+            )
         )
 
     async def _stop_workers(self) -> None:

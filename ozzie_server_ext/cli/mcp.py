@@ -6,9 +6,9 @@ a notebook. The file has it.
 
 import argparse
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 from urllib.parse import urlsplit
 
 from ozzie_server_ext.cli.terminal import print_json
@@ -17,10 +17,14 @@ from ozzie_server_ext.domain.errors import NotFound
 from ozzie_server_ext.domain.redaction import redact_text
 from ozzie_server_ext.plugins.manifest import McpText
 from ozzie_server_ext.plugins.mcp_file import OF_PROJECT, Key, ListedServer, McpList, mcp_lists
+from ozzie_server_ext.plugins.servers import Server, servers_of
 from ozzie_server_ext.policy.patterns import host_of
 from ozzie_server_ext.render.text import LINE_WIDTH, counted, cut_end, quoted, visible_label, visible_prose, wrapped
 
 _MOST_NAMES, _MOST_OF_NAME = 10, 40
+
+States: TypeAlias = Mapping[tuple[Path, str], Server]
+"""The servers by their file and name."""
 
 
 def list_servers(options: argparse.Namespace) -> int:
@@ -28,26 +32,27 @@ def list_servers(options: argparse.Namespace) -> int:
     project = Path(options.project or ".").resolve()
     if not project.is_dir():
         raise NotFound(f"There is no folder {visible_label(str(project))}.")
-    lists = mcp_lists(find_home(os.environ), project)
+    home = find_home(os.environ)
+    lists = mcp_lists(home, project)
+    states = {(each.file, each.name): each for each in servers_of(home, project).servers}
     if options.json:
-        print_json([_as_json(each) for each in lists])
+        print_json([_as_json(each, states) for each in lists])
         return 0
     for each in lists:
-        print(*_lines(each), sep="\n")
+        print(*_lines(each, states), sep="\n")
     if not lists:
         print(f"No MCP servers are listed: neither in Ozzie's folder (mcp.json) nor here ({', '.join(OF_PROJECT)}).")
-    else:
-        print("Ozzie only reads these lists so far: it starts no server.")
     return 0
 
 
-def _lines(found: McpList) -> Iterator[str]:
+def _lines(found: McpList, states: States) -> Iterator[str]:
     whose = "yours" if found.is_own else "of the project: anybody may have written it"
     yield f"{visible_label(str(found.path))}, {whose}"
     if found.problem:
         yield from (f"    {line}" for line in visible_prose(found.problem).splitlines())
     for server in found.servers:
         yield from _wrapped(f"  {visible_label(server.name)}: ", _reached(server.how))
+        yield from _wrapped("    ", _state(states[found.path, server.name]))
         yield from _wrapped("    ", _needs(server))
         if server.keys:
             yield from _wrapped(
@@ -55,6 +60,24 @@ def _lines(found: McpList) -> Iterator[str]:
             )
     if not found.servers and not found.problem:
         yield "  It lists none."
+
+
+def _state(server: Server) -> str:
+    """Return in words whether a server is used."""
+    if server.settled is None or server.state == "new":
+        return f"Not trusted, so it is not used: ozzie mcp trust {visible_label(server.name)}"
+    match server.state:
+        case "changed":
+            return f"Listed in another form than you trusted, so it is not used: ozzie mcp trust {server.name}"
+        case "shadowed":
+            return "Another server has its name, so it is not used."
+        case _:
+            pass
+    tools = server.settled.tools.values()
+    usable = sum(tool.effect is not None for tool in tools)
+    left = len(tools) - usable
+    told = f"Trusted, {counted(usable, 'tool')} in use"
+    return f"{told}, {left} not classified: ozzie mcp show {server.name}" if left else f"{told}."
 
 
 def _reached(how: McpText) -> str:
@@ -109,7 +132,7 @@ def _wrapped(lead: str, text: str) -> list[str]:
     return [f"{lead if at == 0 else ' ' * len(lead)}{line}" for at, line in enumerate(lines)]
 
 
-def _as_json(found: McpList) -> dict[str, Any]:
+def _as_json(found: McpList, states: States) -> dict[str, Any]:
     return {
         "file": str(found.path),
         "own": found.is_own,
@@ -118,6 +141,7 @@ def _as_json(found: McpList) -> dict[str, Any]:
             {
                 "name": server.name,
                 "line": server.place.line,
+                "state": states[found.path, server.name].state,
                 "transport": server.how.transport,
                 "program": None if server.how.command is None else _program(server.how.command),
                 "arguments": len(server.how.args),

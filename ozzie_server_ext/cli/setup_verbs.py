@@ -107,10 +107,66 @@ PLUGINS = group(
     ),
 )
 
+_SERVER = argument("name", metavar="NAME", help="as ozzie mcp list shows it")
+
+_MCP_ACCESS = (
+    argument("--read", action="append", default=[], metavar="PATH", help="it may read this; may be repeated"),
+    argument("--write", action="append", default=[], metavar="PATH", help="it may read and change this"),
+)
+
+_MCP_YES = (
+    argument("--as-claimed", action="store_true", help="take what it claims that its tools do"),
+    argument("--yes", action="store_true", help="don't ask back"),
+)
+
 MCP = group(
     "mcp",
     "servers of tools that speak MCP",
     verb("list", "list the servers in mcp.json, yours and the project's", "mcp:list_servers", PROJECT),
+    verb(
+        "add",
+        "add a server to yours, after you have seen what it may do",
+        "mcp_settle:add_server",
+        argument("name", metavar="NAME", help="a name for it"),
+        argument("server", nargs="+", metavar="SERVER", help="its address, or -- and the command that starts it"),
+        argument("--env", action="append", default=[], metavar="NAME=VALUE", help="a variable for it; may be repeated"),
+        argument("--header", action="append", default=[], metavar="NAME:VALUE", help="a header; may be repeated"),
+        argument("--sse", action="store_true", help="the address speaks the older transport"),
+        *_MCP_ACCESS,
+        *_MCP_YES,
+        PROJECT,
+        more="A key does not belong here: store it with ozzie secrets set NAME, and write ${NAME} in its place.",
+        speaks_for_a_person=True,
+    ),
+    verb("show", "show what a server may do, and its tools", "mcp_settle:show_server", _SERVER, PROJECT),
+    verb("test", "connect to a trusted server, and show what differs", "mcp_settle:test_server", _SERVER, PROJECT),
+    verb(
+        "trust",
+        "trust a listed server as it is now",
+        "mcp_settle:trust_server",
+        _SERVER,
+        *_MCP_ACCESS,
+        *_MCP_YES,
+        PROJECT,
+        speaks_for_a_person=True,
+    ),
+    verb(
+        "classify",
+        "say what tools of a server do",
+        "mcp_settle:classify_tools",
+        _SERVER,
+        argument("tools", nargs="*", metavar="TOOL=EFFECT", help="reads, changes, sends, deletes, pays or configures"),
+        argument(
+            "--target",
+            action="append",
+            default=[],
+            metavar="TOOL.ARGUMENT=KIND",
+            help="what an argument names, such as recipient; may be repeated",
+        ),
+        PROJECT,
+        speaks_for_a_person=True,
+    ),
+    verb("rm", "stop trusting a server, and take it out if it is yours", "mcp_settle:remove_server", _SERVER, PROJECT),
 )
 
 POLICY = group(

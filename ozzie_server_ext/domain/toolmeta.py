@@ -119,6 +119,7 @@ class ToolMeta:
     - `overview`: it tells little: names, titles and times by which a thing is found, what is public, or what follows
       from its arguments.
     - `carries`: arguments that name what goes along with the call: a mail that is forwarded, an attachment.
+    - `is_unclassified`: nobody has said what it does. It is listed, never offered and never run.
     """
 
     tool_id: str
@@ -145,6 +146,7 @@ class ToolMeta:
     own_data: bool = False
     carries: tuple[str, ...] = ()
     overview: bool = False
+    is_unclassified: bool = False
 
     @property
     def permissions(self) -> tuple[str, ...]:

@@ -233,9 +233,9 @@ def box(
 
     argv = [programs.bwrap, *_namespaces(walls), "--die-with-parent", "--new-session"]
     argv += ["--seccomp", str(descriptors.readable(walls.seccomp)), "--hostname", "ozzie"]
-    argv += [*_folders("/etc", _JOB), *system_mounts(), *_users(uid, descriptors)]
+    argv += [*folders("/etc", _JOB), *system_mounts(), *users(uid, descriptors)]
     argv += ["--proc", "/proc", "--dev", "/dev", *_scratch("/dev/shm", limits), "--remount-ro", "/dev"]
-    argv += [*_scratch("/tmp", limits), *_folders(OUT, _HOME, mode="1777")]
+    argv += [*_scratch("/tmp", limits), *folders(OUT, _HOME, mode="1777")]
     argv += _interpreter(walls.interpreter)  # possibly below /tmp
     argv += _project(spec.project, project, target, walls, limits, top)
     for name, content in spec.files.items():
@@ -284,17 +284,17 @@ def _limits(limits: JobLimits) -> list[str]:
 def _interpreter(interpreter: Interpreter) -> list[str]:
     arguments: list[str] = []
     for folder in interpreter.folders:
-        arguments += _folders(*(str(parent) for parent in reversed(folder.parents[:-1])))
+        arguments += folders(*(str(parent) for parent in reversed(folder.parents[:-1])))
         arguments += ["--ro-bind", str(folder), str(folder)]
     return arguments
 
 
-def _folders(*paths: str, mode: str = "0755") -> list[str]:
+def folders(*paths: str, mode: str = "0755") -> list[str]:
     """Make folders that everybody may enter: those that bubblewrap makes implicitly are private to its user."""
     return [word for path in paths for word in ("--perms", mode, "--dir", path)]
 
 
-def _users(uid: int, descriptors: JobDescriptors) -> list[str]:
+def users(uid: int, descriptors: JobDescriptors) -> list[str]:
     """Provide the user's name and home and the host's name, which programs ask for."""
     arguments: list[str] = []
     for path, line in (
@@ -315,7 +315,7 @@ def _project(project: Path, opened: int, copied: str, walls: Walls, limits: JobL
     stay out, and the folder's own rights do not matter. Raises InputError for too many or no readable entries."""
     if copied == PROJECT:
         return _scratch(PROJECT, limits)
-    arguments = _folders(PROJECT) if top is None else ["--bind", str(top), PROJECT]
+    arguments = folders(PROJECT) if top is None else ["--bind", str(top), PROJECT]
     with os.scandir(opened) as entries:
         shown = sorted((entry for entry in entries if not entry.name.startswith(".")), key=lambda entry: entry.name)
     if len(shown) > MAX_TOP:

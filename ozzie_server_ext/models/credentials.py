@@ -326,9 +326,15 @@ class KnownSecrets:
         values.append(unquote(urlsplit(access.base_url).password or ""))
         if access.oauth2 is not None:
             values.append(access.oauth2.client_secret)
-        for value in filter(None, values):
-            self._values.pop(value, None)
-            self._values[value] = None
+        for value in values:
+            self.note_value(value)
+
+    def note_value(self, value: str) -> None:
+        """Remember a secret; an empty one is none."""
+        if not value:
+            return
+        self._values.pop(value, None)
+        self._values[value] = None
         while len(self._values) > _MAX:
             self._values.pop(next(iter(self._values)))
 

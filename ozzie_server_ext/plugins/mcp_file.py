@@ -29,7 +29,7 @@ from ozzie_server_ext.domain.redaction import redact
 from ozzie_server_ext.plugins.manifest import McpText
 
 MAX_SERVERS = 100
-_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9 ._/@-]{0,63}")
+SERVER_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9 ._/@-]{0,63}")
 _TRANSPORTS: Mapping[str, str] = {
     "stdio": "stdio",
     "http": "http",
@@ -92,7 +92,7 @@ def read_mcp_file(content: bytes, file: Path) -> tuple[ListedServer, ...]:
 
 def _listed(form: str, name: str, given: Any, places: Mapping[KeyPath, SourceLocation]) -> ListedServer:
     path: KeyPath = (form, name)
-    if _NAME.fullmatch(name) is None:
+    if SERVER_NAME.fullmatch(name) is None:
         raise ConfigError(
             f"{places[path]}: a server's name may hold letters, digits, blanks and ._/@- only, at most 64.",
             hint="Correct the file there and try again.",

@@ -29,6 +29,9 @@ STRANGE = Verdict(
     rule="floor.address",
     reason="Neither you nor a page gave this address, which could carry away what was read.",
 )
+UNCLASSIFIED = Verdict(
+    decision=Decision.DENY, rule="floor.unclassified", reason="Nobody has said yet what this tool does."
+)
 ASKED_BY_SKILL = Verdict(
     decision=Decision.ASK, rule="skill.asks_first", reason="The skill that is run wants your yes for it."
 )
@@ -63,6 +66,8 @@ def decide(action: Action, rules: tuple[Rule, ...]) -> Verdict:
 
 def explain(action: Action, rules: tuple[Rule, ...]) -> Explanation:
     """Decide, and return everything that led to the decision."""
+    if action.meta.is_unclassified:  # no rule can mean a tool of which nobody knows what it does
+        return Explanation(UNCLASSIFIED, ())
     considered = tuple((rule, rule.mismatch(action)) for rule in rules)
     applying = [rule for rule, why in considered if not why]
     meta = action.meta

@@ -29,6 +29,7 @@ from ozzie_server_ext.replay.tools import (
     RecordedOutcomes,
     RecordedQuickCalls,
     RecordedReconciler,
+    RecordedServerTools,
     RecordedTaskEnds,
     recorded,
 )
@@ -152,6 +153,7 @@ class _Parts:
         self._pauses, self._waits = PausePoints(log), RunWaits(log, blobs, clock)
         self.configuration = RecordedConfiguration(record, stage, log, blobs, changes)
         self._tools = ToolRegistry(recorded(tools, self._calls))
+        self._servers = RecordedServerTools(record, stage, self._tools, self._calls)
         self._rules = RecordedRules(record, stage, self._tools, log, blobs, clock, changes)
         self._skills = skills
         self._library = skills.under(lambda: self.configuration.current.settings)
@@ -168,6 +170,7 @@ class _Parts:
 
     async def open(self) -> None:
         await self.configuration.refresh()
+        await self._servers.refresh()
         await self._rules.refresh()
         self._skills.use(self._stage.cursor.position)
 
@@ -224,7 +227,7 @@ class _Parts:
             self._artifacts,
             index,
             self._rules,
-            SkillTools(self._library, self._tools),
+            (SkillTools(self._library, self._tools), self._servers),
             lambda recorder: TasksOfSession(self.log, self._tasks, recorder.session_id, recorder.task_id),
         )
         parts = TurnParts(

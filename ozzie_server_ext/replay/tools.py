@@ -13,6 +13,7 @@ from ozzie_server_ext.artifacts.store import Kept
 from ozzie_server_ext.domain.artifacts import blob_of
 from ozzie_server_ext.domain.calls import CallRecord
 from ozzie_server_ext.domain.content import CLEAN, Content
+from ozzie_server_ext.domain.errors import Bug
 from ozzie_server_ext.domain.events import (
     ApprovalExpired,
     ApprovalRequested,
@@ -33,6 +34,8 @@ from ozzie_server_ext.domain.events import (
 from ozzie_server_ext.domain.ids import ApprovalId, BlobRef, CallId, TaskId
 from ozzie_server_ext.domain.json import JsonObject
 from ozzie_server_ext.domain.toolmeta import Category, ToolMeta, ToolResult, ToolSpec
+from ozzie_server_ext.plugins.server_tool import tools_of
+from ozzie_server_ext.plugins.tool_host import Connection
 from ozzie_server_ext.replay.record import MissingFact, Record
 from ozzie_server_ext.replay.stage import Stage
 from ozzie_server_ext.skills.briefing import Order
@@ -41,6 +44,7 @@ from ozzie_server_ext.store.recorder import Recorder
 from ozzie_server_ext.store.tables import Row
 from ozzie_server_ext.tasks.progress import TaskEnds
 from ozzie_server_ext.tasks.reconciliation import Reconciler
+from ozzie_server_ext.tasks.server_tools import STREAM, from_record
 from ozzie_server_ext.tasks.times import RECOVERY
 from ozzie_server_ext.tasks.workflows.executor import NotAtOnce, Outcome
 from ozzie_server_ext.tasks.workflows.quick_calls import QuickCalls
@@ -58,6 +62,7 @@ from ozzie_server_ext.tools.base import (
 from ozzie_server_ext.tools.broker import ToolBroker
 from ozzie_server_ext.tools.outcome import OutcomeWriter
 from ozzie_server_ext.tools.questions import TEXT
+from ozzie_server_ext.tools.registry import ToolRegistry
 
 _OUTCOMES = (ToolCallCompleted, ToolCallFailed, ToolCallCancelled, ToolCallUncertain)
 
@@ -319,6 +324,32 @@ class RecordedTool:
         elif call.has_changed:
             plan = msgspec.structs.replace(plan, effect={"asked": asked.approval_id})
         return msgspec.structs.replace(plan, preview=lambda: preview)
+
+
+class RecordedServerTools:
+    """Keeps the tools of the MCP servers of the time that the replay has come to in a registry."""
+
+    def __init__(self, record: Record, stage: Stage, registry: ToolRegistry, calls: RecordedCalls) -> None:
+        self._record = record
+        self._stage = stage
+        self._registry = registry
+        self._calls = calls
+        self._version = ""
+        self._tools: tuple[Tool, ...] = ()
+
+    async def refresh(self) -> None:
+        """Take over the servers that were used now. Raises MissingFact."""
+        found = self._record.settings_at(STREAM, self._stage.cursor.position)
+        if found is None or found.version == self._version:
+            return
+        servers = from_record(self._record.blob(found.blob, "the servers of then"))
+        tools = [tool for server in servers for tool in tools_of(server, _not_here)]
+        self._tools = self._registry.replace(self._tools, recorded(tools, self._calls))
+        self._version = found.version
+
+
+async def _not_here() -> Connection:
+    raise Bug("A replay connects to nobody.")
 
 
 def _question(asked: PromptRequested) -> ModelQuestion:

@@ -34,6 +34,7 @@ from ozzie_server_ext.models.ledger import Ledger
 from ozzie_server_ext.models.rates import Rates
 from ozzie_server_ext.models.worker_client import KnownProviders, WorkerDriver
 from ozzie_server_ext.planes.pool import Pool
+from ozzie_server_ext.plugins.tool_host import ToolHost
 from ozzie_server_ext.policy.engine import Rulings
 from ozzie_server_ext.render.text import visible_label
 from ozzie_server_ext.skills.library import Library
@@ -56,6 +57,7 @@ from ozzie_server_ext.tasks.pictures import PictureIntake
 from ozzie_server_ext.tasks.progress import Progress, StepProgress, TaskEnds
 from ozzie_server_ext.tasks.reconciliation import Reconciler
 from ozzie_server_ext.tasks.rules import RulesInForce
+from ozzie_server_ext.tasks.server_tools import OwnServers, ServerTools
 from ozzie_server_ext.tasks.service import TaskService
 from ozzie_server_ext.tasks.session_tasks import TasksOfSession
 from ozzie_server_ext.tasks.sessions import EarlierRuns, Sessions
@@ -109,6 +111,8 @@ class Shared(msgspec.Struct, frozen=True, kw_only=True):
     ledger: Ledger
     jobs: JobRunner
     commands: Children
+    servers: OwnServers
+    tool_host: Callable[[str], ToolHost]
     sessions: Sessions
     conversations: Conversations
     approvals: Approvals
@@ -147,11 +151,13 @@ class Project:
         project = cls(shared, root)
         await project.configuration.refresh()
         await project._skill_tools.refresh()
+        await project._server_tools.refresh()
         await project.rules.refresh()
         return project
 
     async def close(self) -> None:
         await self._foreign.close()
+        await self._server_tools.close()
 
     @property
     def config(self) -> Config:
@@ -164,6 +170,8 @@ class Project:
         self.tools = ToolRegistry(builtin_tools())
         self.skills = Library(shared.home, root, shipped("skills"), lambda: self.config.settings)
         self._skill_tools = SkillTools(self.skills, self.tools)
+        host = shared.tool_host(f"tool host of {root}")
+        self._server_tools = ServerTools(shared.home, root, self.tools, shared.servers, host, shared.log, shared.blobs)
         self.rules = RulesInForce(shared.home, root, self.tools, shared.log, shared.blobs, shared.spent)
 
     def _build_models(self) -> None:
@@ -214,7 +222,7 @@ class Project:
             shared.artifacts,
             self._index,
             self.rules,
-            self._skill_tools,
+            (self._skill_tools, self._server_tools),
             lambda recorder: TasksOfSession(shared.log, shared.tasks, recorder.session_id, recorder.task_id),
         )
         self.cards = ApprovalCards(shared.log, shared.approvals, self.tools, self._turn_tools.context_of)

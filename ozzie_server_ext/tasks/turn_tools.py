@@ -1,7 +1,8 @@
 """Which tools the turns of a project are offered, and the context of their calls."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from typing import Protocol
 
 import msgspec
 
@@ -22,6 +23,12 @@ from ozzie_server_ext.tools.offering import Offers
 from ozzie_server_ext.tools.registry import ToolRegistry
 
 log = logger(__name__)
+
+
+class RefreshedTools(Protocol):
+    """Keeps the tools that some files say up to date in a registry."""
+
+    async def refresh(self) -> None: ...
 
 
 class SkillTools:
@@ -58,15 +65,16 @@ class TurnTools:
         artifacts: ArtifactStore,
         index: ToolIndex,
         rules: RulesInForce,
-        skills: SkillTools,
+        from_files: Iterable[RefreshedTools],
         tasks: Callable[[Recorder], SessionTasks],
     ) -> None:
-        """`base` is the part of the context that all tasks share; `tasks` returns those of a recorder's session."""
+        """`base` is the part of the context that all tasks share; `from_files` keep tools that files say; `tasks`
+        returns those of a recorder's session."""
         self._base = base
         self._artifacts = artifacts
         self._index = index
         self._rules = rules
-        self._skills = skills
+        self._from_files = tuple(from_files)
         self._tasks = tasks
 
     def context_of(self, row: Row, recorder: Recorder) -> ToolContext:
@@ -85,8 +93,9 @@ class TurnTools:
         )
 
     async def offers(self, settings: ToolsSettings, caller: Caller, brief: Brief, *, may_delegate: bool) -> Offers:
-        """Return which tools a turn is offered by settings and rules, with the current skills."""
-        await self._skills.refresh()
+        """Return which tools a turn is offered by settings and rules, with the current skills and servers."""
+        for each in self._from_files:
+            await each.refresh()
         if brief.tools is None and len(self._index.registry.all()) > settings.max_offered:
             await asyncio.to_thread(self._index.refresh)  # slow with many tools
         return Offers(

@@ -69,7 +69,8 @@ def test_every_command_and_event_of_the_worker_is_told_with_its_fields() -> None
     there = {name: fields_of(kind) for name, kind in kinds.items()}
     sent = {
         name
-        for file in (ROOT / "ozzie_server_ext" / "programs").glob("*worker*.py")
+        for pattern in ("*worker*.py", "plane_child.py")
+        for file in (ROOT / "ozzie_server_ext" / "programs").glob(pattern)
         for name in re.findall(r'send\(\{"type": "(\w+)"', file.read_text())
     }
 

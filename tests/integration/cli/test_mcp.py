@@ -42,14 +42,16 @@ def test_servers_are_listed_by_their_files(home: GatewayHome) -> None:
     assert shown.splitlines() == [
         f"{home.home / 'mcp.json'}, yours",
         "  github: `npx`, 4 arguments",
+        "    Not trusted, so it is not used: ozzie mcp trust github",
         "    Something like a key stands in this file: the variable GITHUB_TOKEN,",
         "    argument 4.",
         "  docs: at `https://mcp.example.org`",
+        "    Not trusted, so it is not used: ozzie mcp trust docs",
         "    Needs $DOCS_TOKEN.",
         f"{home.project / '.vscode/mcp.json'}, of the project: anybody may have written it",
         "  fetch: `uvx`, 0 arguments",
+        "    Not trusted, so it is not used: ozzie mcp trust fetch",
         "    Needs what VS Code asks as 'key'. Not Ozzie's: envFile.",
-        "Ozzie only reads these lists so far: it starts no server.",
     ]
     own, project = json.loads(told)
     assert (own["own"], project["own"]) == (True, False)

@@ -1,0 +1,377 @@
+"""`ozzie mcp add`, `trust`, `test`, `show`, `classify`, `rm`: what a person settles about MCP servers.
+
+No gateway is needed: a server is tried in a process of this command's own, and a running gateway reads what was settled
+before its next turn.
+"""
+
+import argparse
+import asyncio
+import os
+import re
+import shutil
+import time
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, TypeVar
+
+import msgspec
+
+from ozzie_server_ext.cli.parser import Misused
+from ozzie_server_ext.cli.terminal import agreed, print_notice, print_result
+from ozzie_server_ext.config.home import Home, find_home, key_folder
+from ozzie_server_ext.config.jsonc import SourceLocation
+from ozzie_server_ext.config.validation import validate
+from ozzie_server_ext.domain.errors import Conflict, InputError, NotFound
+from ozzie_server_ext.domain.toolmeta import TargetKind
+from ozzie_server_ext.observability.clock import SystemClock
+from ozzie_server_ext.planes.supervisor import Supervisor
+from ozzie_server_ext.plugins.connections import CONNECT_S, Values, granted_values, reached
+from ozzie_server_ext.plugins.manifest import McpText
+from ozzie_server_ext.plugins.mcp_file import SERVER_NAME, keys_in
+from ozzie_server_ext.plugins.servers import (
+    Effect,
+    Server,
+    SettledServer,
+    access_sentences,
+    claimed,
+    form_of,
+    servers_of,
+    settle,
+    slug_of,
+    write_own,
+)
+from ozzie_server_ext.plugins.settling import Proposal, as_claimed, differences, joined, paths_made_whole, proposed
+from ozzie_server_ext.plugins.tool_host import HOST_ARGV, ToolHost
+from ozzie_server_ext.protocol.codec import encode
+from ozzie_server_ext.protocol.tool_host import Connected, ServerAccess, ServerTool
+from ozzie_server_ext.render.text import LINE_WIDTH, counted, cut_end, quoted, visible_label, wrapped
+from ozzie_server_ext.vault.vault import Vault
+
+T = TypeVar("T")
+
+TARGET_KINDS = tuple(
+    kind.value for kind in TargetKind if kind not in (TargetKind.PATH, TargetKind.COMMAND, TargetKind.AMOUNT)
+)
+"""What an argument may name. Paths of a server are its own, not the project's."""
+_MAX_SHOWN = 1000
+_STATES: Mapping[str, str] = {
+    "changed": "It is listed in another form now, so it is not used: ozzie mcp trust shows it.",
+    "shadowed": "Another server has its name, so it is not used.",
+}
+
+
+def add_server(options: argparse.Namespace) -> int:
+    """Add a server to the user's own, after a person has seen what it may do. Raises OzzieError."""
+    home, project = find_home(os.environ), _project(options)
+    name: str = options.name
+    if SERVER_NAME.fullmatch(name) is None:
+        raise Misused("A server's name may hold letters, digits, blanks and ._/@- only, at most 64.")
+    if any(each.is_own and each.slug == slug_of(name) for each in servers_of(home, project).servers):
+        raise Conflict(
+            f"There is a server {quoted(name)} already.",
+            hint=f"Take it out first: ozzie mcp rm {name}",
+            code="mcp.known",
+        )
+    how, access = _as_given(options, project)
+    for key in keys_in(how):
+        raise InputError(
+            f"Something like a key stands in {key.part}{f' ({visible_label(key.name)})' if key.part == 'env' else ''}.",
+            hint="Store it with ozzie secrets set NAME, and write ${NAME} in its place.",
+            code="mcp.key",
+        )
+    return _settle(home, project, options, name, how, access, None)
+
+
+def trust_server(options: argparse.Namespace) -> int:
+    """Trust a listed server in its present form. Raises OzzieError."""
+    home, project = find_home(os.environ), _project(options)
+    server = servers_of(home, project).find(options.name)
+    before, said = server.settled, _access(options, project)
+    if before is None or before.form != form_of(server.listed.how):
+        access = joined(paths_made_whole(server.listed.how, project)[1], said)
+    else:
+        access = said if said != ServerAccess() else before.access
+    return _settle(home, project, options, server.name, server.listed.how, access, server)
+
+
+def _settle(
+    home: Home,
+    project: Path,
+    options: argparse.Namespace,
+    name: str,
+    how: McpText,
+    access: ServerAccess,
+    server: Server | None,
+) -> int:
+    """Try it, show what it says and may do, and record a person's yes."""
+    before = server.settled if server else None
+
+    def try_it(host: ToolHost) -> Awaitable[Proposal]:
+        return proposed(
+            home,
+            host,
+            name,
+            how,
+            access,
+            before,
+            lambda settled: _values(home, project, slug_of(name), settled),
+            now=datetime.now(UTC),
+            note=print_notice,
+        )
+
+    proposal = _with_host(home, try_it)
+    settled = as_claimed(proposal.settled) if options.as_claimed else proposal.settled
+    lines = [*_about(name, settled, proposal.package), *_may(how, settled), *_tool_lines(settled, before)]
+    lines += [line for each in proposal.unusable for line in wrapped(f"Left out: {visible_label(each)}", LINE_WIDTH)]
+    if not options.json:
+        print(*lines, sep="\n", flush=True)
+    verb = "trust" if server else "add"
+    if not options.yes and not agreed(f"{verb.capitalize()} it?", about=f"{verb} {name}"):
+        proposal.discard()
+        print_notice("Nothing was changed.")
+        return 1
+    if not options.as_claimed and not options.yes and _claims_more(settled):
+        question = "Take over what it claims that its tools do?"
+        settled = as_claimed(settled) if agreed(question, about="take over its claims") else settled
+    if server is None:
+        write_own(home, name, how)
+    settle(home, server.key if server else name, settled)
+    left = [each for each, tool in settled.tools.items() if tool.effect is None]
+    end = [f"{visible_label(name)} is {'trusted' if server else 'added'}."]
+    if left:
+        count = "A tool" if len(left) == 1 else f"{len(left)} tools"
+        end += [f"{count} can't be used yet. Say what each does:", f"  ozzie mcp classify {name} {left[0]}=reads …"]
+    return print_result(_as_json(name, settled), *end, as_json=options.json)
+
+
+def test_server(options: argparse.Namespace) -> int:
+    """Connect to a trusted server, and report what differs. Raises OzzieError."""
+    home, project = find_home(os.environ), _project(options)
+    server, settled = _trusted(home, project, options.name)
+
+    async def connect(host: ToolHost) -> Connected:
+        values = _values(home, project, server.slug, settled)
+        connection = await host.open(reached(server.listed.how, settled, values), within_s=CONNECT_S)
+        connection.close()
+        return connection.info
+
+    began = time.monotonic()
+    info = _with_host(home, connect)
+    took = time.monotonic() - began
+    found = list(differences(settled, info))
+    report = {"ok": not found, "seconds": round(took, 2), "differences": found, "tools": len(info.tools)}
+    said = f"{visible_label(info.name)} {visible_label(info.version)}".strip() or visible_label(server.name)
+    lines = [f"{said} answers, after {took:.1f} s, with {counted(len(info.tools), 'tool')}."]
+    lines += [f"  {line}" for each in found for line in wrapped(cut_end(each, _MAX_SHOWN), LINE_WIDTH - 2)]
+    lines += [f"What differs is not used. If it is right: ozzie mcp trust {server.name}"] if found else []
+    print_result(report, *lines, as_json=options.json)
+    return 1 if found else 0
+
+
+def show_server(options: argparse.Namespace) -> int:
+    """Print what was settled for a server. Raises OzzieError."""
+    home, project = find_home(os.environ), _project(options)
+    server = servers_of(home, project).find(options.name)
+    if server.settled is None:
+        words = f"{visible_label(server.name)} is listed in {visible_label(str(server.file))}. Nobody has trusted it:"
+        report = {"name": server.name, "state": server.state}
+        return print_result(report, words, f"  ozzie mcp trust {server.name}", as_json=options.json)
+    settled = server.settled
+    lines = [*_about(server.name, settled, "")]
+    lines += [_STATES[server.state]] if server.state in _STATES else []
+    lines += [*_may(server.listed.how, settled), *_tool_lines(settled, settled)]
+    return print_result(_as_json(server.name, settled) | {"state": server.state}, *lines, as_json=options.json)
+
+
+def classify_tools(options: argparse.Namespace) -> int:
+    """Say what tools of a trusted server do. Raises OzzieError."""
+    home, project = find_home(os.environ), _project(options)
+    server, settled = _trusted(home, project, options.name)
+    tools = dict(settled.tools)
+    if not options.tools and not options.target:
+        raise Misused("Say what at least one tool does.", hint=f"As in: ozzie mcp classify {server.name} TOOL=reads")
+    for word in options.tools:
+        name, _, effect = word.partition("=")
+        if name not in tools:
+            names = ", ".join(map(quoted, tools)) or "none"
+            raise NotFound(f"{server.name} has no tool {quoted(name)}.", hint=f"It has: {names}.", code="mcp.tool")
+        if effect not in list(Effect):
+            raise Misused(f"A tool {', '.join(Effect)}. It does not {quoted(effect)}.")
+        tools[name] = msgspec.structs.replace(tools[name], effect=Effect(effect))
+    for word in options.target:
+        place, _, kind = word.partition("=")
+        name, _, argument = place.rpartition(".")
+        if name not in tools or argument not in _arguments(tools[name].seen):
+            raise NotFound(f"{server.name} has no tool with the argument {quoted(place)}.", code="mcp.tool")
+        if kind not in TARGET_KINDS:
+            raise Misused(f"An argument names one of {', '.join(TARGET_KINDS)}, not {quoted(kind)}.")
+        targets = tools[name].targets | {argument: TargetKind(kind)}
+        tools[name] = msgspec.structs.replace(tools[name], targets=targets)
+    changed = msgspec.structs.replace(settled, tools=tools)
+    settle(home, server.key, changed)
+    return print_result(_as_json(server.name, changed), *_tool_lines(changed, changed), as_json=options.json)
+
+
+def remove_server(options: argparse.Namespace) -> int:
+    """Stop trusting a server; one of the user's own is taken out of their list too. Raises OzzieError."""
+    home, project = find_home(os.environ), _project(options)
+    server = servers_of(home, project).find(options.name)
+    if server.is_own:
+        write_own(home, server.name, None)
+    settle(home, server.key, None)
+    for folder in server.settled.access.program if server.settled else ():
+        if Path(folder).parent == home.server_packages.resolve():
+            shutil.rmtree(folder, ignore_errors=True)
+    name = visible_label(server.name)
+    listed = f" It is still listed in {visible_label(str(server.file))}."
+    words = f"{name} is gone." if server.is_own else f"{name} is not trusted any more.{listed}"
+    return print_result({"removed": server.name}, words, as_json=options.json)
+
+
+# --- what was given ---------------------------------------------------------------------------------------------------
+
+
+def _project(options: argparse.Namespace) -> Path:
+    project = Path(options.project or ".").resolve()
+    if not project.is_dir():
+        raise NotFound(f"There is no folder {visible_label(str(project))}.")
+    return project
+
+
+def _trusted(home: Home, project: Path, name: str) -> tuple[Server, SettledServer]:
+    """Return a server that is trusted. Raises NotFound, Conflict."""
+    server = servers_of(home, project).find(name)
+    if server.settled is None or server.state == "changed":
+        why = "is listed in another form than the one that was trusted" if server.settled else "was not trusted yet"
+        hint = f"Look at it: ozzie mcp trust {server.name}"
+        raise Conflict(f"{visible_label(server.name)} {why}.", hint=hint, code="mcp.untrusted")
+    return server, server.settled
+
+
+def _as_given(options: argparse.Namespace, project: Path) -> tuple[McpText, ServerAccess]:
+    """Return the server that a command line names, and what it is to see. Raises ConfigError, Misused."""
+    words: list[str] = options.server
+    tree: dict[str, Any]
+    if len(words) == 1 and re.match(r"https?://", words[0]):
+        if options.env:
+            raise Misused("A server at an address has no --env; it may have --header.")
+        headers = _pairs(options.header, ":")
+        tree = {"transport": "sse" if options.sse else "http", "url": words[0], "headers": headers}
+    else:
+        if options.header or options.sse:
+            raise Misused("A server that is started has neither --header nor --sse; it may have --env.")
+        tree = {"transport": "stdio", "command": words[0], "args": words[1:], "env": _pairs(options.env, "=")}
+    how, named = paths_made_whole(validate(McpText, tree, {(): SourceLocation("the command", 1, 1)}), project)
+    return how, joined(named, _access(options, project))
+
+
+def _pairs(words: Sequence[str], sign: str) -> dict[str, str]:
+    found: dict[str, str] = {}
+    for word in words:
+        name, between, value = word.partition(sign)
+        if not between:
+            raise Misused(f"Between a name and its value stands {sign!r}.")
+        found[name.strip()] = value.strip()
+    return found
+
+
+def _access(options: argparse.Namespace, project: Path) -> ServerAccess:
+    """Return what a person grants in so many words. Raises NotFound."""
+
+    def real(word: str) -> str:
+        path = (project / os.path.expanduser(word)).resolve()
+        if not path.exists():
+            raise NotFound(f"There is no {visible_label(str(path))}.")
+        return str(path)
+
+    return ServerAccess(reads=tuple(map(real, options.read)), writes=tuple(map(real, options.write)))
+
+
+def _values(home: Home, project: Path, slug: str, settled: SettledServer) -> Values:
+    vault = Vault(home.secrets, key_folder, SystemClock())
+    return granted_values(slug, settled, vault, project)
+
+
+def _with_host(home: Home, work: Callable[[ToolHost], Awaitable[T]]) -> T:
+    """Run `work` with a tool host, which ends with it. Raises OzzieError."""
+    home.create()
+
+    async def run() -> T:
+        host = ToolHost(Supervisor("tool host", HOST_ARGV, log_file=home.app_logs / "tool-host.log"))
+        try:
+            return await work(host)
+        finally:
+            await host.stop()
+
+    return asyncio.run(run())
+
+
+# --- what is printed --------------------------------------------------------------------------------------------------
+
+
+def _about(name: str, settled: SettledServer, package: str) -> Iterator[str]:
+    said = " ".join(filter(None, [settled.name, settled.version]))
+    yield f"{visible_label(name)}{f' calls itself {quoted(said)}' if said else ''}"
+    if package:
+        yield f"  Installed: {visible_label(package)}"
+    if settled.instructions:
+        yield from _indented(f"It tells models: {cut_end(settled.instructions, _MAX_SHOWN)}")
+
+
+def _may(how: McpText, settled: SettledServer) -> Iterator[str]:
+    for sentence in access_sentences(settled.access, settled.secrets, is_remote=how.url is not None):
+        yield from _indented(sentence)
+
+
+def _tool_lines(settled: SettledServer, before: SettledServer | None) -> Iterator[str]:
+    """Yield each tool, with what a person says of it, what the server claims, and its description."""
+    yield f"{counted(len(settled.tools), 'tool')}:" if settled.tools else "It has no tools."
+    for name, tool in settled.tools.items():
+        claim = claimed(tool.seen.claims)
+        said = f"{tool.effect}" if tool.effect else "not classified"
+        if claim is not tool.effect:
+            said += f"; the server claims: {claim}" if claim else "; the server claims nothing"
+        known = before.tools.get(name) if before else None
+        if before and (known is None or known.seen != tool.seen):
+            said += "; new" if known is None else "; described in other words than before"
+        yield f"  {visible_label(name)}: {said}"
+        for line in wrapped(visible_label(cut_end(tool.seen.description, _MAX_SHOWN)), LINE_WIDTH - 4):
+            yield f"    {line}"
+
+
+def _indented(text: str) -> Iterator[str]:
+    return (f"  {line}" for line in wrapped(visible_label(text), LINE_WIDTH - 2))
+
+
+def _claims_more(settled: SettledServer) -> bool:
+    """Whether it claims something of a tool that nobody has classified."""
+    return any(tool.effect is None and claimed(tool.seen.claims) for tool in settled.tools.values())
+
+
+def _arguments(tool: ServerTool) -> Mapping[str, Any]:
+    properties = tool.schema.get("properties")
+    return properties if isinstance(properties, dict) else {}
+
+
+def _as_json(name: str, settled: SettledServer) -> dict[str, Any]:
+    access = settled.access
+    return {
+        "name": name,
+        "calls_itself": settled.name,
+        "version": settled.version,
+        "reads": access.reads,
+        "writes": access.writes,
+        "secrets": settled.secrets,
+        "tools": [
+            {
+                "name": each,
+                "effect": tool.effect,
+                "claimed": claimed(tool.seen.claims),
+                "targets": dict(tool.targets),
+                "description": tool.seen.description,
+                "schema": encode(tool.seen.schema),
+            }
+            for each, tool in settled.tools.items()
+        ],
+    }

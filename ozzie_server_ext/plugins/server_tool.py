@@ -1,0 +1,196 @@
+"""A tool of an MCP server, as Ozzie's tools are: its contract comes from a person, its description from the server."""
+
+import asyncio
+import base64
+import binascii
+import hashlib
+import mimetypes
+import re
+from collections.abc import Awaitable, Callable, Iterator
+
+from ozzie_server_ext.agent.structured_output import enforcement, misfit, without_metadata
+from ozzie_server_ext.domain.artifacts import ArtifactKind
+from ozzie_server_ext.domain.content import Label
+from ozzie_server_ext.domain.errors import PolicyError
+from ozzie_server_ext.domain.json import Json, JsonObject
+from ozzie_server_ext.domain.toolmeta import (
+    Category,
+    Idempotency,
+    Made,
+    RiskLevel,
+    SideEffect,
+    Target,
+    ToolMeta,
+    ToolResult,
+    ToolSpec,
+)
+from ozzie_server_ext.plugins.servers import Effect, SettledTool, UsedServer, slug_of
+from ozzie_server_ext.plugins.tool_host import Connection, ServerFailed
+from ozzie_server_ext.protocol.codec import encode
+from ozzie_server_ext.protocol.jsontext import canonical_bytes
+from ozzie_server_ext.protocol.tool_host import Output
+from ozzie_server_ext.render.text import cut_end, quoted, visible_json, visible_label
+from ozzie_server_ext.tools.base import InvalidArguments, Plan, Preview, ToolContext, ToolFailed, Unsettled
+
+PREFIX = "mcp."
+"""The prefix of the ids of servers' tools."""
+TIMEOUT_S = 120.0
+MAX_NAME = 64
+MAX_DESCRIPTION = 4000
+_MAX_REASON = 2000
+_MAX_FILES = 20
+_MODEL_NAME = re.compile(r"[^A-Za-z0-9_-]+")
+
+_CATEGORIES = {
+    Effect.SENDS: Category.EXTERNAL_SEND,
+    Effect.DELETES: Category.DELETE,
+    Effect.PAYS: Category.PAYMENT,
+    Effect.CONFIGURES: Category.CONFIG_CHANGE,
+}
+
+Connect = Callable[[], Awaitable[Connection]]
+
+
+class ServerTool:
+    """A tool of a server. It is called with a description that a person has seen, or not at all."""
+
+    waits = True
+
+    def __init__(self, server: UsedServer, tool: SettledTool, tool_id: str, connect: Connect) -> None:
+        self._server = server
+        self._tool = tool
+        self._connect = connect
+        self._schema = without_metadata(tool.seen.schema)
+        self._is_checked = bool(enforcement(self._schema))
+        name = tool_name(server, tool.seen.name)
+        about = tool.seen.description or tool.seen.title or f"{tool.seen.name} of {server.name}"
+        self.spec = ToolSpec(name=name, description=cut_end(about, MAX_DESCRIPTION), parameters=self._schema)
+        self.meta = _meta(server, tool, tool_id, name)
+
+    def check(self, args: JsonObject) -> JsonObject:
+        if self._is_checked and (problem := misfit(self._schema, canonical_bytes(args).decode())):
+            raise InvalidArguments(f"The arguments of {self.meta.name} do not fit: {problem}")
+        return args
+
+    async def plan(self, args: JsonObject, context: ToolContext) -> Plan:
+        return Plan(args=args, preview=lambda: self._preview(args))
+
+    def _preview(self, args: JsonObject) -> Preview:
+        sentence = f"Call {quoted(self._tool.seen.name)} of {quoted(self._server.name)}?"
+        return Preview(sentence=sentence, proof=visible_json(args), shown="text")
+
+    async def run(self, plan: Plan, context: ToolContext) -> ToolResult:
+        name, server = self._tool.seen.name, self._server.name
+        try:
+            output = await self._call(plan.args, context)
+        except ServerFailed as error:
+            reason = cut_end(str(error), _MAX_REASON)
+            if error.was_sent and not self.meta.may_be_repeated:
+                raise Unsettled(f"{name} of {server} did not say whether it was done. {reason}") from None
+            raise ToolFailed(f"{name} of {server} failed. {reason}", code=error.code) from None
+        if output.failed:
+            raise ToolFailed(cut_end("\n".join(output.texts), _MAX_REASON) or "It failed, and does not say why.")
+        return await asyncio.to_thread(_result, self._server, name, output)
+
+    async def _call(self, args: JsonObject, context: ToolContext) -> Output:
+        """Call the server, once more if the connection was found to be lost before it got the call. Raises
+        ServerFailed, PolicyError."""
+        for is_last in (False, True):
+            connection = await self._connect()
+            self._expect_as_seen(connection)
+            try:
+                return await connection.call(
+                    self._tool.seen.name,
+                    args,
+                    within_s=TIMEOUT_S,
+                    on_progress=lambda text: context.live.progress(visible_label(text)),
+                )
+            except ServerFailed as error:
+                if is_last or error.was_sent or error.code != "mcp.lost":
+                    raise
+        raise AssertionError("the last try returns or raises")
+
+    def _expect_as_seen(self, connection: Connection) -> None:
+        """Raise PolicyError if the server describes the tool in other words than those that a person has seen: they may
+        be there to change what a model does."""
+        seen = self._tool.seen
+        now = next((tool for tool in connection.tools if tool.name == seen.name), None)
+        if now == seen:
+            return
+        what = "no longer has" if now is None else "now describes in other words"
+        raise PolicyError(
+            f"Not done: the server {self._server.name} {what} the tool {seen.name} that was trusted. "
+            f"Somebody has to look at it: ozzie mcp test {self._server.name}",
+            code="mcp.changed",
+        )
+
+    async def happened(self, effect: JsonObject, context: ToolContext) -> bool | None:
+        return None
+
+
+def tool_name(server: UsedServer, tool: str) -> str:
+    """Return the name of a tool for models. It begins with its server's, so that it can't take another's."""
+    name = f"{server.slug}_{_MODEL_NAME.sub('_', tool)}"
+    if len(name) <= MAX_NAME:
+        return name
+    return f"{name[: MAX_NAME - 9]}_{hashlib.sha256(name.encode()).hexdigest()[:8]}"
+
+
+def tools_of(server: UsedServer, connect: Connect) -> Iterator[ServerTool]:
+    """Yield the tools of a server, those that nobody has classified too. Of tools whose names differ in punctuation
+    alone, the later ones get a number."""
+    taken: set[str] = set()
+    for name in sorted(server.settled.tools):
+        slug = base = slug_of(name)
+        number = 2
+        while slug in taken:
+            slug, number = f"{base}_{number}", number + 1
+        taken.add(slug)
+        yield ServerTool(server, server.settled.tools[name], f"{PREFIX}{server.slug}.{slug}", connect)
+
+
+def _meta(server: UsedServer, tool: SettledTool, tool_id: str, name: str) -> ToolMeta:
+    reads = tool.effect is Effect.READS
+    category = None if tool.effect is None else _CATEGORIES.get(tool.effect)
+    settled = server.settled
+    promise: list[Json] = [encode(tool), encode(settled.access), settled.form, settled.packages]
+    return ToolMeta(
+        tool_id=tool_id,
+        name=name,
+        side_effect=SideEffect.NONE if reads else SideEffect.IRREVERSIBLE,
+        risk_level=RiskLevel.LOW if reads else RiskLevel.MEDIUM,
+        timeout_s=TIMEOUT_S,
+        idempotency=Idempotency.SUPPORTED if reads else Idempotency.NOT_SUPPORTED,
+        categories=frozenset({category} if category else ()),
+        targets=tuple(Target(argument, kind) for argument, kind in sorted(tool.targets.items())),
+        version=hashlib.sha256(canonical_bytes(promise)).hexdigest()[:12],
+        max_inline_chars=20_000,
+        brings=Label.MCP,
+        is_outbound=server.is_remote or bool(settled.access.hosts),
+        is_unclassified=tool.effect is None,
+    )
+
+
+# --- results ----------------------------------------------------------------------------------------------------------
+
+
+def _result(server: UsedServer, tool: str, output: Output) -> ToolResult:
+    text = "\n".join(output.texts)
+    data: Json = text if output.structured is None else output.structured
+    files = tuple(_files(server, tool, output))
+    links: list[Json] = [*output.links]
+    if files or links:
+        data = {"result": data, **({"links": links} if links else {})}
+    return ToolResult(ok=True, data=data, made=files, links=output.links)
+
+
+def _files(server: UsedServer, tool: str, output: Output) -> Iterator[Made]:
+    for at, file in enumerate(output.files[:_MAX_FILES]):
+        try:
+            content = base64.b64decode(file.data, validate=True)
+        except (binascii.Error, ValueError):
+            continue
+        kind: ArtifactKind = "image" if file.mime.startswith("image/") else "file"
+        ending = mimetypes.guess_extension(file.mime) or ".bin"
+        name = f"{PREFIX.rstrip('.')}/{server.slug}/{slug_of(tool)}-{at + 1}{ending}"
+        yield Made(name=name, kind=kind, mime=file.mime, content=content, told=True)

@@ -1,0 +1,207 @@
+"""What a person is shown before they trust an MCP server: its program is installed, it is tried in its sandbox, and its
+tools are looked at. Nothing counts until `servers.settle` records it."""
+
+import os
+import re
+import shutil
+import time
+from collections.abc import Callable, Iterator
+from datetime import datetime
+from pathlib import Path
+
+import msgspec
+
+from ozzie_server_ext.agent.structured_output import check_schema, expect_bounded, without_metadata
+from ozzie_server_ext.config.home import Home, key_folder
+from ozzie_server_ext.domain.errors import InputError
+from ozzie_server_ext.plugins.connections import CONNECT_S, Values, names_in, reached
+from ozzie_server_ext.plugins.installing import Program, program_of
+from ozzie_server_ext.plugins.manifest import McpText
+from ozzie_server_ext.plugins.servers import SettledServer, SettledTool, claimed, form_of, slug_of
+from ozzie_server_ext.plugins.tool_host import ToolHost
+from ozzie_server_ext.protocol.tool_host import Connected, ServerAccess, ServerTool
+from ozzie_server_ext.render.text import quoted, visible_label
+
+_TOOL_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_./-]{0,127}")
+
+
+class Proposal(msgspec.Struct, frozen=True, kw_only=True):
+    """What would be recorded if a person says yes. `package` is what was installed, with its version; `unusable` says
+    why tools are left out; `installed` is the folder of a package that was installed for this."""
+
+    settled: SettledServer
+    package: str = ""
+    unusable: tuple[str, ...] = ()
+    installed: Path | None = None
+
+    def discard(self) -> None:
+        """Remove what was installed for it."""
+        if self.installed is not None:
+            shutil.rmtree(self.installed, ignore_errors=True)
+
+
+async def proposed(
+    home: Home,
+    host: ToolHost,
+    name: str,
+    how: McpText,
+    access: ServerAccess,
+    before: SettledServer | None,
+    values_for: Callable[[SettledServer], Values],
+    *,
+    now: datetime,
+    note: Callable[[str], None] = lambda line: None,
+) -> Proposal:
+    """Install and try a server. `before` is what was settled for it earlier. Raises OzzieError; then nothing is left
+    behind."""
+    expect_apart(home, access)
+    program, installed = _program(home, name, how, before, note)
+    try:
+        settled = SettledServer(
+            form=form_of(how),
+            trusted_at=now,
+            name="",
+            version="",
+            argv=program.argv,
+            packages=program.digest,
+            access=msgspec.structs.replace(access, program=program.folders),
+            secrets=names_in(how),
+        )
+        connection = await host.open(reached(how, settled, values_for(settled)), within_s=CONNECT_S)
+        info = connection.info
+        connection.close()
+        tools, unusable = _looked_at(info.tools, before)
+        settled = msgspec.structs.replace(
+            settled, name=info.name, version=info.version, instructions=info.instructions, tools=tools
+        )
+        return Proposal(settled=settled, package=program.package, unusable=unusable, installed=installed)
+    except BaseException:
+        if installed is not None:
+            shutil.rmtree(installed, ignore_errors=True)
+        raise
+
+
+def _program(
+    home: Home, name: str, how: McpText, before: SettledServer | None, note: Callable[[str], None]
+) -> tuple[Program, Path | None]:
+    """Return the program, and the folder of what was installed just now; what was installed earlier is used again."""
+    if how.command is None:
+        return Program(argv=()), None
+    if before is not None and before.packages and before.form == form_of(how):
+        return Program(argv=before.argv, folders=before.access.program, digest=before.packages), None
+    home.create()
+    home.server_packages.mkdir(mode=0o700, exist_ok=True)
+    folder = home.server_packages.resolve() / f"{slug_of(name)}-{time.time_ns():x}"
+    folder.mkdir(mode=0o700)
+    try:
+        program = program_of(how, folder, note)
+    except BaseException:
+        shutil.rmtree(folder, ignore_errors=True)
+        raise
+    if program.digest:
+        return program, folder
+    folder.rmdir()
+    return program, None
+
+
+def _looked_at(
+    tools: tuple[ServerTool, ...], before: SettledServer | None
+) -> tuple[dict[str, SettledTool], tuple[str, ...]]:
+    """Return the tools that can be used, with what a person said of them before, and why others can't be."""
+    known = before.tools if before else {}
+    found: dict[str, SettledTool] = {}
+    unusable: list[str] = []
+    for tool in tools:
+        if why := _problem(tool, found):
+            unusable.append(why)
+            continue
+        settled = known.get(tool.name)
+        found[tool.name] = SettledTool(seen=tool) if settled is None else msgspec.structs.replace(settled, seen=tool)
+    return found, tuple(unusable)
+
+
+def _problem(tool: ServerTool, found: dict[str, SettledTool]) -> str:
+    """Return why a tool can't be used, or ""."""
+    if _TOOL_NAME.fullmatch(tool.name) is None:
+        return f"A tool has the name {quoted(tool.name)}, which no tool may have."
+    if tool.name in found:
+        return f"Two tools have the name {quoted(tool.name)}."
+    try:
+        schema = without_metadata(tool.schema)
+        expect_bounded(schema)
+        check_schema(schema)
+    except InputError as error:
+        return f"The arguments of {quoted(tool.name)} can't be used. {error}"
+    return ""
+
+
+def as_claimed(settled: SettledServer) -> SettledServer:
+    """Return it with what the server claims of each tool that nobody has classified: a person says that this is so."""
+    tools = {
+        name: tool if tool.effect else msgspec.structs.replace(tool, effect=claimed(tool.seen.claims))
+        for name, tool in settled.tools.items()
+    }
+    return msgspec.structs.replace(settled, tools=tools)
+
+
+def differences(settled: SettledServer, info: Connected) -> Iterator[str]:
+    """Yield what a server says otherwise than it did when it was trusted."""
+    now = {tool.name: tool for tool in info.tools}
+    for name, tool in settled.tools.items():
+        if name not in now:
+            yield f"It no longer has the tool {quoted(name)}."
+        elif now[name] != tool.seen:
+            yield f"It describes {quoted(name)} in other words now: {visible_label(now[name].description)}"
+    for name in now.keys() - settled.tools.keys():
+        if not _problem(now[name], {}):
+            yield f"It has a new tool, {quoted(name)}: {visible_label(now[name].description)}"
+    if info.instructions != settled.instructions:
+        yield f"Its instructions are others now: {visible_label(info.instructions)}"
+
+
+# --- what it may see --------------------------------------------------------------------------------------------------
+
+
+def paths_made_whole(how: McpText, project: Path) -> tuple[McpText, ServerAccess]:
+    """Return the server with whole paths in place of those of files and folders that its arguments name, and access to
+    them: it may change a folder, and read a file."""
+    if how.command is None:
+        return how, ServerAccess()
+    args: list[str] = []
+    reads: list[str] = []
+    writes: list[str] = []
+    for arg in how.args:
+        path = _path(arg, project)
+        args.append(arg if path is None else str(path))
+        if path is not None:
+            (writes if path.is_dir() else reads).append(str(path))
+    access = ServerAccess(reads=tuple(dict.fromkeys(reads)), writes=tuple(dict.fromkeys(writes)))
+    return how.model_copy(update={"args": tuple(args)}), access
+
+
+def _path(word: str, project: Path) -> Path | None:
+    """Return the whole path if an argument names something that exists. A bare word may be the name of a folder."""
+    if word.startswith("-") or "://" in word or "${" in word or len(word) > 4096:
+        return None
+    path = project / os.path.expanduser(word)
+    is_path = "/" in word or word in (".", "..", "~")
+    return path.resolve() if path.is_dir() or (is_path and path.exists()) else None
+
+
+def joined(named: ServerAccess, said: ServerAccess) -> ServerAccess:
+    """Return both; what a person says of a path counts more than that an argument names it."""
+    writes = [*(path for path in named.writes if path not in said.reads), *said.writes]
+    reads = [*(path for path in named.reads if path not in writes), *said.reads]
+    return ServerAccess(reads=tuple(dict.fromkeys(reads)), writes=tuple(dict.fromkeys(writes)))
+
+
+def expect_apart(home: Home, access: ServerAccess) -> None:
+    """Raise InputError if a server would see Ozzie's own files, with its rules, records and keys."""
+    for path in (*access.reads, *access.writes):
+        for own in (home.root.resolve(), key_folder().resolve()):
+            if own.is_relative_to(path) or Path(path).is_relative_to(own):
+                raise InputError(
+                    f"{visible_label(path)} has Ozzie's own files in it, with its rules and keys.",
+                    hint="Grant a folder without them.",
+                    code="mcp.own_files",
+                )

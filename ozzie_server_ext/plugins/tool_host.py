@@ -1,0 +1,203 @@
+"""The gateway's side of a tool host: connections to MCP servers, and calls of their tools (docs/plugins.md)."""
+
+import asyncio
+import itertools
+import sys
+from collections.abc import Callable
+from typing import TypeAlias
+
+from ozzie_server_ext.domain.errors import Unavailable
+from ozzie_server_ext.domain.json import JsonObject
+from ozzie_server_ext.observability.logs import logger
+from ozzie_server_ext.planes.channel import CallDropped, Channel, ChannelLost, Inbox
+from ozzie_server_ext.planes.supervisor import PlaneUnavailable, Supervisor
+from ozzie_server_ext.protocol.codec import InvalidShape, decode
+from ozzie_server_ext.protocol.jsontext import InvalidJson, loads
+from ozzie_server_ext.protocol.ndjson import LineTooLong
+from ozzie_server_ext.protocol.tool_host import (
+    MAX_OUTPUT_CHARS,
+    Abort,
+    Connect,
+    Connected,
+    Error,
+    HostEvent,
+    Invoke,
+    Output,
+    Piece,
+    Progress,
+    Remote,
+    ServerTool,
+    Started,
+    Stop,
+    Tools,
+    message_json,
+    parse_event,
+)
+
+log = logger(__name__)
+
+HOST_ARGV = (sys.executable, "-P", "-m", "ozzie_server_ext.programs.tool_host")
+"""`-P`: a `json.py` in the user's folder must not replace the library's."""
+_SPARE_S = 5.0
+"""How much longer than the host we wait for an answer: it says better why there is none."""
+
+OnTools: TypeAlias = Callable[[tuple[ServerTool, ...]], None]
+OnProgress: TypeAlias = Callable[[str], None]
+
+
+class ServerFailed(Unavailable):
+    """A server could not be reached, or a call of it failed. `was_sent`: the call may have taken effect."""
+
+    code = "mcp.failed"
+
+    def __init__(self, message: str, *, code: str, was_sent: bool = False, hint: str = "") -> None:
+        super().__init__(message, hint=hint, code=code)
+        self.was_sent = was_sent
+
+
+class Connection:
+    """A connection to a server, made by `ToolHost.open`. `info` is what the server said of itself; `tools` are those
+    of now."""
+
+    def __init__(self, channel: Channel, inbox: Inbox, info: Connected, on_tools: OnTools) -> None:
+        self.info = info
+        self.tools = info.tools
+        self._channel = channel
+        self._inbox = inbox
+        self._on_tools = on_tools
+        self._numbers = itertools.count(1)
+        self.open_calls = 0
+        self._failure: Unavailable | None = None
+        self._following = asyncio.create_task(self._follow(), name=f"connection {info.id}")
+
+    @property
+    def is_open(self) -> bool:
+        return self._failure is None
+
+    async def call(
+        self, tool: str, arguments: JsonObject, *, within_s: float, on_progress: OnProgress = lambda text: None
+    ) -> Output:
+        """Call a tool. Cancelling tells the server to stop. Raises ServerFailed."""
+        self._expect_open()
+        call_id = f"{self.info.id}.{next(self._numbers)}"
+        invoke = Invoke(id=call_id, connection=self.info.id, tool=tool, arguments=arguments, within_s=within_s)
+        try:
+            inbox = self._channel.open_call(call_id, start=message_json(invoke), abort=message_json(Abort(id=call_id)))
+        except (ChannelLost, LineTooLong) as error:
+            raise ServerFailed(str(error), code=error.code) from None
+        self.open_calls += 1
+        try:
+            async with asyncio.timeout(within_s + _SPARE_S):
+                return await _output(inbox, on_progress)
+        except TimeoutError:
+            words = f"It did not answer within {within_s:g} s."
+            raise ServerFailed(words, code="mcp.timeout", was_sent=True) from None
+        finally:
+            self.open_calls -= 1
+            self._channel.close_call(inbox)
+
+    def close(self) -> None:
+        """End the connection; a server that was started for it ends too."""
+        self._failure = self._failure or ServerFailed("The connection was closed.", code="mcp.closed")
+        self._following.cancel()
+        self._channel.close_call(self._inbox)
+
+    def _expect_open(self) -> None:
+        if self._failure is not None:
+            raise self._failure
+
+    async def _follow(self) -> None:
+        """Take note of changed tools, until the connection ends."""
+        try:
+            while True:
+                match await _next(self._inbox):
+                    case Tools(tools=tools):
+                        self.tools = tools
+                        self._on_tools(tools)
+                    case Stop():
+                        raise ServerFailed("The connection has ended.", code="mcp.lost")
+                    case _:
+                        pass
+        except Unavailable as error:
+            self._failure = error
+        finally:
+            self._channel.close_call(self._inbox)
+
+
+class ToolHost:
+    """Opens connections to servers, in one child process."""
+
+    def __init__(self, plane: Supervisor) -> None:
+        self._plane = plane
+        self._numbers = itertools.count(1)
+
+    async def open(
+        self, server: Started | Remote, *, within_s: float, on_tools: OnTools = lambda tools: None
+    ) -> Connection:
+        """Connect to a server. `on_tools` is called whenever its tools change. Raises ServerFailed."""
+        try:
+            channel = await self._plane.channel()
+        except PlaneUnavailable as error:
+            raise ServerFailed(str(error), code=error.code, hint=error.hint) from None
+        call_id = f"s{next(self._numbers)}"
+        connect = Connect(id=call_id, server=server, within_s=within_s)
+        try:
+            inbox = channel.open_call(call_id, start=message_json(connect), abort=message_json(Abort(id=call_id)))
+        except (ChannelLost, LineTooLong) as error:
+            raise ServerFailed(str(error), code=error.code) from None
+        try:
+            async with asyncio.timeout(within_s + _SPARE_S):
+                info = await _next(inbox)
+            if not isinstance(info, Connected):
+                raise ServerFailed("The connection has ended.", code="mcp.lost")
+        except TimeoutError:
+            channel.close_call(inbox)
+            raise ServerFailed(f"It did not answer within {within_s:g} s.", code="mcp.timeout") from None
+        except BaseException:
+            channel.close_call(inbox)
+            raise
+        return Connection(channel, inbox, info, on_tools)
+
+    async def stop(self) -> None:
+        """Stop the process, and with it all servers that it started."""
+        await self._plane.stop()
+
+
+async def _output(inbox: Inbox, on_progress: OnProgress) -> Output:
+    pieces: list[str] = []
+    size = 0
+    while True:
+        match await _next(inbox):
+            case Progress(text=text):
+                on_progress(text)
+            case Piece(text=text):
+                pieces.append(text)
+                size += len(text)
+                if size > MAX_OUTPUT_CHARS:
+                    raise ServerFailed("Its result is too long.", code="mcp.too_long", was_sent=True)
+            case Stop():
+                return await asyncio.to_thread(_parsed, pieces) if size > 1 << 16 else _parsed(pieces)
+            case _:
+                pass
+
+
+def _parsed(pieces: list[str]) -> Output:
+    try:
+        value = loads("".join(pieces).encode(), max_bytes=6 * MAX_OUTPUT_CHARS, surrogates="repair")
+        return decode(Output, value)
+    except (InvalidJson, InvalidShape) as error:
+        raise ServerFailed(f"Its result can't be read: {error}", code="mcp.garbage", was_sent=True) from None
+
+
+async def _next(inbox: Inbox) -> HostEvent:
+    """Return the next event of a call. Raises ServerFailed for its failure, and at the end of the host."""
+    try:
+        event = parse_event(await inbox.get())
+    except (ChannelLost, CallDropped) as error:
+        raise ServerFailed(f"The process of its server is gone. {error}", code="mcp.lost", was_sent=True) from None
+    except InvalidShape as error:
+        words = f"The process of its server sent nonsense: {error}"
+        raise ServerFailed(words, code="mcp.garbage", was_sent=True) from None
+    if isinstance(event, Error):
+        raise ServerFailed(event.message, code=event.code, was_sent=event.was_sent)
+    return event

@@ -1,0 +1,338 @@
+"""The connections of a tool host to MCP servers, by the `mcp` package, which only executables may load."""
+
+import asyncio
+import contextlib
+import json
+import time
+from collections.abc import AsyncIterator, Callable
+from typing import Any
+
+import anyio
+from mcp import Client
+from mcp.client import IncomingMessage
+from mcp.shared.exceptions import MCPError
+from mcp_types import (
+    AudioContent,
+    BlobResourceContents,
+    CallToolResult,
+    EmbeddedResource,
+    ImageContent,
+    Implementation,
+    ListRootsResult,
+    ResourceLink,
+    Root,
+    TextContent,
+    TextResourceContents,
+    Tool,
+    ToolListChangedNotification,
+)
+from pydantic import ValidationError
+
+from ozzie_server_ext import __version__
+from ozzie_server_ext.domain.errors import OzzieError
+from ozzie_server_ext.domain.json import JsonObject
+from ozzie_server_ext.programs.mcp_transports import StartedServer, remote_streams
+from ozzie_server_ext.programs.plane_child import note
+from ozzie_server_ext.protocol.codec import encode
+from ozzie_server_ext.protocol.jsontext import repair_text
+from ozzie_server_ext.protocol.tool_host import (
+    MAX_LIST_BYTES,
+    MAX_OUTPUT_CHARS,
+    MAX_SERVER_TOOLS,
+    PIECE_CHARS,
+    Claims,
+    Connect,
+    Connected,
+    Error,
+    ErrorCode,
+    HostEvent,
+    Invoke,
+    Output,
+    OutputFile,
+    Piece,
+    Progress,
+    ServerTool,
+    Started,
+    Stop,
+    Tools,
+)
+
+MAX_PAGES = 50
+_RELIST_S = 1.0
+"""A server that reports changes all the time is listed once in so long."""
+_PROGRESS_S = 0.1
+_LIST_S = 30.0
+_MAX_WORDS = 500
+_MAX_NAME = 128
+_MAX_TEXT = 16_000
+"""Characters of a description or of instructions that go on to the gateway."""
+
+
+class Failure(Exception):
+    """Why a connection or a call came to nothing; see `Error`."""
+
+    def __init__(self, code: ErrorCode, message: str, *, was_sent: bool = False) -> None:
+        super().__init__(message)
+        self.code: ErrorCode = code
+        self.was_sent = was_sent
+
+    def event(self, call_id: str) -> Error:
+        return Error(id=call_id, code=self.code, message=repair_text(str(self)), was_sent=self.was_sent)
+
+
+class Session:
+    """A connection to a server: `run` makes it, keeps it, and ends it; meanwhile `invoke` may be called."""
+
+    def __init__(self, connect: Connect, send: Callable[[HostEvent], None]) -> None:
+        self._connect = connect
+        self._send = send
+        self._started = StartedServer(connect.server) if isinstance(connect.server, Started) else None
+        self._client: Client | None = None
+        self._has_changed = asyncio.Event()
+
+    async def run(self) -> None:
+        """Connect, and stay connected until cancelled. Raises Failure."""
+        try:
+            await self._run()
+        except Failure:
+            raise
+        except OzzieError as error:
+            raise Failure("sandbox.unavailable", " ".join(filter(None, [str(error), error.hint]))) from None
+        except asyncio.CancelledError:
+            current = asyncio.current_task()
+            if current is None or current.cancelling():
+                raise
+            # The library cancels the task that entered its context if the connection breaks.
+            raise Failure("mcp.lost", self._why("The connection broke.")) from None
+        except BaseException as error:
+            if isinstance(error, KeyboardInterrupt | SystemExit):
+                raise
+            code: ErrorCode = "mcp.start" if self._client is None else "mcp.lost"
+            raise Failure(code, self._why(_words(error))) from None
+
+    async def _run(self) -> None:
+        async with contextlib.AsyncExitStack() as stack:
+            transport = remote_streams(self._connect.server) if self._started is None else self._started.streams()  # pyright: ignore[reportArgumentType]
+            client = Client(
+                transport,
+                client_info=Implementation(name="ozzie", version=__version__),
+                message_handler=self._on_message,
+                list_roots_callback=self._roots,
+                cache=None,
+            )
+            try:
+                async with asyncio.timeout(self._connect.within_s):
+                    await stack.enter_async_context(client)
+                    tools = await _tools_of(client)
+            except TimeoutError:
+                words = f"It did not answer within {self._connect.within_s:g} s."
+                raise Failure("mcp.timeout", self._why(words)) from None
+            self._client = client
+            self._send(self._connected(client, tools))
+            async with asyncio.TaskGroup() as group:
+                listening = group.create_task(self._listen(client))
+                following = group.create_task(self._follow(client))
+                try:
+                    await self._until_lost()
+                finally:
+                    listening.cancel()
+                    following.cancel()
+
+    async def _until_lost(self) -> None:
+        if self._started is None:
+            await asyncio.Event().wait()
+            return
+        await self._started.lost.wait()
+        failure = Failure("mcp.lost", self._why("It has ended."))
+        # At once, as ending it takes a while: the next call must go to another connection.
+        self._send(failure.event(self._connect.id))
+        raise failure
+
+    def _connected(self, client: Client, tools: tuple[ServerTool, ...]) -> Connected:
+        info = client.server_info
+        return Connected(
+            id=self._connect.id,
+            name=_short(info.name if info else "", _MAX_NAME),
+            version=_short(info.version if info else "", _MAX_NAME),
+            era=client.protocol_version,
+            instructions=_short(client.instructions or "", _MAX_TEXT),
+            tools=tools,
+        )
+
+    def _why(self, words: str) -> str:
+        """Return a sentence about the end, with the last that the server itself wrote."""
+        if self._started is None:
+            return words
+        said = self._started.words()[-_MAX_WORDS:]
+        return " ".join(filter(None, [self._started.reason or words, f"It wrote: {said}" if said else ""]))
+
+    # --- what the server begins -----------------------------------------------------------------------------------
+
+    async def _on_message(self, message: IncomingMessage) -> None:
+        if isinstance(message, ToolListChangedNotification):
+            self._has_changed.set()
+
+    async def _roots(self, context: Any) -> ListRootsResult:
+        """The folders that it was granted."""
+        server = self._connect.server
+        access = server.access if isinstance(server, Started) else None
+        paths = (*access.writes, *access.reads) if access else ()
+        return ListRootsResult(roots=[Root(uri=f"file://{path}") for path in paths])  # pyright: ignore[reportArgumentType]
+
+    async def _listen(self, client: Client) -> None:
+        """Follow a server of the newer era, which reports changes only on a stream that was asked for."""
+        with contextlib.suppress(Exception):  # of the older era, or it has no such stream
+            async with client.listen(tools_list_changed=True) as changes:
+                async for _ in changes:
+                    self._has_changed.set()
+
+    async def _follow(self, client: Client) -> None:
+        """Tell the gateway of each change of the tools."""
+        while True:
+            await self._has_changed.wait()
+            await asyncio.sleep(_RELIST_S)
+            self._has_changed.clear()
+            try:
+                async with asyncio.timeout(_LIST_S):
+                    self._send(Tools(id=self._connect.id, tools=await _tools_of(client)))
+            except (Failure, MCPError, ValidationError, TimeoutError) as error:
+                note(f"The changed tools of a server can't be listed: {type(error).__name__}.")
+
+    # --- calls ----------------------------------------------------------------------------------------------------
+
+    async def invoke(self, invoke: Invoke) -> AsyncIterator[HostEvent]:
+        """Call a tool; yield its output. Raises Failure."""
+        if self._client is None or (self._started is not None and self._started.lost.is_set()):
+            raise Failure("mcp.lost", self._why("It is not connected."))
+        calling = asyncio.ensure_future(self._call(self._client, invoke))
+        lost = asyncio.ensure_future(self._started.lost.wait() if self._started else asyncio.Event().wait())
+        try:
+            await asyncio.wait({calling, lost}, return_when=asyncio.FIRST_COMPLETED)
+            if not calling.done():
+                raise Failure("mcp.lost", self._why("It has ended."), was_sent=True)
+            text = json.dumps(encode(calling.result()), ensure_ascii=False, separators=(",", ":"))
+        finally:
+            calling.cancel()
+            lost.cancel()
+        if len(text) > MAX_OUTPUT_CHARS:
+            words = f"It returned more than {MAX_OUTPUT_CHARS >> 20} MiB, which is too much for one result."
+            raise Failure("mcp.too_long", words, was_sent=True)
+        text = repair_text(text)
+        for at in range(0, len(text), PIECE_CHARS):
+            yield Piece(id=invoke.id, text=text[at : at + PIECE_CHARS])
+
+    async def _call(self, client: Client, invoke: Invoke) -> Output:
+        told_at = 0.0
+
+        async def report(progress: float, total: float | None, message: str | None) -> None:
+            nonlocal told_at
+            now = time.monotonic()
+            if now - told_at < _PROGRESS_S:
+                return
+            told_at = now
+            count = f"{progress:g}" if total is None else f"{progress:g} of {total:g}"
+            self._send(Progress(id=invoke.id, text=repair_text(_short(message or count, _MAX_WORDS))))
+
+        try:
+            async with asyncio.timeout(invoke.within_s):
+                result = await client.call_tool(invoke.tool, invoke.arguments, progress_callback=report)
+        except TimeoutError:
+            raise Failure("mcp.timeout", f"It did not answer within {invoke.within_s:g} s.", was_sent=True) from None
+        except MCPError as error:
+            # -32000 stands for a connection that was closed; all other codes are the server's answer.
+            is_lost = error.code == -32000
+            code: ErrorCode = "mcp.lost" if is_lost else "mcp.refused"
+            words = _short(error.message, _MAX_WORDS)
+            raise Failure(code, self._why(words) if is_lost else words, was_sent=is_lost) from None
+        except ValidationError as error:
+            words = f"Its answer does not have the form of a result: {_words(error)}"
+            raise Failure("mcp.garbage", words, was_sent=True) from None
+        except (OSError, anyio.BrokenResourceError, anyio.ClosedResourceError, RuntimeError) as error:
+            raise Failure("mcp.lost", self._why(_words(error)), was_sent=True) from None
+        return _output(result)
+
+
+async def _tools_of(client: Client) -> tuple[ServerTool, ...]:
+    """Return all tools of a server. Raises Failure for a list that does not end."""
+    if client.server_capabilities.tools is None:
+        return ()
+    found: list[ServerTool] = []
+    cursor: str | None = None
+    size = 0
+    for _ in range(MAX_PAGES):
+        page = await client.list_tools(cursor=cursor)
+        for tool in page.tools:
+            found.append(_tool(tool))
+            size += len(json.dumps(encode(found[-1])))
+            if len(found) > MAX_SERVER_TOOLS or size > MAX_LIST_BYTES:
+                most = f"{MAX_SERVER_TOOLS} tools, with {MAX_LIST_BYTES >> 10} kB of descriptions"
+                raise Failure("mcp.too_long", f"It lists more than {most}.")
+        cursor = page.next_cursor
+        if cursor is None:
+            return tuple(found)
+    raise Failure("mcp.too_long", f"Its list of tools has more than {MAX_PAGES} pages.")
+
+
+def _tool(tool: Tool) -> ServerTool:
+    claims = tool.annotations
+    schema: JsonObject = tool.input_schema
+    return ServerTool(
+        name=repair_text(tool.name[: _MAX_NAME + 1]),
+        schema=schema,
+        title=_short(tool.title or (claims.title if claims else None) or "", _MAX_NAME),
+        description=_short(tool.description or "", _MAX_TEXT),
+        claims=Claims(
+            read_only=claims.read_only_hint,
+            destructive=claims.destructive_hint,
+            idempotent=claims.idempotent_hint,
+            open_world=claims.open_world_hint,
+        )
+        if claims
+        else Claims(),
+    )
+
+
+def _output(result: CallToolResult) -> Output:
+    texts: list[str] = []
+    files: list[OutputFile] = []
+    links: list[str] = []
+    for block in result.content:
+        match block:
+            case TextContent(text=text):
+                texts.append(text)
+            case EmbeddedResource(resource=TextResourceContents(text=text)):
+                texts.append(text)
+            case EmbeddedResource(resource=BlobResourceContents(uri=uri, blob=blob, mime_type=mime)):
+                files.append(OutputFile(mime=mime or "application/octet-stream", data=blob, name=str(uri)))
+            case ResourceLink(uri=uri):
+                links.append(str(uri))
+            case ImageContent() | AudioContent():
+                files.append(OutputFile(mime=block.mime_type, data=block.data))
+            case _:
+                pass  # of a newer protocol
+    return Output(
+        texts=tuple(texts),
+        structured=result.structured_content,
+        files=tuple(files),
+        links=tuple(links),
+        failed=result.is_error,
+    )
+
+
+def stopped(call_id: str) -> Stop:
+    return Stop(id=call_id)
+
+
+def _short(text: str, most: int) -> str:
+    return repair_text(text if len(text) <= most else f"{text[: most - 1]}…")
+
+
+def _words(error: BaseException) -> str:
+    """Return the innermost error of a group in words."""
+    while isinstance(error, BaseExceptionGroup) and error.exceptions:
+        error = error.exceptions[0]
+    if isinstance(error, ValidationError):
+        first = error.errors(include_url=False, include_input=False)[0]
+        return f"{'.'.join(map(str, first['loc']))}: {first['msg']}."
+    text = str(error) or type(error).__name__
+    return _short(text, _MAX_WORDS)

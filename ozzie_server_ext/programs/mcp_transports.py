@@ -1,0 +1,244 @@
+"""How the tool host reaches MCP servers: a program in its sandbox, over its standard streams, or an address.
+
+The library's own transport for programs would start them bare and read lines of any length.
+"""
+
+import asyncio
+import contextlib
+from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+
+import anyio
+import httpx2
+from mcp.client.sse import sse_client
+from mcp.client.streamable_http import streamable_http_client
+from mcp.shared.message import SessionMessage
+from mcp_types import jsonrpc_message_adapter
+
+from ozzie_server_ext.execution.box import JobDescriptors
+from ozzie_server_ext.execution.runner import MIB
+from ozzie_server_ext.execution.sandbox_init import FirstProcess, usage, with_children
+from ozzie_server_ext.execution.server_box import MEMORY, PROCESSES, server_box
+from ozzie_server_ext.protocol.jsontext import InvalidJson, loads
+from ozzie_server_ext.protocol.ndjson import LineDecoder, LineTooLong
+from ozzie_server_ext.protocol.tool_host import Remote, Started
+
+MAX_MESSAGE = 16 * MIB
+MAX_STDERR = 2000
+_CHUNK = 64 * 1024
+_LOOK_S = 1.0
+_LEAVES_S = 1.0
+"""How long a server may take to end once its input is closed, as the MCP wants it to."""
+_GONE_S = 5.0
+_WORDS_S = 0.2
+"""How long its last words may take: what it started may still hold its standard error."""
+_POLL_S = 0.01
+
+Streams = tuple[anyio.abc.ObjectReceiveStream[SessionMessage | Exception], anyio.abc.ObjectSendStream[SessionMessage]]
+
+
+class StartedServer:
+    """A server that runs here. `lost` is set when it has ended or broke the rules, and `reason` then says why."""
+
+    def __init__(self, server: Started) -> None:
+        self._server = server
+        self._said = bytearray()
+        self._first: FirstProcess | None = None
+        self._is_ending = False
+        self.lost = asyncio.Event()
+        self.reason = ""
+
+    def words(self) -> str:
+        """Return the last of what it wrote to its standard error."""
+        return self._said.decode(errors="replace").strip()
+
+    @asynccontextmanager
+    async def streams(self) -> AsyncGenerator[Streams, None]:
+        """Start it, and yield its messages; end it and all that it started. Raises OSError, Unavailable."""
+        descriptors = JobDescriptors()
+        try:
+            argv = await asyncio.to_thread(
+                server_box, self._server.argv, self._server.env, self._server.access, descriptors
+            )
+            process = await asyncio.create_subprocess_exec(
+                *argv,
+                stdin=asyncio.subprocess.PIPE,
+                stdout=asyncio.subprocess.PIPE,
+                stderr=asyncio.subprocess.PIPE,
+                env={},
+                cwd="/",
+                pass_fds=descriptors.all,
+                start_new_session=True,
+            )
+        finally:
+            descriptors.close()
+        first = FirstProcess(process.pid)
+        to_us, incoming = anyio.create_memory_object_stream[SessionMessage | Exception](0)
+        outgoing, from_us = anyio.create_memory_object_stream[SessionMessage](0)
+        wording = asyncio.create_task(self._keep_words(process))
+        works = (self._read(process, to_us, wording), self._write(process, from_us), self._watch(first))
+        tasks = [wording, *map(asyncio.create_task, works)]
+        try:
+            yield incoming, outgoing
+        finally:
+            self._is_ending = True
+            with anyio.CancelScope(shield=True):
+                outgoing.close()
+                await self._end(process, first)
+                for task in tasks:
+                    task.cancel()
+                await asyncio.wait(tasks)
+                for stream in (to_us, incoming, from_us):
+                    stream.close()
+
+    async def _read(
+        self,
+        process: asyncio.subprocess.Process,
+        to_us: anyio.abc.ObjectSendStream[SessionMessage | Exception],
+        wording: asyncio.Task[None],
+    ) -> None:
+        """Pass its messages on. Its end is known, with its last words, before the stream ends."""
+        assert process.stdout is not None
+        lines = LineDecoder(max_line=MAX_MESSAGE)
+        with contextlib.suppress(anyio.BrokenResourceError, anyio.ClosedResourceError):
+            async with to_us:
+                try:
+                    while chunk := await process.stdout.read(_CHUNK):
+                        for line in lines.feed(chunk):
+                            if (message := _message(line)) is not None:
+                                await to_us.send(message)
+                except LineTooLong:
+                    self._lose(f"It sent a message of more than {MAX_MESSAGE // MIB} MiB.")
+                await asyncio.wait({wording}, timeout=_WORDS_S)
+                self._lose("It has ended.")
+
+    async def _write(
+        self, process: asyncio.subprocess.Process, from_us: anyio.abc.ObjectReceiveStream[SessionMessage]
+    ) -> None:
+        assert process.stdin is not None
+        try:
+            async with from_us:
+                async for each in from_us:
+                    process.stdin.write(
+                        each.message.model_dump_json(by_alias=True, exclude_unset=True).encode() + b"\n"
+                    )
+                    await process.stdin.drain()
+        except OSError:
+            self._lose("It closed its input.")
+
+    async def _keep_words(self, process: asyncio.subprocess.Process) -> None:
+        assert process.stderr is not None
+        while chunk := await process.stderr.read(_CHUNK):
+            self._said += chunk
+            del self._said[:-MAX_STDERR]
+
+    async def _watch(self, first: FirstProcess) -> None:
+        """End it if it takes more than it may."""
+        while not self.lost.is_set():
+            await asyncio.sleep(_LOOK_S)
+            if not first.look() or first.pid is None:
+                continue
+            used = await asyncio.to_thread(usage, first.pid, MEMORY, ())
+            count = len(await asyncio.to_thread(with_children, first.pid))
+            if used.memory > MEMORY:
+                self._lose(f"It was ended: it took more than {MEMORY // MIB} MiB of memory.")
+            elif count > PROCESSES:
+                self._lose(f"It was ended: it had more than {PROCESSES} processes.")
+            if self.lost.is_set():
+                first.end()
+
+    def _lose(self, reason: str) -> None:
+        if self._is_ending:  # that is why
+            return
+        self.reason = self.reason or reason
+        self.lost.set()
+
+    async def _end(self, process: asyncio.subprocess.Process, first: FirstProcess) -> None:
+        if process.stdin is not None:
+            process.stdin.close()
+        if not await _has_ended(process, first, _LEAVES_S):
+            first.end()
+            if not await _has_ended(process, first, _GONE_S):
+                with contextlib.suppress(ProcessLookupError):
+                    process.kill()
+        first.close()
+
+
+async def _has_ended(process: asyncio.subprocess.Process, first: FirstProcess, within_s: float) -> bool:
+    """Return whether bubblewrap and everything in the sandbox end in time."""
+    for _ in range(int(within_s / _POLL_S)):
+        if process.returncode is not None and first.is_gone:
+            return True
+        await asyncio.sleep(_POLL_S)
+    return False
+
+
+def _message(line: bytes) -> SessionMessage | Exception | None:
+    """Return the message in a line; None for a line that is no JSON, as from a server that prints."""
+    try:
+        value = loads(line, max_bytes=MAX_MESSAGE, surrogates="repair")
+    except InvalidJson:
+        return None
+    try:
+        return SessionMessage(jsonrpc_message_adapter.validate_python(value, by_name=False))
+    except ValueError as error:
+        return error
+
+
+# --- an address -------------------------------------------------------------------------------------------------------
+
+
+def remote_streams(remote: Remote) -> AbstractAsyncContextManager[Streams]:
+    """Reach a server at its address. Redirects to another origin are not followed."""
+    return _sse(remote) if remote.is_sse else _streamable(remote)
+
+
+@asynccontextmanager
+async def _streamable(remote: Remote) -> AsyncGenerator[Streams, None]:
+    async with (
+        _http_client(remote.headers) as client,
+        streamable_http_client(remote.url, http_client=client, max_sse_event_size=MAX_MESSAGE) as streams,
+    ):
+        yield streams  # pyright: ignore[reportReturnType]
+
+
+@asynccontextmanager
+async def _sse(remote: Remote) -> AsyncGenerator[Streams, None]:
+    async with sse_client(
+        remote.url,
+        headers=remote.headers,
+        httpx_client_factory=lambda headers=None, timeout=None, auth=None: _http_client(headers or {}),
+    ) as streams:
+        yield streams  # pyright: ignore[reportReturnType]
+
+
+def _http_client(headers: dict[str, str]) -> httpx2.AsyncClient:
+    timeout = httpx2.Timeout(30.0, read=300.0)
+    return httpx2.AsyncClient(headers=headers, timeout=timeout, transport=_BoundedTransport(), follow_redirects=False)
+
+
+class _BoundedTransport(httpx2.AsyncHTTPTransport):
+    """Ends an answer that is too long. Streams of events are bounded by event."""
+
+    async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
+        response = await super().handle_async_request(request)
+        if "text/event-stream" not in response.headers.get("content-type", ""):
+            assert isinstance(response.stream, httpx2.AsyncByteStream)
+            response.stream = _Bounded(response.stream)
+        return response
+
+
+class _Bounded(httpx2.AsyncByteStream):
+    def __init__(self, stream: httpx2.AsyncByteStream) -> None:
+        self._stream = stream
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        size = 0
+        async for chunk in self._stream:
+            size += len(chunk)
+            if size > MAX_MESSAGE:
+                raise httpx2.ReadError(f"It sent an answer of more than {MAX_MESSAGE // MIB} MiB.")
+            yield chunk
+
+    async def aclose(self) -> None:
+        await self._stream.aclose()

@@ -1,0 +1,188 @@
+"""The messages between the gateway and a tool host, one JSON object a line (docs/adr/0077-the-tool-host.md).
+
+Each message belongs to a call, by `id`. A connection to a server is a call that lasts: it is answered with `connected`,
+then with `tools` whenever the server's list changes, and ends with an `error`, or with a `stop` once it was aborted. A
+tool's call names the connection, may report progress, and ends with its output in pieces and a `stop`, or with an
+`error`.
+"""
+
+from typing import Any, Literal, TypeAlias
+
+import msgspec
+
+from ozzie_server_ext.domain.json import Json, JsonObject
+from ozzie_server_ext.protocol.codec import decode, encode
+
+PIECE_CHARS = 128 * 1024
+"""A character takes six bytes at most, so such a line stays below 1 MiB."""
+MAX_OUTPUT_CHARS = 8 << 20
+"""The JSON of one result. A longer one is refused: nobody reads it, and a model can't."""
+MAX_SERVER_TOOLS = 500
+MAX_LIST_BYTES = 512 << 10
+"""The JSON of all tools of a server, which go to the gateway in one line."""
+
+
+class _Message(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", tag=str.lower):
+    id: str
+
+
+# --- to the host ------------------------------------------------------------------------------------------------------
+
+
+class ServerAccess(msgspec.Struct, frozen=True, kw_only=True):
+    """What a server that is started here sees of this machine, by absolute paths: folders and files that it may read,
+    or read and change, and those of its own program, which it may read. Without `hosts` it has no network; with them it
+    reaches those hosts, each "host:port"."""
+
+    reads: tuple[str, ...] = ()
+    writes: tuple[str, ...] = ()
+    program: tuple[str, ...] = ()
+    hosts: tuple[str, ...] = ()
+
+
+class Started(msgspec.Struct, frozen=True, kw_only=True, tag="started"):
+    """A server that is started, in a sandbox, and speaks over its standard streams. `env` may hold keys."""
+
+    argv: tuple[str, ...]
+    env: dict[str, str] = msgspec.field(default_factory=dict[str, str])
+    access: ServerAccess = msgspec.field(default_factory=ServerAccess)
+
+
+class Remote(msgspec.Struct, frozen=True, kw_only=True, tag="remote"):
+    """A server at an address, over streamable HTTP or, if `is_sse`, over the older transport. `headers` may hold
+    keys."""
+
+    url: str
+    headers: dict[str, str] = msgspec.field(default_factory=dict[str, str])
+    is_sse: bool = False
+
+
+class Connect(_Message, frozen=True, kw_only=True):
+    """Connects to a server, within so many seconds."""
+
+    server: Started | Remote
+    within_s: float
+
+
+class Invoke(_Message, frozen=True, kw_only=True):
+    """Calls a tool of a connected server. After `within_s` seconds the server is told to stop."""
+
+    connection: str
+    tool: str
+    arguments: JsonObject
+    within_s: float
+
+
+class Abort(_Message, frozen=True, kw_only=True):
+    """Ends a call, or a connection and all its calls."""
+
+
+Command: TypeAlias = Connect | Invoke | Abort
+
+# --- from the host ----------------------------------------------------------------------------------------------------
+
+
+class Claims(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What a server claims about a tool (the MCP's annotations); None if it says nothing. Nobody has checked it."""
+
+    read_only: bool | None = None
+    destructive: bool | None = None
+    idempotent: bool | None = None
+    open_world: bool | None = None
+
+
+class ServerTool(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A tool as its server describes it. `schema` is the JSON Schema of its arguments."""
+
+    name: str
+    schema: JsonObject
+    title: str = ""
+    description: str = ""
+    claims: Claims = msgspec.field(default_factory=Claims)
+
+
+class Connected(_Message, frozen=True, kw_only=True):
+    """The server answers. `name`, `version` and `instructions` are its own words; `era` is the version of the
+    protocol that was agreed on."""
+
+    name: str
+    version: str
+    era: str
+    instructions: str
+    tools: tuple[ServerTool, ...]
+
+
+class Tools(_Message, frozen=True, kw_only=True):
+    """The tools of a connected server, after a change."""
+
+    tools: tuple[ServerTool, ...]
+
+
+class Progress(_Message, frozen=True, kw_only=True):
+    """How far a call is, in the server's words."""
+
+    text: str
+
+
+class Piece(_Message, frozen=True, kw_only=True):
+    """A piece of the JSON of an `Output`."""
+
+    text: str
+
+
+class Stop(_Message, frozen=True, kw_only=True):
+    """The call has ended, or was aborted; all of its output has been sent."""
+
+
+ErrorCode: TypeAlias = Literal[
+    "mcp.start", "mcp.lost", "mcp.refused", "mcp.timeout", "mcp.too_long", "mcp.garbage", "sandbox.unavailable"
+]
+
+
+class Error(_Message, frozen=True, kw_only=True):
+    """The call failed, or the connection could not be made or has ended. `message` is a sentence that may quote the
+    server. `was_sent`: the server may have carried the call out."""
+
+    code: ErrorCode
+    message: str
+    was_sent: bool = False
+
+
+HostEvent: TypeAlias = Connected | Tools | Progress | Piece | Stop | Error
+
+
+class OutputFile(msgspec.Struct, frozen=True, kw_only=True):
+    """A picture, a sound or a resource in a result; `data` in base64."""
+
+    mime: str
+    data: str
+    name: str = ""
+
+
+class Output(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A tool's result: its texts, its structured form if it has one, files, and links to resources. `failed`: the tool
+    itself says so, and its texts say why."""
+
+    texts: tuple[str, ...] = ()
+    structured: Json = None
+    files: tuple[OutputFile, ...] = ()
+    links: tuple[str, ...] = ()
+    failed: bool = False
+
+
+_COMMAND: Any = Command
+_EVENT: Any = HostEvent
+
+
+def message_json(message: Command | HostEvent) -> JsonObject:
+    return encode(message)
+
+
+def parse_command(message: JsonObject) -> Command:
+    """Return the command in a message. Raises InvalidShape."""
+    return decode(_COMMAND, message)
+
+
+def parse_event(message: JsonObject) -> HostEvent:
+    """Return the event in a message. Raises InvalidShape."""
+    return decode(_EVENT, message)

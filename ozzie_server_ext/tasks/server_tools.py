@@ -1,0 +1,154 @@
+"""Keeps the tools of MCP servers up to date in a project's registry."""
+
+import asyncio
+import hashlib
+from collections.abc import Callable, Sequence
+from functools import partial
+from pathlib import Path
+
+import msgspec
+
+from ozzie_server_ext.config.files import Stamps
+from ozzie_server_ext.config.home import Home
+from ozzie_server_ext.domain.errors import OzzieError
+from ozzie_server_ext.domain.events import ConfigChanged, Draft
+from ozzie_server_ext.observability.logs import logger
+from ozzie_server_ext.plugins.connections import Connections, Values, granted_values
+from ozzie_server_ext.plugins.server_tool import tools_of
+from ozzie_server_ext.plugins.servers import Server, SettledServer, UsedServer, servers_of, stamps
+from ozzie_server_ext.plugins.tool_host import ToolHost
+from ozzie_server_ext.protocol.codec import decode, encode
+from ozzie_server_ext.protocol.jsontext import canonical_bytes, loads_object
+from ozzie_server_ext.store.blobs import BlobStore
+from ozzie_server_ext.store.log import EventLog
+from ozzie_server_ext.tasks.configuration import recorded_version
+from ozzie_server_ext.tools.base import Tool
+from ozzie_server_ext.tools.registry import ToolRegistry
+from ozzie_server_ext.vault.vault import Vault
+
+log = logger(__name__)
+
+
+STREAM = "servers"
+
+
+class ServerTools:
+    """The tools of the user's servers and of a project's. `own` connects to the user's, which all projects share;
+    `host` is the process for those of the project alone. What is used is recorded, so that a replay has the same
+    tools."""
+
+    def __init__(
+        self,
+        home: Home,
+        project: Path,
+        registry: ToolRegistry,
+        own: "OwnServers",
+        host: ToolHost,
+        event_log: EventLog,
+        blobs: BlobStore,
+    ) -> None:
+        self._home = home
+        self._project = project
+        self._registry = registry
+        self._own = own
+        self._host = host
+        self._theirs = Connections(host, lambda server, settled: own.values_of(server, settled, project))
+        self._log = event_log
+        self._blobs = blobs
+        self._recorded: str | None = None
+        self._stamps: Stamps | None = None
+        self._tools: tuple[Tool, ...] = ()
+        self._logged = ""
+
+    async def refresh(self) -> None:
+        """Read changed files. If they can't be read, keep no tools and log the error once."""
+        fresh = await asyncio.to_thread(stamps, self._home, self._project)
+        if fresh == self._stamps:
+            return
+        try:
+            found = await asyncio.to_thread(servers_of, self._home, self._project)
+        except OzzieError as error:
+            if self._logged != str(error):
+                log.warning("the MCP servers can't be read: %s", error)
+            self._logged = str(error)
+            self._tools = self._registry.replace(self._tools, ())
+            return
+        for problem in found.problems:
+            log.warning("MCP servers are left out: %s", problem)
+        used = [(server, each) for server in found.servers if (each := server.used) is not None]
+        tools = [
+            tool for server, each in used for tool in tools_of(each, partial(self._connections(server).to, server))
+        ]
+        await self._record([each for _, each in used])
+        self._tools = self._registry.replace(self._tools, tools)
+        self._stamps, self._logged = fresh, ""
+
+    def _connections(self, server: Server) -> Connections:
+        return self._own.at(self._project) if server.is_own else self._theirs
+
+    async def _record(self, used: Sequence[UsedServer]) -> None:
+        """Record the servers if they are others than those of last time. Their commands stay out: an argument may be a
+        key."""
+        if self._recorded is None:
+            self._recorded = await recorded_version(self._log, STREAM, self._project)
+        content = recorded_form(used)
+        version = hashlib.sha256(content).hexdigest()[:12]
+        if version == self._recorded or (not used and not self._recorded):
+            return
+        fact = ConfigChanged(
+            version=version,
+            blob=await self._blobs.put(content),
+            files=tuple(each.name for each in used),
+            previous=self._recorded,
+            project=str(self._project),
+        )
+        await self._log.append(STREAM, [Draft(body=fact, actor="system", source="servers")])
+        self._recorded = version
+
+    async def close(self) -> None:
+        self._theirs.end_all()
+        await self._host.stop()
+
+
+def recorded_form(used: Sequence[UsedServer]) -> bytes:
+    """Return the servers as they are recorded; see `from_record`."""
+    plain = [msgspec.structs.replace(each, settled=msgspec.structs.replace(each.settled, argv=())) for each in used]
+    return canonical_bytes({"servers": [encode(each) for each in plain]})
+
+
+def from_record(content: bytes) -> tuple[UsedServer, ...]:
+    """Return the servers of a recorded form. Raises InvalidJson, InvalidShape."""
+    return decode(_Recorded, loads_object(content, max_bytes=len(content))).servers
+
+
+class _Recorded(msgspec.Struct, frozen=True):
+    servers: tuple[UsedServer, ...]
+
+
+class OwnServers:
+    """The connections to the user's own servers, by project: a server that is told of its project's folder is another
+    one in each. They share one process."""
+
+    def __init__(self, host: ToolHost, vault: Vault, note: Callable[[str], None]) -> None:
+        """`note` remembers a secret that goes to a server, so that it is removed from what comes back."""
+        self._host = host
+        self._vault = vault
+        self._note = note
+        self._connections: dict[Path, Connections] = {}
+
+    def at(self, project: Path) -> Connections:
+        """Return the connections of a project."""
+        if project not in self._connections:
+            self._connections[project] = Connections(
+                self._host, lambda server, settled: self.values_of(server, settled, project)
+            )
+        return self._connections[project]
+
+    def values_of(self, server: Server, settled: SettledServer, project: Path) -> Values:
+        """Return what stands for a server's placeholders."""
+        return granted_values(server.slug, settled, self._vault, project, self._note)
+
+    async def close(self) -> None:
+        for each in self._connections.values():
+            each.end_all()
+        await self._host.stop()
