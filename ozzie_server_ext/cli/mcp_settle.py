@@ -27,6 +27,7 @@ from ozzie_server_ext.domain.toolmeta import TargetKind
 from ozzie_server_ext.observability.clock import SystemClock
 from ozzie_server_ext.planes.supervisor import Supervisor
 from ozzie_server_ext.plugins.connections import CONNECT_S, Values, granted_values, reached
+from ozzie_server_ext.plugins.hosts import HostGrant
 from ozzie_server_ext.plugins.manifest import McpText
 from ozzie_server_ext.plugins.mcp_file import SERVER_NAME, keys_in
 from ozzie_server_ext.plugins.servers import (
@@ -277,7 +278,7 @@ def _pairs(words: Sequence[str], sign: str) -> dict[str, str]:
 
 
 def _access(options: argparse.Namespace, project: Path) -> ServerAccess:
-    """Return what a person grants in so many words. Raises NotFound."""
+    """Return what a person grants in so many words. Raises NotFound, Misused."""
 
     def real(word: str) -> str:
         path = (project / os.path.expanduser(word)).resolve()
@@ -285,7 +286,14 @@ def _access(options: argparse.Namespace, project: Path) -> ServerAccess:
             raise NotFound(f"There is no {visible_label(str(path))}.")
         return str(path)
 
-    return ServerAccess(reads=tuple(map(real, options.read)), writes=tuple(map(real, options.write)))
+    for host in options.host:
+        try:
+            HostGrant.of(host)
+        except ValueError as error:
+            raise Misused(f"{error}.") from None
+    return ServerAccess(
+        reads=tuple(map(real, options.read)), writes=tuple(map(real, options.write)), hosts=tuple(options.host)
+    )
 
 
 def _values(home: Home, project: Path, slug: str, settled: SettledServer) -> Values:
@@ -362,6 +370,7 @@ def _as_json(name: str, settled: SettledServer) -> dict[str, Any]:
         "version": settled.version,
         "reads": access.reads,
         "writes": access.writes,
+        "hosts": access.hosts,
         "secrets": settled.secrets,
         "tools": [
             {

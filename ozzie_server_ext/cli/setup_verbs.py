@@ -112,6 +112,7 @@ _SERVER = argument("name", metavar="NAME", help="as ozzie mcp list shows it")
 _MCP_ACCESS = (
     argument("--read", action="append", default=[], metavar="PATH", help="it may read this; may be repeated"),
     argument("--write", action="append", default=[], metavar="PATH", help="it may read and change this"),
+    argument("--host", action="append", default=[], metavar="HOST", help="it may reach this host; may be repeated"),
 )
 
 _MCP_YES = (

@@ -31,15 +31,24 @@ _OPEN = 1024
 _DATA_KIB = 8192 * 1024
 """More than `MEMORY`: V8 and allocators reserve what they do not use. What is used is watched."""
 _HOME = "/tmp/home"
+_LISTEN = "/ozzie/listen.py"
+_LISTENER = Path(__file__).parents[1] / "programs" / "box_listener.py"
+_PORT = 3128
+"""Where the listener listens."""
 
 _SCRIPT = 'ulimit -c 0; ulimit -n "$1" && ulimit -d "$2" || exit 125; shift 2; exec "$@"'
 
 
 def server_box(
-    argv: Iterable[str], env: Mapping[str, str], access: ServerAccess, descriptors: JobDescriptors
+    argv: Iterable[str],
+    env: Mapping[str, str],
+    access: ServerAccess,
+    descriptors: JobDescriptors,
+    network: int | None = None,
 ) -> list[str]:
     """Return the command that starts a server in its sandbox. Its variables and paths go through a descriptor: the
-    system shows every user the arguments of a command. Raises Unavailable."""
+    system shows every user the arguments of a command. `network` is the descriptor by which it hands out the socket
+    of its proxy (`programs.box_listener`). Raises Unavailable."""
     programs = find_programs(root=False)
     kind = machine()
     assert kind is not None, "find_programs looked"
@@ -51,10 +60,14 @@ def server_box(
     words += ["--proc", "/proc", "--dev", "/dev", "--size", str(_DISK), "--tmpfs", "/dev/shm", "--remount-ro", "/dev"]
     words += ["--perms", "1777", "--size", str(_DISK), "--tmpfs", "/tmp", *folders(_HOME, mode="0700")]
     words += _mounts(access)
+    if network is not None:
+        words += ["--ro-bind-try", "/etc/ssl", "/etc/ssl", *folders("/ozzie")]
+        words += ["--perms", "0444", "--ro-bind-data", str(descriptors.readable(_LISTENER.read_bytes())), _LISTEN]
     words += ["--chdir", _start(access), "--remount-ro", "/", "--clearenv"]
-    words += [word for name, value in (_environment() | dict(env)).items() for word in ("--setenv", name, value)]
+    words += [word for name, value in (_environment(network) | dict(env)).items() for word in ("--setenv", name, value)]
     listed = descriptors.readable("\0".join(words).encode() + b"\0")
-    return [programs.bwrap, "--args", str(listed), "--", *_inside(programs), *argv]
+    listener = [] if network is None else [own_interpreter().executable, "-I", _LISTEN, str(network)]
+    return [programs.bwrap, "--args", str(listed), "--", *_inside(programs), *listener, *argv]
 
 
 def _inside(programs: Programs) -> list[str]:
@@ -88,7 +101,7 @@ def _start(access: ServerAccess) -> str:
     return granted[0] if granted else "/tmp"
 
 
-def _environment() -> dict[str, str]:
+def _environment(network: int | None) -> dict[str, str]:
     """The environment: nothing of the gateway's own."""
     beside = os.path.dirname(own_interpreter().executable)
     found = {
@@ -100,4 +113,9 @@ def _environment() -> dict[str, str]:
         "PYTHONUNBUFFERED": "1",
         "TZ": time_zone(),
     }
+    if network is not None:
+        proxy = f"http://127.0.0.1:{_PORT}"
+        names = ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY")
+        found |= {each: proxy for name in names for each in (name, name.lower())}
+        found["NODE_USE_ENV_PROXY"] = "1"
     return {name: value for name, value in found.items() if value}

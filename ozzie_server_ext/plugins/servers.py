@@ -281,11 +281,13 @@ def access_sentences(access: ServerAccess, secrets: tuple[str, ...], *, is_remot
     found = [f"It is given the secret {quoted(name)}." for name in secrets]
     found += [f"It may read and change {quoted(path)}." for path in access.writes]
     found += [f"It may read {quoted(path)}." for path in access.reads]
-    found += [f"It may send what it is given or may read to {quoted(host)}." for host in access.hosts]
+    for host in access.hosts:
+        where = "any host of the internet" if host == "*" else quoted(host)
+        found.append(f"It may send what it is given or may read to {where}.")
     if is_remote:
         found.append("It is somewhere else: it gets the arguments of each call.")
-    elif not access.hosts:
-        found.append("It has no network.")
+    else:
+        found.append("It has no other network." if access.hosts else "It has no network.")
     if not is_remote:
         found.append("It sees nothing else of this machine but its programs.")
     return tuple(found)

@@ -192,7 +192,7 @@ def joined(named: ServerAccess, said: ServerAccess) -> ServerAccess:
     """Return both; what a person says of a path counts more than that an argument names it."""
     writes = [*(path for path in named.writes if path not in said.reads), *said.writes]
     reads = [*(path for path in named.reads if path not in writes), *said.reads]
-    return ServerAccess(reads=tuple(dict.fromkeys(reads)), writes=tuple(dict.fromkeys(writes)))
+    return ServerAccess(reads=tuple(dict.fromkeys(reads)), writes=tuple(dict.fromkeys(writes)), hosts=said.hosts)
 
 
 def expect_apart(home: Home, access: ServerAccess) -> None:

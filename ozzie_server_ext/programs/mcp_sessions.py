@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator, Callable
 from typing import Any
 
 import anyio
+import msgspec
 from mcp import Client
 from mcp.client import IncomingMessage
 from mcp.shared.exceptions import MCPError
@@ -164,7 +165,17 @@ class Session:
         if self._started is None:
             return words
         said = self._started.words()[-_MAX_WORDS:]
-        return " ".join(filter(None, [self._started.reason or words, f"It wrote: {said}" if said else ""]))
+        return " ".join(
+            filter(None, [self._started.reason or words, f"It wrote: {said}" if said else "", self._refused()])
+        )
+
+    def _refused(self) -> str:
+        """Return a sentence about hosts that it was refused since the last one, or ""."""
+        if self._started is None or not self._started.refused:
+            return ""
+        hosts = ", ".join(self._started.refused)
+        self._started.refused.clear()
+        return f"It was refused the network to {hosts}, which nobody granted it."
 
     # --- what the server begins -----------------------------------------------------------------------------------
 
@@ -210,7 +221,10 @@ class Session:
             await asyncio.wait({calling, lost}, return_when=asyncio.FIRST_COMPLETED)
             if not calling.done():
                 raise Failure("mcp.lost", self._why("It has ended."), was_sent=True)
-            text = json.dumps(encode(calling.result()), ensure_ascii=False, separators=(",", ":"))
+            output = calling.result()
+            if output.failed and (refused := self._refused()):
+                output = msgspec.structs.replace(output, texts=(*output.texts, refused))
+            text = json.dumps(encode(output), ensure_ascii=False, separators=(",", ":"))
         finally:
             calling.cancel()
             lost.cancel()

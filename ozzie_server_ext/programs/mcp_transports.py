@@ -19,6 +19,7 @@ from ozzie_server_ext.execution.box import JobDescriptors
 from ozzie_server_ext.execution.runner import MIB
 from ozzie_server_ext.execution.sandbox_init import FirstProcess, usage, with_children
 from ozzie_server_ext.execution.server_box import MEMORY, PROCESSES, server_box
+from ozzie_server_ext.programs.mcp_network import Network
 from ozzie_server_ext.protocol.jsontext import InvalidJson, loads
 from ozzie_server_ext.protocol.ndjson import LineDecoder, LineTooLong
 from ozzie_server_ext.protocol.tool_host import Remote, Started
@@ -33,6 +34,7 @@ _GONE_S = 5.0
 _WORDS_S = 0.2
 """How long its last words may take: what it started may still hold its standard error."""
 _POLL_S = 0.01
+_MOST_REFUSED = 5
 
 Streams = tuple[anyio.abc.ObjectReceiveStream[SessionMessage | Exception], anyio.abc.ObjectSendStream[SessionMessage]]
 
@@ -47,6 +49,12 @@ class StartedServer:
         self._is_ending = False
         self.lost = asyncio.Event()
         self.reason = ""
+        self.refused: dict[str, None] = {}
+        """Hosts that it wanted to reach and was not granted, since they were last told."""
+
+    def _note_refused(self, host: str) -> None:
+        if len(self.refused) < _MOST_REFUSED:
+            self.refused[host] = None
 
     def words(self) -> str:
         """Return the last of what it wrote to its standard error."""
@@ -56,10 +64,12 @@ class StartedServer:
     async def streams(self) -> AsyncGenerator[Streams, None]:
         """Start it, and yield its messages; end it and all that it started. Raises OSError, Unavailable."""
         descriptors = JobDescriptors()
+        hosts = self._server.access.hosts
+        network = Network(hosts, self._note_refused) if hosts else None
+        inside = () if network is None else (network.inside,)
         try:
-            argv = await asyncio.to_thread(
-                server_box, self._server.argv, self._server.env, self._server.access, descriptors
-            )
+            server = self._server
+            argv = await asyncio.to_thread(server_box, server.argv, server.env, server.access, descriptors, *inside)
             process = await asyncio.create_subprocess_exec(
                 *argv,
                 stdin=asyncio.subprocess.PIPE,
@@ -67,9 +77,13 @@ class StartedServer:
                 stderr=asyncio.subprocess.PIPE,
                 env={},
                 cwd="/",
-                pass_fds=descriptors.all,
+                pass_fds=(*descriptors.all, *inside),
                 start_new_session=True,
             )
+        except BaseException:
+            if network is not None:
+                network.close()
+            raise
         finally:
             descriptors.close()
         first = FirstProcess(process.pid)
@@ -78,6 +92,8 @@ class StartedServer:
         wording = asyncio.create_task(self._keep_words(process))
         works = (self._read(process, to_us, wording), self._write(process, from_us), self._watch(first))
         tasks = [wording, *map(asyncio.create_task, works)]
+        if network is not None:
+            tasks.append(asyncio.create_task(network.serve()))
         try:
             yield incoming, outgoing
         finally:

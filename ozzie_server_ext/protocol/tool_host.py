@@ -31,8 +31,8 @@ class _Message(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", tag=
 
 class ServerAccess(msgspec.Struct, frozen=True, kw_only=True):
     """What a server that is started here sees of this machine, by absolute paths: folders and files that it may read,
-    or read and change, and those of its own program, which it may read. Without `hosts` it has no network; with them it
-    reaches those hosts, each "host:port"."""
+    or read and change, and those of its own program, which it may read. `hosts` are those that it may reach
+    (`plugins.hosts`); without any it has no network."""
 
     reads: tuple[str, ...] = ()
     writes: tuple[str, ...] = ()
