@@ -7,10 +7,11 @@ import hashlib
 import mimetypes
 import re
 from collections.abc import Awaitable, Callable, Iterator
+from dataclasses import replace
 
 from ozzie_server_ext.agent.structured_output import enforcement, misfit, without_metadata
 from ozzie_server_ext.domain.artifacts import ArtifactKind
-from ozzie_server_ext.domain.content import Label
+from ozzie_server_ext.domain.content import Content, Label
 from ozzie_server_ext.domain.errors import PolicyError
 from ozzie_server_ext.domain.json import Json, JsonObject
 from ozzie_server_ext.domain.toolmeta import (
@@ -60,6 +61,7 @@ class ServerTool:
         self._server = server
         self._tool = tool
         self._connect = connect
+        self._content = Content.of(Label.MCP, [server.name])
         self._schema = without_metadata(tool.seen.schema)
         self._is_checked = bool(enforcement(self._schema))
         name = tool_name(server, tool.seen.name)
@@ -81,6 +83,7 @@ class ServerTool:
 
     async def run(self, plan: Plan, context: ToolContext) -> ToolResult:
         name, server = self._tool.seen.name, self._server.name
+        context.provenance.add(self._content)
         try:
             output = await self._call(plan.args, context)
         except ServerFailed as error:
@@ -90,7 +93,8 @@ class ServerTool:
             raise ToolFailed(f"{name} of {server} failed. {reason}", code=error.code) from None
         if output.failed:
             raise ToolFailed(cut_end("\n".join(output.texts), _MAX_REASON) or "It failed, and does not say why.")
-        return await asyncio.to_thread(_result, self._server, name, output)
+        result = await asyncio.to_thread(_result, self._server, name, output)
+        return replace(result, content=self._content)
 
     async def _call(self, args: JsonObject, context: ToolContext) -> Output:
         """Call the server, once more if the connection was found to be lost before it got the call. Raises

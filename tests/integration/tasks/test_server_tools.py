@@ -104,7 +104,7 @@ async def test_a_call_that_reads_runs_and_its_result_is_from_outside(bench: Benc
     outcome = await bench.outcome("echo", {"text": "hello"})
 
     assert isinstance(outcome, ToolCallCompleted)
-    assert (outcome.data, outcome.brought) == ("hello", ("mcp:mcp.told.echo",))
+    assert (outcome.data, outcome.brought) == ("hello", ("mcp:told",))
 
 
 async def test_a_call_that_changes_asks_and_happens_once_after_a_yes(bench: Bench) -> None:
