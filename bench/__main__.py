@@ -21,6 +21,7 @@ BENCHMARKS = (
     "replay",
     "broker",
     "decision",
+    "mcp_call",
     "steps",
     "many_tasks",
     "long_session",

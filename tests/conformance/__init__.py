@@ -1,0 +1,1 @@
+"""The MCP's own conformance tests, with Ozzie as the client."""
