@@ -88,7 +88,7 @@ class Gate:
         self._context = ToolContext(project, clock, Caller(project=str(project)))
         self._broker = broker_of(registry, rules, ArtifactStore(log, blobs, ids), clock, ids)
         self._recorder = Recorder(log=log, session_id=SessionId("s"), task_id=TaskId("t"))
-        self._use = ToolUse(call_id=CallId("c"), name="told_echo", arguments=json.dumps(TEXT))
+        self._use = ToolUse(call_id=CallId("c"), name="told__echo", arguments=json.dumps(TEXT))
 
     async def call(self) -> None:
         await self._broker.call(self._use, CallPosition(1, 0), self._context, self._recorder)

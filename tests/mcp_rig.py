@@ -62,7 +62,9 @@ async def add(home: Home, state: Path, *, name: str = "told", **env: str) -> Set
     how = McpText(command=sys.executable, args=server.argv[1:], env=env)
     values = Values(os.environ.get, state)
     async with tool_host(state.parent) as host:
-        proposal = await proposed(home, host, name, how, server.access, None, lambda _: values, now=datetime.now(UTC))
+        proposal = await proposed(
+            home, host, name, how, how, server.access, None, lambda _: values, now=datetime.now(UTC)
+        )
     write_own(home, name, how)
     settled = classified(proposal.settled, EFFECTS)
     settle(home, name, settled)

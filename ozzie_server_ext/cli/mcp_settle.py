@@ -8,7 +8,9 @@ import argparse
 import asyncio
 import os
 import re
+import shlex
 import shutil
+import sys
 import time
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
@@ -20,16 +22,16 @@ import msgspec
 from ozzie_server_ext.cli.parser import Misused
 from ozzie_server_ext.cli.terminal import agreed, print_notice, print_result
 from ozzie_server_ext.config.home import Home, find_home, key_folder
-from ozzie_server_ext.config.jsonc import SourceLocation
+from ozzie_server_ext.config.jsonc import ConfigError, SourceLocation
 from ozzie_server_ext.config.validation import validate
-from ozzie_server_ext.domain.errors import Conflict, InputError, NotFound
+from ozzie_server_ext.domain.errors import Conflict, InputError, NotFound, Unavailable
 from ozzie_server_ext.domain.toolmeta import TargetKind
 from ozzie_server_ext.observability.clock import SystemClock
 from ozzie_server_ext.planes.supervisor import Supervisor
-from ozzie_server_ext.plugins.connections import CONNECT_S, Values, granted_values, reached
+from ozzie_server_ext.plugins.connections import CONNECT_S, Values, checked_reach, granted_values
 from ozzie_server_ext.plugins.hosts import HostGrant
 from ozzie_server_ext.plugins.manifest import McpText
-from ozzie_server_ext.plugins.mcp_file import SERVER_NAME, keys_in
+from ozzie_server_ext.plugins.mcp_file import SERVER_NAME, keys_in, mcp_lists
 from ozzie_server_ext.plugins.servers import (
     Effect,
     Server,
@@ -37,13 +39,23 @@ from ozzie_server_ext.plugins.servers import (
     access_sentences,
     claimed,
     form_of,
+    resettle,
     servers_of,
     settle,
     slug_of,
     write_own,
 )
-from ozzie_server_ext.plugins.settling import Proposal, as_claimed, differences, joined, paths_made_whole, proposed
-from ozzie_server_ext.plugins.tool_host import HOST_ARGV, ToolHost
+from ozzie_server_ext.plugins.settling import (
+    Proposal,
+    as_claimed,
+    differences,
+    joined,
+    paths_made_whole,
+    proposed,
+    with_earlier,
+    words_in,
+)
+from ozzie_server_ext.plugins.tool_host import HOST_ARGV, ServerFailed, ToolHost
 from ozzie_server_ext.protocol.codec import encode
 from ozzie_server_ext.protocol.tool_host import Connected, ServerAccess, ServerTool
 from ozzie_server_ext.render.text import LINE_WIDTH, counted, cut_end, quoted, visible_label, wrapped
@@ -56,6 +68,13 @@ TARGET_KINDS = tuple(
 )
 """What an argument may name. Paths of a server are its own, not the project's."""
 _MAX_SHOWN = 1000
+_KEY_NAME = re.compile(r"(?i)key|token|secret|passw|credential|authorization|cookie")
+_KEYWORDS = frozenset(
+    {"type", "description", "title", "default", "enum", "items", "properties", "required", "additionalProperties"}
+    | {"string", "number", "integer", "boolean", "array", "object", "null", "anyOf", "oneOf", "allOf", "format"}
+    | {"minimum", "maximum", "minLength", "maxLength", "minItems", "maxItems", "examples", "const", "pattern"}
+)
+"""Words of JSON Schema, which say nothing about a tool."""
 _STATES: Mapping[str, str] = {
     "changed": "It is listed in another form now, so it is not used: ozzie mcp trust shows it.",
     "shadowed": "Another server has its name, so it is not used.",
@@ -68,32 +87,54 @@ def add_server(options: argparse.Namespace) -> int:
     name: str = options.name
     if SERVER_NAME.fullmatch(name) is None:
         raise Misused("A server's name may hold letters, digits, blanks and ._/@- only, at most 64.")
-    if any(each.is_own and each.slug == slug_of(name) for each in servers_of(home, project).servers):
+    _expect_someone(options, "add")
+    known = servers_of(home, project)
+    if (problem := next((each.problem for each in mcp_lists(home, project) if each.is_own), "")) != "":
+        raise ConfigError(problem, hint="Correct the file first: none of its servers is used.")
+    if any(each.is_own and each.slug == slug_of(name) for each in known.servers):
         raise Conflict(
             f"There is a server {quoted(name)} already.",
             hint=f"Take it out first: ozzie mcp rm {name}",
             code="mcp.known",
         )
     how, access = _as_given(options, project)
-    for key in keys_in(how):
-        raise InputError(
-            f"Something like a key stands in {key.part}{f' ({visible_label(key.name)})' if key.part == 'env' else ''}.",
-            hint="Store it with ozzie secrets set NAME, and write ${NAME} in its place.",
-            code="mcp.key",
-        )
-    return _settle(home, project, options, name, how, access, None)
+    _expect_no_keys(how)
+    return _settle(home, project, options, name, how, how, access, None)
 
 
 def trust_server(options: argparse.Namespace) -> int:
     """Trust a listed server in its present form. Raises OzzieError."""
     home, project = find_home(os.environ), _project(options)
     server = servers_of(home, project).find(options.name)
-    before, said = server.settled, _access(options, project)
-    if before is None or before.form != form_of(server.listed.how):
-        access = joined(paths_made_whole(server.listed.how, project)[1], said)
-    else:
-        access = said if said != ServerAccess() else before.access
-    return _settle(home, project, options, server.name, server.listed.how, access, server)
+    _expect_someone(options, "trust")
+    how, said = server.listed.how, _access(options, project)
+    start, named = paths_made_whole(how, project)
+    before = server.settled
+    is_same = before is not None and before.form == form_of(how)
+    access = before.access if before is not None and is_same and said == ServerAccess() else joined(named, said)
+    return _settle(home, project, options, server.name, how, start, access, server)
+
+
+def _expect_someone(options: argparse.Namespace, verb: str) -> None:
+    """Raise Misused, before anything is installed, if nobody could be asked."""
+    if options.yes:
+        return
+    if options.json:
+        raise Misused("With --json nobody is shown what it may do.", hint="Say yes with --yes.")
+    if not sys.stdin.isatty():
+        raise Misused(f"Nobody can be asked here whether to {verb} {options.name}.", hint="Say so with --yes.")
+
+
+def _expect_no_keys(how: McpText) -> None:
+    """Raise InputError for something like a key, or a value whose name says that it is one."""
+    named = [("env", name) for name, value in how.env.items() if _KEY_NAME.search(name) and "${" not in value]
+    named += [("header", name) for name, value in how.headers.items() if _KEY_NAME.search(name) and "${" not in value]
+    for part, name in [*named, *((key.part, key.name) for key in keys_in(how))]:
+        raise InputError(
+            f"Something like a key stands in {part}{f' ({visible_label(name)})' if part in ('env', 'header') else ''}.",
+            hint="Store it with ozzie secrets set NAME, and write ${NAME} in its place.",
+            code="mcp.key",
+        )
 
 
 def _settle(
@@ -102,11 +143,13 @@ def _settle(
     options: argparse.Namespace,
     name: str,
     how: McpText,
+    start: McpText,
     access: ServerAccess,
     server: Server | None,
 ) -> int:
     """Try it, show what it says and may do, and record a person's yes."""
     before = server.settled if server else None
+    is_same = before is not None and before.form == form_of(how)
 
     def try_it(host: ToolHost) -> Awaitable[Proposal]:
         return proposed(
@@ -114,15 +157,31 @@ def _settle(
             host,
             name,
             how,
+            start,
             access,
-            before,
+            before if is_same else None,
             lambda settled: _values(home, project, slug_of(name), settled),
             now=datetime.now(UTC),
             note=print_notice,
         )
 
-    proposal = _with_host(home, try_it)
-    settled = as_claimed(proposal.settled) if options.as_claimed else proposal.settled
+    try:
+        proposal = _with_host(home, try_it)
+    except ServerFailed as error:
+        raise Unavailable(f"{visible_label(name)} can't be used. {error}", hint=error.hint, code=error.code) from None
+    try:
+        return _recorded(home, options, proposal, name, how, server)
+    except BaseException:
+        proposal.discard()
+        raise
+
+
+def _recorded(
+    home: Home, options: argparse.Namespace, proposal: Proposal, name: str, how: McpText, server: Server | None
+) -> int:
+    before = server.settled if server else None
+    proposed = with_earlier(proposal.settled, before)
+    settled = as_claimed(proposed) if options.as_claimed else proposed
     lines = [*_about(name, settled, proposal.package), *_may(how, settled), *_tool_lines(settled, before)]
     lines += [line for each in proposal.unusable for line in wrapped(f"Left out: {visible_label(each)}", LINE_WIDTH)]
     if not options.json:
@@ -138,11 +197,14 @@ def _settle(
     if server is None:
         write_own(home, name, how)
     settle(home, server.key if server else name, settled)
+    if before is not None and before.access.program != settled.access.program:
+        _remove_packages(home, before)
     left = [each for each, tool in settled.tools.items() if tool.effect is None]
     end = [f"{visible_label(name)} is {'trusted' if server else 'added'}."]
     if left:
         count = "A tool" if len(left) == 1 else f"{len(left)} tools"
-        end += [f"{count} can't be used yet. Say what each does:", f"  ozzie mcp classify {name} {left[0]}=reads …"]
+        end += [f"{count} can't be used yet. Say what each does:"]
+        end += [f"  ozzie mcp classify {shlex.quote(name)} {shlex.quote(left[0])}=reads …"]
     return print_result(_as_json(name, settled), *end, as_json=options.json)
 
 
@@ -153,7 +215,8 @@ def test_server(options: argparse.Namespace) -> int:
 
     async def connect(host: ToolHost) -> Connected:
         values = _values(home, project, server.slug, settled)
-        connection = await host.open(reached(server.listed.how, settled, values), within_s=CONNECT_S)
+        how = await asyncio.to_thread(checked_reach, server.listed.how, settled, values)
+        connection = await host.open(how, within_s=CONNECT_S)
         connection.close()
         return connection.info
 
@@ -209,8 +272,15 @@ def classify_tools(options: argparse.Namespace) -> int:
             raise Misused(f"An argument names one of {', '.join(TARGET_KINDS)}, not {quoted(kind)}.")
         targets = tools[name].targets | {argument: TargetKind(kind)}
         tools[name] = msgspec.structs.replace(tools[name], targets=targets)
+
+    def change(known: SettledServer | None) -> SettledServer:
+        if known is None or known.form != settled.form:
+            raise Conflict(f"{visible_label(server.name)} was changed meanwhile.", hint="Look at it and try again.")
+        said = {each: tool for each, tool in tools.items() if tool != settled.tools[each] and each in known.tools}
+        return msgspec.structs.replace(known, tools=known.tools | said)
+
+    resettle(home, server.key, change)
     changed = msgspec.structs.replace(settled, tools=tools)
-    settle(home, server.key, changed)
     return print_result(_as_json(server.name, changed), *_tool_lines(changed, changed), as_json=options.json)
 
 
@@ -221,13 +291,19 @@ def remove_server(options: argparse.Namespace) -> int:
     if server.is_own:
         write_own(home, server.name, None)
     settle(home, server.key, None)
-    for folder in server.settled.access.program if server.settled else ():
-        if Path(folder).parent == home.server_packages.resolve():
-            shutil.rmtree(folder, ignore_errors=True)
+    if server.settled is not None:
+        _remove_packages(home, server.settled)
     name = visible_label(server.name)
     listed = f" It is still listed in {visible_label(str(server.file))}."
     words = f"{name} is gone." if server.is_own else f"{name} is not trusted any more.{listed}"
     return print_result({"removed": server.name}, words, as_json=options.json)
+
+
+def _remove_packages(home: Home, settled: SettledServer) -> None:
+    """Remove what was installed for a server."""
+    for folder in settled.access.program:
+        if Path(folder).parent == home.server_packages.resolve():
+            shutil.rmtree(folder, ignore_errors=True)
 
 
 # --- what was given ---------------------------------------------------------------------------------------------------
@@ -328,7 +404,7 @@ def _about(name: str, settled: SettledServer, package: str) -> Iterator[str]:
 
 
 def _may(how: McpText, settled: SettledServer) -> Iterator[str]:
-    for sentence in access_sentences(settled.access, settled.secrets, is_remote=how.url is not None):
+    for sentence in access_sentences(settled, is_remote=how.url is not None):
         yield from _indented(sentence)
 
 
@@ -344,8 +420,23 @@ def _tool_lines(settled: SettledServer, before: SettledServer | None) -> Iterato
         if before and (known is None or known.seen != tool.seen):
             said += "; new" if known is None else "; described in other words than before"
         yield f"  {visible_label(name)}: {said}"
-        for line in wrapped(visible_label(cut_end(tool.seen.description, _MAX_SHOWN)), LINE_WIDTH - 4):
-            yield f"    {line}"
+        for text in (tool.seen.description, *_argument_texts(tool.seen)):
+            for line in wrapped(visible_label(text), LINE_WIDTH - 4):
+                yield f"    {line}"
+
+
+def _argument_texts(tool: ServerTool) -> Iterator[str]:
+    """Yield a line for each argument, with all that a model reads of it."""
+    properties = _arguments(tool)
+    for name, schema in properties.items():
+        words = [word for word in words_in(schema) if word not in _KEYWORDS]
+        yield f"- {name}{': ' if words else ''}{', '.join(words)}"
+    rest = {
+        name: each for name, each in tool.schema.items() if name not in ("properties", "type", "$schema", "required")
+    }
+    words = [word for word in words_in(rest) if word not in _KEYWORDS]
+    if words:
+        yield f"- {', '.join(words)}"
 
 
 def _indented(text: str) -> Iterator[str]:

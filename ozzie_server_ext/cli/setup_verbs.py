@@ -167,7 +167,14 @@ MCP = group(
         PROJECT,
         speaks_for_a_person=True,
     ),
-    verb("rm", "stop trusting a server, and take it out if it is yours", "mcp_settle:remove_server", _SERVER, PROJECT),
+    verb(
+        "rm",
+        "stop trusting a server, and take it out if it is yours",
+        "mcp_settle:remove_server",
+        _SERVER,
+        PROJECT,
+        speaks_for_a_person=True,
+    ),
 )
 
 POLICY = group(

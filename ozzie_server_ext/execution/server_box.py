@@ -58,6 +58,8 @@ def server_box(
     words += ["--seccomp", str(descriptors.readable(program(kind)))]
     words += [*folders("/etc"), *system_mounts(), *users(os.getuid(), descriptors)]
     words += ["--proc", "/proc", "--dev", "/dev", "--size", str(_DISK), "--tmpfs", "/dev/shm", "--remount-ro", "/dev"]
+    # A root without privileges may still write the system's settings there, which are the whole machine's.
+    words += ["--remount-ro", "/proc"]
     words += ["--perms", "1777", "--size", str(_DISK), "--tmpfs", "/tmp", *folders(_HOME, mode="0700")]
     words += _mounts(access)
     if network is not None:

@@ -95,15 +95,22 @@ def granted_values(
     return Values(reveal, project)
 
 
-def _checked(server: Server, settled: SettledServer, values: Values) -> Started | Remote:
+def checked_reach(how: McpText, settled: SettledServer, values: Values) -> Started | Remote:
     """Return how a server is reached, if what was installed for it is as it was. Raises ServerFailed."""
-    if settled.packages and digest_of(Path(settled.access.program[0])) != settled.packages:
+    if settled.packages and _digest(Path(settled.access.program[0])) != settled.packages:
         raise ServerFailed(
             "Its installed files are others than those that were trusted.",
             code="mcp.changed",
-            hint=f"Remove it and add it again: ozzie mcp rm {server.name}",
+            hint="Remove it with ozzie mcp rm, and add it again.",
         )
-    return reached(server.listed.how, settled, values)
+    return reached(how, settled, values)
+
+
+def _digest(folder: Path) -> str:
+    try:
+        return digest_of(folder)
+    except OSError:
+        return ""
 
 
 class Connections:
@@ -123,7 +130,7 @@ class Connections:
         """Return a connection to a trusted server, as it was settled. Raises ServerFailed."""
         settled = server.settled
         assert settled is not None, "nobody connects to a server that was not trusted"
-        form = f"{settled.form} {settled.access} {settled.packages}"
+        form = f"{settled.form} {settled.access} {settled.packages} {settled.argv} {settled.secrets}"
         async with self._opening.setdefault(server.key, asyncio.Lock()):
             known = self._open.get(server.key)
             if known is not None and (known[0] != form or not known[1].is_open):
@@ -136,7 +143,7 @@ class Connections:
 
     async def _connect(self, server: Server, settled: SettledServer) -> Connection:
         try:
-            how = await asyncio.to_thread(_checked, server, settled, self._values_of(server, settled))
+            how = await asyncio.to_thread(checked_reach, server.listed.how, settled, self._values_of(server, settled))
         except ServerFailed:
             raise
         except OzzieError as error:  # of the vault

@@ -4,7 +4,6 @@
 of it, and starts what was installed; its hash is part of what a person trusts.
 """
 
-import configparser
 import hashlib
 import json
 import os
@@ -20,6 +19,7 @@ from typing import Any
 import msgspec
 
 from ozzie_server_ext.domain.errors import InputError, Unavailable
+from ozzie_server_ext.domain.paths import path_parts
 from ozzie_server_ext.execution.box import own_interpreter
 from ozzie_server_ext.plugins.manifest import McpText
 from ozzie_server_ext.render.text import quoted
@@ -59,22 +59,29 @@ def program_of(how: McpText, folder: Path, note: Callable[[str], None] = lambda 
             code="mcp.program",
         )
     path = os.path.abspath(path)
+    if _installation(path) is None:  # else, as in a virtual environment, the link itself says which libraries count
+        path = os.path.realpath(path)
     return Program(argv=(path, *how.args), folders=visible_for(path))
 
 
 def visible_for(path: str) -> tuple[str, ...]:
-    """Return the folders that a sandbox has to show for a program outside of the system's: its own, or all of an
+    """Return what a sandbox has to show for a program outside of the system's: the file alone, or all of an
     installation with `bin` and `lib`."""
     shown = ("/usr", "/bin", "/lib", *(str(folder) for folder in own_interpreter().folders))
     found: list[str] = []
     for each in dict.fromkeys((path, os.path.realpath(path))):
         if any(Path(each).is_relative_to(folder) for folder in shown):
             continue
-        parent = Path(each).parent
-        top = parent.parent
-        is_installation = parent.name == "bin" and (top / "lib").is_dir() and not Path.home().is_relative_to(top)
-        found.append(os.path.realpath(top if is_installation else parent))
+        found.append(os.path.realpath(_installation(each) or each))
     return tuple(dict.fromkeys(found))
+
+
+def _installation(path: str) -> Path | None:
+    """Return the folder with `bin` and `lib` that a program is installed in; None if that is no folder of its own."""
+    parent = Path(path).parent
+    top = parent.parent
+    is_one = parent.name == "bin" and (top / "lib").is_dir() and not Path.home().is_relative_to(top)
+    return top if is_one else None
 
 
 # --- npm --------------------------------------------------------------------------------------------------------------
@@ -105,8 +112,10 @@ def _from_npm(package: str, command: str, args: tuple[str, ...], folder: Path, n
         raise InputError(f"{quoted(package)} is no package of npm.", code="mcp.program")
     npm, node = _tool("npm", "Node.js"), _tool("node", "Node.js")
     note(f"Installing {package} with npm, without running its scripts …")
-    options = ["--ignore-scripts", "--no-audit", "--no-fund", "--install-links", "--loglevel=error"]
-    _run([npm, "install", "--prefix", str(folder), *options, package])
+    # A repository that a package depends on could run what it likes: npm reads settings in it.
+    options = ["--ignore-scripts", f"--git={shutil.which('false') or '/nonexistent'}"]
+    options += ["--no-audit", "--no-fund", "--install-links", "--loglevel=error"]
+    _run([npm, "install", "--prefix", str(folder), *options, "--", package])
     home = folder / "node_modules" / found["name"]
     about = _json(home / "package.json")
     script = _script(about, command, found["name"])
@@ -120,13 +129,15 @@ def _from_npm(package: str, command: str, args: tuple[str, ...], folder: Path, n
 
 def _script(about: dict[str, Any], command: str, package: str) -> str:
     named = about.get("bin")
-    scripts: dict[str, Any] = named if isinstance(named, dict) else {"": named}
-    wanted = command or package.rpartition("/")[2]
-    script = scripts.get(wanted) or (next(iter(scripts.values())) if len(scripts) == 1 else None)
-    if not isinstance(script, str):
-        raise InputError(
-            f"{package} has no command {quoted(wanted)}.", hint=f"It has: {', '.join(scripts)}.", code="mcp.program"
-        )
+    own = package.rpartition("/")[2]
+    scripts: dict[str, Any] = named if isinstance(named, dict) else {own: named} if named else {}
+    wanted = command or own
+    script = scripts.get(wanted)
+    if script is None and not command and len(scripts) == 1:
+        script = next(iter(scripts.values()))
+    if not isinstance(script, str) or path_parts(script) is None:
+        hint = f"It has: {', '.join(scripts)}." if scripts else "It has none."
+        raise InputError(f"{package} has no command {quoted(wanted)}.", hint=hint, code="mcp.program")
     return os.path.normpath(script)
 
 
@@ -154,11 +165,12 @@ def _uvx(args: Sequence[str]) -> tuple[str, str, tuple[str, ...]]:
 
 def _from_pypi(package: str, command: str, args: tuple[str, ...], folder: Path, note: Callable[[str], None]) -> Program:
     found = _PIP_NAME.fullmatch(package)
-    if found is None and not package.endswith(".whl"):
+    is_wheel = os.path.isabs(package) and package.endswith(".whl") and os.path.isfile(package)
+    if not is_wheel and (found is None or package.endswith((".whl", ".gz", ".zip"))):
         raise InputError(f"{quoted(package)} is no package of PyPI.", code="mcp.program")
     note(f"Installing {package} with pip, from wheels alone …")
     wanted = package.replace("@", "==").removesuffix("==latest")
-    options = ["--target", str(folder), "--only-binary", ":all:", wanted]
+    options = ["--target", str(folder), "--only-binary", ":all:", "--", wanted]
     if shutil.which("uv") is not None:
         _run([_tool("uv", "uv"), "pip", "install", "--quiet", "--python", sys.executable, *options])
     else:
@@ -184,11 +196,7 @@ def _entry(folder: Path, command: str) -> tuple[str, str, str]:
     """Return module and attribute of a command, and its package with the version. Raises InputError."""
     names: list[str] = []
     for file in sorted(folder.glob("*.dist-info/entry_points.txt")):
-        parser = configparser.ConfigParser(interpolation=None, delimiters=("=",))
-        parser.optionxform = str  # pyright: ignore[reportAttributeAccessIssue]
-        parser.read_string(file.read_text())
-        scripts = parser["console_scripts"] if parser.has_section("console_scripts") else {}
-        for name, target in scripts.items():
+        for name, target in _console_scripts(file):
             names.append(name)
             module, _, attribute = target.partition("[")[0].strip().partition(":")
             is_plain = re.fullmatch(r"[\w.]+", module) and re.fullmatch(r"[\w.]+", attribute)
@@ -200,6 +208,19 @@ def _entry(folder: Path, command: str) -> tuple[str, str, str]:
         hint=f"It has: {', '.join(names[:10])}. Name one: uvx --from PACKAGE COMMAND" if names else "",
         code="mcp.program",
     )
+
+
+def _console_scripts(file: Path) -> list[tuple[str, str]]:
+    """Return the commands in a package's entry points; none of a file that can't be read."""
+    import configparser  # only this needs it
+
+    parser = configparser.ConfigParser(interpolation=None, delimiters=("=",), strict=False)
+    parser.optionxform = str  # pyright: ignore[reportAttributeAccessIssue]
+    try:
+        parser.read_string(file.read_text())
+    except (configparser.Error, UnicodeDecodeError):
+        return []
+    return list(parser["console_scripts"].items()) if parser.has_section("console_scripts") else []
 
 
 # --- both -------------------------------------------------------------------------------------------------------------
@@ -220,7 +241,9 @@ def digest_of(folder: Path) -> str:
             path = os.path.join(root, name)
             mode = os.lstat(path).st_mode
             if stat.S_ISLNK(mode):
-                content = os.readlink(path).encode()
+                content = hashlib.sha256(os.fsencode(os.readlink(path))).digest()
+            elif not stat.S_ISREG(mode):
+                raise Unavailable(f"{path} is no file.", code="mcp.program")
             else:
                 with open(path, "rb") as file:
                     content = hashlib.file_digest(file, "sha256").digest()

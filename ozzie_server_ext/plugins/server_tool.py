@@ -6,6 +6,7 @@ import binascii
 import hashlib
 import mimetypes
 import re
+from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import replace
 
@@ -37,9 +38,9 @@ PREFIX = "mcp."
 """The prefix of the ids of servers' tools."""
 TIMEOUT_S = 120.0
 MAX_NAME = 64
-MAX_DESCRIPTION = 4000
 _MAX_REASON = 2000
 _MAX_FILES = 20
+_MIME = re.compile(r"[a-z]{1,20}/[A-Za-z0-9.+-]{1,80}")
 _MODEL_NAME = re.compile(r"[^A-Za-z0-9_-]+")
 
 _CATEGORIES = {
@@ -66,7 +67,7 @@ class ServerTool:
         self._is_checked = bool(enforcement(self._schema))
         name = tool_name(server, tool.seen.name)
         about = tool.seen.description or tool.seen.title or f"{tool.seen.name} of {server.name}"
-        self.spec = ToolSpec(name=name, description=cut_end(about, MAX_DESCRIPTION), parameters=self._schema)
+        self.spec = ToolSpec(name=name, description=about, parameters=self._schema)
         self.meta = _meta(server, tool, tool_id, name)
 
     def check(self, args: JsonObject) -> JsonObject:
@@ -133,24 +134,28 @@ class ServerTool:
 
 
 def tool_name(server: UsedServer, tool: str) -> str:
-    """Return the name of a tool for models. It begins with its server's, so that it can't take another's."""
-    name = f"{server.slug}_{_MODEL_NAME.sub('_', tool)}"
-    if len(name) <= MAX_NAME:
+    """Return the name of a tool for models: its server's and its own, with two '_' between, which no other server's
+    and no built-in tool's name has there. A name that providers don't take, or that is too long, gets a hash."""
+    plain = _MODEL_NAME.sub("_", tool)
+    name = f"{server.slug}__{plain}"
+    if plain == tool and len(name) <= MAX_NAME:
         return name
-    return f"{name[: MAX_NAME - 9]}_{hashlib.sha256(name.encode()).hexdigest()[:8]}"
+    return f"{name[: MAX_NAME - 9]}_{_hash(tool)}"
 
 
 def tools_of(server: UsedServer, connect: Connect) -> Iterator[ServerTool]:
-    """Yield the tools of a server, those that nobody has classified too. Of tools whose names differ in punctuation
-    alone, the later ones get a number."""
-    taken: set[str] = set()
-    for name in sorted(server.settled.tools):
-        slug = base = slug_of(name)
-        number = 2
-        while slug in taken:
-            slug, number = f"{base}_{number}", number + 1
-        taken.add(slug)
+    """Yield the tools of a server, those that nobody has classified too. Tools whose names are too alike for an id get
+    a hash, each of them: a new tool must not take over the rules for an old one."""
+    names = sorted(server.settled.tools)
+    slugs = Counter(map(slug_of, names))
+    for name in names:
+        slug = slug_of(name)
+        slug = slug if slugs[slug] == 1 else f"{slug}_{_hash(name)}"
         yield ServerTool(server, server.settled.tools[name], f"{PREFIX}{server.slug}.{slug}", connect)
+
+
+def _hash(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()[:8]
 
 
 def _meta(server: UsedServer, tool: SettledTool, tool_id: str, name: str) -> ToolMeta:
@@ -194,7 +199,8 @@ def _files(server: UsedServer, tool: str, output: Output) -> Iterator[Made]:
             content = base64.b64decode(file.data, validate=True)
         except (binascii.Error, ValueError):
             continue
-        kind: ArtifactKind = "image" if file.mime.startswith("image/") else "file"
-        ending = mimetypes.guess_extension(file.mime) or ".bin"
+        mime = file.mime if _MIME.fullmatch(file.mime) else "application/octet-stream"
+        kind: ArtifactKind = "image" if mime.startswith("image/") else "file"
+        ending = mimetypes.guess_extension(mime) or ".bin"
         name = f"{PREFIX.rstrip('.')}/{server.slug}/{slug_of(tool)}-{at + 1}{ending}"
-        yield Made(name=name, kind=kind, mime=file.mime, content=content, told=True)
+        yield Made(name=name, kind=kind, mime=mime, content=content, told=True)

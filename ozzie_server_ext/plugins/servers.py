@@ -8,7 +8,7 @@ A server is listed in an `mcp.json` (`mcp_file`). It is inert until a person tru
 import hashlib
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from datetime import datetime
 from enum import StrEnum
 from pathlib import Path
@@ -22,7 +22,7 @@ from ozzie_server_ext.config.jsonc import ConfigError, content_if_there, parse_o
 from ozzie_server_ext.domain.errors import NotFound
 from ozzie_server_ext.domain.toolmeta import TargetKind
 from ozzie_server_ext.plugins.manifest import McpText
-from ozzie_server_ext.plugins.mcp_file import OF_PROJECT, ListedServer, McpList, mcp_lists
+from ozzie_server_ext.plugins.mcp_file import OF_PROJECT, ListedServer, McpList, mcp_lists, read_mcp_file
 from ozzie_server_ext.protocol.codec import InvalidShape, decode, encode
 from ozzie_server_ext.protocol.jsontext import canonical_bytes
 from ozzie_server_ext.protocol.tool_host import Claims, ServerAccess, ServerTool
@@ -134,7 +134,8 @@ class Servers(msgspec.Struct, frozen=True):
         names = ", ".join(quoted(each.name) for each in self.servers if each.state != "shadowed")
         raise NotFound(
             f"There is no MCP server {quoted(name)}.",
-            hint=f"There are: {names}." if names else "Add one: ozzie mcp add NAME -- COMMAND",
+            hint=" ".join(self.problems)
+            or (f"There are: {names}." if names else "Add one: ozzie mcp add NAME -- COMMAND"),
             code="mcp.unknown",
         )
 
@@ -214,10 +215,16 @@ def key_of(name: str, file: Path | None) -> str:
 
 def settle(home: Home, key: str, settled: SettledServer | None) -> None:
     """Record what was settled for a server; None forgets it. Raises ConfigError."""
+    resettle(home, key, lambda _: settled)
+
+
+def resettle(home: Home, key: str, change: Callable[[SettledServer | None], SettledServer | None]) -> None:
+    """Record a change of what was settled for a server, holding off others meanwhile. Raises ConfigError, and what
+    `change` raises."""
     home.create()
     with locked(home.servers_file):
         known = dict(_settled(home))
-        known.pop(key, None)
+        settled = change(known.pop(key, None))
         if settled is not None:
             known[key] = settled
         document = {"servers": {each: encode(known[each]) for each in sorted(known)}}
@@ -259,7 +266,10 @@ def write_own(home: Home, name: str, how: McpText | None) -> None:
         listed: dict[str, Any] = {each: value for each, value in known.items() if each != name}
         if how is not None:
             listed[name] = _written(how)
-        replace_file(home.mcp_file, json.dumps({**tree, form: listed}, indent=2, ensure_ascii=False).encode() + b"\n")
+        written = json.dumps({**tree, form: listed}, indent=2, ensure_ascii=False).encode() + b"\n"
+        if how is not None:
+            read_mcp_file(written, home.mcp_file)  # or none of its servers would be used
+        replace_file(home.mcp_file, written)
 
 
 def _written(how: McpText) -> dict[str, object]:
@@ -276,11 +286,15 @@ def _written(how: McpText) -> dict[str, object]:
 # --- what is told about a server --------------------------------------------------------------------------------------
 
 
-def access_sentences(access: ServerAccess, secrets: tuple[str, ...], *, is_remote: bool) -> tuple[str, ...]:
-    """Return what a server may do, for the person who settles it: a sentence each, the gravest first."""
-    found = [f"It is given the secret {quoted(name)}." for name in secrets]
+def access_sentences(settled: SettledServer, *, is_remote: bool) -> tuple[str, ...]:
+    """Return what a server may do, for the person who settles it: a sentence each, the gravest first. Of its program,
+    what was installed for it is not worth one."""
+    access = settled.access
+    program = access.program[1:] if settled.packages else access.program
+    found = [f"It is given the secret or variable {quoted(name)}." for name in settled.secrets]
     found += [f"It may read and change {quoted(path)}." for path in access.writes]
     found += [f"It may read {quoted(path)}." for path in access.reads]
+    found += [f"It may read {quoted(path)}, where its program is." for path in program]
     for host in access.hosts:
         where = "any host of the internet" if host == "*" else quoted(host)
         found.append(f"It may send what it is given or may read to {where}.")
@@ -289,5 +303,5 @@ def access_sentences(access: ServerAccess, secrets: tuple[str, ...], *, is_remot
     else:
         found.append("It has no other network." if access.hosts else "It has no network.")
     if not is_remote:
-        found.append("It sees nothing else of this machine but its programs.")
+        found.append("It sees nothing else of this machine but the system's programs.")
     return tuple(found)

@@ -5,7 +5,7 @@ import os
 import re
 import shutil
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from datetime import datetime
 from pathlib import Path
 
@@ -14,7 +14,8 @@ import msgspec
 from ozzie_server_ext.agent.structured_output import check_schema, expect_bounded, without_metadata
 from ozzie_server_ext.config.home import Home, key_folder
 from ozzie_server_ext.domain.errors import InputError
-from ozzie_server_ext.plugins.connections import CONNECT_S, Values, names_in, reached
+from ozzie_server_ext.domain.json import Json
+from ozzie_server_ext.plugins.connections import CONNECT_S, Values, checked_reach, names_in
 from ozzie_server_ext.plugins.installing import Program, program_of
 from ozzie_server_ext.plugins.manifest import McpText
 from ozzie_server_ext.plugins.servers import SettledServer, SettledTool, claimed, form_of, slug_of
@@ -22,6 +23,9 @@ from ozzie_server_ext.plugins.tool_host import ToolHost
 from ozzie_server_ext.protocol.tool_host import Connected, ServerAccess, ServerTool
 from ozzie_server_ext.render.text import quoted, visible_label
 
+MAX_DESCRIPTION = 4000
+"""Characters of a tool's description, and of all words in its schema: a person reads them before models do."""
+_PROJECT = "${folder:project}"
 _TOOL_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_./-]{0,127}")
 
 
@@ -45,6 +49,7 @@ async def proposed(
     host: ToolHost,
     name: str,
     how: McpText,
+    start: McpText,
     access: ServerAccess,
     before: SettledServer | None,
     values_for: Callable[[SettledServer], Values],
@@ -52,11 +57,13 @@ async def proposed(
     now: datetime,
     note: Callable[[str], None] = lambda line: None,
 ) -> Proposal:
-    """Install and try a server. `before` is what was settled for it earlier. Raises OzzieError; then nothing is left
-    behind."""
-    expect_apart(home, access)
-    program, installed = _program(home, name, how, before, note)
+    """Install and try a server. `how` is its listing, `start` the same with whole paths; `before` is what was settled
+    for it earlier. Raises OzzieError; then nothing is left behind."""
+    expect_apart(home, (*access.reads, *access.writes))
+    program, installed = _program(home, name, start, before, note)
     try:
+        if not program.digest:
+            expect_apart(home, program.folders)
         settled = SettledServer(
             form=form_of(how),
             trusted_at=now,
@@ -67,10 +74,10 @@ async def proposed(
             access=msgspec.structs.replace(access, program=program.folders),
             secrets=names_in(how),
         )
-        connection = await host.open(reached(how, settled, values_for(settled)), within_s=CONNECT_S)
+        connection = await host.open(checked_reach(how, settled, values_for(settled)), within_s=CONNECT_S)
         info = connection.info
         connection.close()
-        tools, unusable = _looked_at(info.tools, before)
+        tools, unusable = _looked_at(info.tools)
         settled = msgspec.structs.replace(
             settled, name=info.name, version=info.version, instructions=info.instructions, tools=tools
         )
@@ -82,19 +89,20 @@ async def proposed(
 
 
 def _program(
-    home: Home, name: str, how: McpText, before: SettledServer | None, note: Callable[[str], None]
+    home: Home, name: str, start: McpText, before: SettledServer | None, note: Callable[[str], None]
 ) -> tuple[Program, Path | None]:
-    """Return the program, and the folder of what was installed just now; what was installed earlier is used again."""
-    if how.command is None:
+    """Return the program, and the folder of what was installed just now. `before` is what was settled for the same
+    listing: what was installed for it is used again."""
+    if start.command is None:
         return Program(argv=()), None
-    if before is not None and before.packages and before.form == form_of(how):
+    if before is not None and before.packages:
         return Program(argv=before.argv, folders=before.access.program, digest=before.packages), None
     home.create()
     home.server_packages.mkdir(mode=0o700, exist_ok=True)
     folder = home.server_packages.resolve() / f"{slug_of(name)}-{time.time_ns():x}"
     folder.mkdir(mode=0o700)
     try:
-        program = program_of(how, folder, note)
+        program = program_of(start, folder, note)
     except BaseException:
         shutil.rmtree(folder, ignore_errors=True)
         raise
@@ -104,19 +112,25 @@ def _program(
     return program, None
 
 
-def _looked_at(
-    tools: tuple[ServerTool, ...], before: SettledServer | None
-) -> tuple[dict[str, SettledTool], tuple[str, ...]]:
-    """Return the tools that can be used, with what a person said of them before, and why others can't be."""
+def with_earlier(settled: SettledServer, before: SettledServer | None) -> SettledServer:
+    """Return it with what a person said earlier of tools of the same names."""
     known = before.tools if before else {}
+    tools = {
+        name: msgspec.structs.replace(known[name], seen=tool.seen) if name in known else tool
+        for name, tool in settled.tools.items()
+    }
+    return msgspec.structs.replace(settled, tools=tools)
+
+
+def _looked_at(tools: tuple[ServerTool, ...]) -> tuple[dict[str, SettledTool], tuple[str, ...]]:
+    """Return the tools that can be used, and why others can't be."""
     found: dict[str, SettledTool] = {}
     unusable: list[str] = []
     for tool in tools:
         if why := _problem(tool, found):
             unusable.append(why)
             continue
-        settled = known.get(tool.name)
-        found[tool.name] = SettledTool(seen=tool) if settled is None else msgspec.structs.replace(settled, seen=tool)
+        found[tool.name] = SettledTool(seen=tool)
     return found, tuple(unusable)
 
 
@@ -126,6 +140,8 @@ def _problem(tool: ServerTool, found: dict[str, SettledTool]) -> str:
         return f"A tool has the name {quoted(tool.name)}, which no tool may have."
     if tool.name in found:
         return f"Two tools have the name {quoted(tool.name)}."
+    if len(tool.description) > MAX_DESCRIPTION or sum(map(len, words_in(tool.schema))) > MAX_DESCRIPTION:
+        return f"{quoted(tool.name)} has more than {MAX_DESCRIPTION:,} characters of words, which nobody would read."
     try:
         schema = without_metadata(tool.schema)
         expect_bounded(schema)
@@ -133,6 +149,22 @@ def _problem(tool: ServerTool, found: dict[str, SettledTool]) -> str:
     except InputError as error:
         return f"The arguments of {quoted(tool.name)} can't be used. {error}"
     return ""
+
+
+def words_in(schema: Json) -> Iterator[str]:
+    """Yield all texts in a schema, which a model reads: descriptions, defaults, choices, and names of arguments."""
+    match schema:
+        case str():
+            yield schema
+        case list():
+            for each in schema:
+                yield from words_in(each)
+        case dict():
+            for name, each in schema.items():
+                yield name
+                yield from words_in(each)
+        case _:
+            pass
 
 
 def as_claimed(settled: SettledServer) -> SettledServer:
@@ -146,13 +178,15 @@ def as_claimed(settled: SettledServer) -> SettledServer:
 
 def differences(settled: SettledServer, info: Connected) -> Iterator[str]:
     """Yield what a server says otherwise than it did when it was trusted."""
-    now = {tool.name: tool for tool in info.tools}
-    for name, tool in settled.tools.items():
+    now: dict[str, ServerTool] = {}
+    for tool in info.tools:
+        now.setdefault(tool.name, tool)  # as calls have it
+    for name, known in settled.tools.items():
         if name not in now:
             yield f"It no longer has the tool {quoted(name)}."
-        elif now[name] != tool.seen:
+        elif now[name] != known.seen:
             yield f"It describes {quoted(name)} in other words now: {visible_label(now[name].description)}"
-    for name in now.keys() - settled.tools.keys():
+    for name in sorted(now.keys() - settled.tools.keys()):
         if not _problem(now[name], {}):
             yield f"It has a new tool, {quoted(name)}: {visible_label(now[name].description)}"
     if info.instructions != settled.instructions:
@@ -163,20 +197,24 @@ def differences(settled: SettledServer, info: Connected) -> Iterator[str]:
 
 
 def paths_made_whole(how: McpText, project: Path) -> tuple[McpText, ServerAccess]:
-    """Return the server with whole paths in place of those of files and folders that its arguments name, and access to
-    them: it may change a folder, and read a file."""
+    """Return the server with whole paths in place of those of files and folders that its command and arguments name,
+    and access to what its arguments name: it may change a folder, and read a file."""
     if how.command is None:
         return how, ServerAccess()
+    command = how.command.replace(_PROJECT, str(project))
+    if "/" in command:
+        command = os.path.normpath(project / os.path.expanduser(command))
     args: list[str] = []
     reads: list[str] = []
     writes: list[str] = []
-    for arg in how.args:
+    for word in how.args:
+        arg = word.replace(_PROJECT, str(project))
         path = _path(arg, project)
         args.append(arg if path is None else str(path))
         if path is not None:
             (writes if path.is_dir() else reads).append(str(path))
     access = ServerAccess(reads=tuple(dict.fromkeys(reads)), writes=tuple(dict.fromkeys(writes)))
-    return how.model_copy(update={"args": tuple(args)}), access
+    return how.model_copy(update={"command": command, "args": tuple(args)}), access
 
 
 def _path(word: str, project: Path) -> Path | None:
@@ -195,9 +233,9 @@ def joined(named: ServerAccess, said: ServerAccess) -> ServerAccess:
     return ServerAccess(reads=tuple(dict.fromkeys(reads)), writes=tuple(dict.fromkeys(writes)), hosts=said.hosts)
 
 
-def expect_apart(home: Home, access: ServerAccess) -> None:
+def expect_apart(home: Home, paths: Iterable[str]) -> None:
     """Raise InputError if a server would see Ozzie's own files, with its rules, records and keys."""
-    for path in (*access.reads, *access.writes):
+    for path in paths:
         for own in (home.root.resolve(), key_folder().resolve()):
             if own.is_relative_to(path) or Path(path).is_relative_to(own):
                 raise InputError(

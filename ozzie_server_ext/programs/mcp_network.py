@@ -7,14 +7,12 @@ whole http address; what is said inside a TLS connection it can't see.
 
 import asyncio
 import contextlib
-import ipaddress
 import socket
 from collections.abc import Callable, Iterable
 from urllib.parse import urlsplit
 
 from ozzie_server_ext.plugins.hosts import HostGrant
-from ozzie_server_ext.policy.patterns import IpAddress
-from ozzie_server_ext.web.address import is_public
+from ozzie_server_ext.programs.checked_hosts import NotPublic, checked_addresses
 
 MAX_HEAD = 32 * 1024
 _HEAD_S = 30.0
@@ -73,20 +71,21 @@ class Gate:
             to_there.close()
 
     async def _connected(self, host: str, port: int) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
-        grant = next((each for each in self._grants if each.covers(host, port)), None)
-        if grant is None:
+        covering = [grant for grant in self._grants if grant.covers(host, port)]
+        if not covering:
             self._on_refused(f"{host}:{port}")
             raise _Refused("403 Forbidden", f"Nobody granted this server {host}:{port}.")
+        grant = max(covering, key=lambda each: each.is_exact)
         try:
             async with asyncio.timeout(_CONNECT_S):
-                for address in await _addresses(host, port):
-                    if not is_public(address) and not grant.is_exact:
-                        self._on_refused(f"{host}:{port}, which leads into a private network")
-                        raise _Refused("403 Forbidden", f"{host} leads into a private network.")
+                for address in await checked_addresses(host, port, grant):
                     with contextlib.suppress(OSError):
                         return await asyncio.open_connection(str(address), port)
         except TimeoutError:
             pass
+        except NotPublic as error:
+            self._on_refused(str(error))
+            raise _Refused("403 Forbidden", f"Nobody granted this server {error}.") from None
         except OSError as error:
             raise _Refused("502 Bad Gateway", f"{host} can't be found: {error.strerror}.") from None
         raise _Refused("502 Bad Gateway", f"{host}:{port} does not answer.")
@@ -151,14 +150,6 @@ def _request(head: bytes) -> tuple[str, int, bytes]:
     # One request a connection: the next one may be for another host.
     first = b"\r\n".join([f"{method} {path} HTTP/1.1".encode(), b"Connection: close", *kept])
     return host, port or 80, first
-
-
-async def _addresses(host: str, port: int) -> list[IpAddress]:
-    """Return the addresses of a host. Raises OSError."""
-    with contextlib.suppress(ValueError):
-        return [ipaddress.ip_address(host)]
-    found = await asyncio.get_running_loop().getaddrinfo(host, port)
-    return [ipaddress.ip_address(address) for address in dict.fromkeys(str(each[4][0]) for each in found)]
 
 
 async def _copy(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

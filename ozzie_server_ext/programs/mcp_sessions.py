@@ -4,13 +4,13 @@ import asyncio
 import contextlib
 import json
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterator
 from typing import Any
 
 import anyio
 import msgspec
 from mcp import Client
-from mcp.client import IncomingMessage
+from mcp.client import IncomingMessage, InputRequiredRoundsExceededError
 from mcp.shared.exceptions import MCPError
 from mcp_types import (
     AudioContent,
@@ -31,11 +31,10 @@ from pydantic import ValidationError
 
 from ozzie_server_ext import __version__
 from ozzie_server_ext.domain.errors import OzzieError
-from ozzie_server_ext.domain.json import JsonObject
+from ozzie_server_ext.domain.json import Json, JsonObject
 from ozzie_server_ext.programs.mcp_transports import StartedServer, remote_streams
-from ozzie_server_ext.programs.plane_child import note
 from ozzie_server_ext.protocol.codec import encode
-from ozzie_server_ext.protocol.jsontext import repair_text
+from ozzie_server_ext.protocol.jsontext import InvalidJson, canonical_bytes, loads, repair_text
 from ozzie_server_ext.protocol.tool_host import (
     MAX_LIST_BYTES,
     MAX_OUTPUT_CHARS,
@@ -54,9 +53,9 @@ from ozzie_server_ext.protocol.tool_host import (
     Progress,
     ServerTool,
     Started,
-    Stop,
     Tools,
 )
+from ozzie_server_ext.render.text import quoted
 
 MAX_PAGES = 50
 _RELIST_S = 1.0
@@ -65,6 +64,10 @@ _PROGRESS_S = 0.1
 _LIST_S = 30.0
 _MAX_WORDS = 500
 _MAX_NAME = 128
+_MAX_SCHEMA_DEPTH = 56
+"""Lines to the gateway have 64 levels at most."""
+_MAX_VALUES = 100_000
+"""Values in the structured form of a result: the gateway reads all of them at once, while it does nothing else."""
 _MAX_TEXT = 16_000
 """Characters of a description or of instructions that go on to the gateway."""
 
@@ -87,6 +90,7 @@ class Session:
     def __init__(self, connect: Connect, send: Callable[[HostEvent], None]) -> None:
         self._connect = connect
         self._send = send
+        self._server = connect.server
         self._started = StartedServer(connect.server) if isinstance(connect.server, Started) else None
         self._client: Client | None = None
         self._has_changed = asyncio.Event()
@@ -108,12 +112,14 @@ class Session:
         except BaseException as error:
             if isinstance(error, KeyboardInterrupt | SystemExit):
                 raise
+            if isinstance(inner := _innermost(error), Failure):
+                raise inner from None
             code: ErrorCode = "mcp.start" if self._client is None else "mcp.lost"
             raise Failure(code, self._why(_words(error))) from None
 
     async def _run(self) -> None:
         async with contextlib.AsyncExitStack() as stack:
-            transport = remote_streams(self._connect.server) if self._started is None else self._started.streams()  # pyright: ignore[reportArgumentType]
+            transport = remote_streams(self._server) if self._started is None else self._started.streams()  # pyright: ignore[reportArgumentType]
             client = Client(
                 transport,
                 client_info=Implementation(name="ozzie", version=__version__),
@@ -129,6 +135,7 @@ class Session:
                 words = f"It did not answer within {self._connect.within_s:g} s."
                 raise Failure("mcp.timeout", self._why(words)) from None
             self._client = client
+            client.session.validate_tool_result = _unchecked
             self._send(self._connected(client, tools))
             async with asyncio.TaskGroup() as group:
                 listening = group.create_task(self._listen(client))
@@ -185,7 +192,7 @@ class Session:
 
     async def _roots(self, context: Any) -> ListRootsResult:
         """The folders that it was granted."""
-        server = self._connect.server
+        server = self._server
         access = server.access if isinstance(server, Started) else None
         paths = (*access.writes, *access.reads) if access else ()
         return ListRootsResult(roots=[Root(uri=f"file://{path}") for path in paths])  # pyright: ignore[reportArgumentType]
@@ -198,16 +205,18 @@ class Session:
                     self._has_changed.set()
 
     async def _follow(self, client: Client) -> None:
-        """Tell the gateway of each change of the tools."""
+        """Tell the gateway of each change of the tools. Raises Failure if they can't be listed."""
         while True:
             await self._has_changed.wait()
             await asyncio.sleep(_RELIST_S)
             self._has_changed.clear()
             try:
                 async with asyncio.timeout(_LIST_S):
-                    self._send(Tools(id=self._connect.id, tools=await _tools_of(client)))
+                    tools = await _tools_of(client)
             except (Failure, MCPError, ValidationError, TimeoutError) as error:
-                note(f"The changed tools of a server can't be listed: {type(error).__name__}.")
+                # Else its tools would go on as they were described before.
+                raise Failure("mcp.lost", f"Its changed tools can't be listed. {_words(error)}") from None
+            self._send(Tools(id=self._connect.id, tools=tools))
 
     # --- calls ----------------------------------------------------------------------------------------------------
 
@@ -224,16 +233,11 @@ class Session:
             output = calling.result()
             if output.failed and (refused := self._refused()):
                 output = msgspec.structs.replace(output, texts=(*output.texts, refused))
-            text = json.dumps(encode(output), ensure_ascii=False, separators=(",", ":"))
         finally:
             calling.cancel()
             lost.cancel()
-        if len(text) > MAX_OUTPUT_CHARS:
-            words = f"It returned more than {MAX_OUTPUT_CHARS >> 20} MiB, which is too much for one result."
-            raise Failure("mcp.too_long", words, was_sent=True)
-        text = repair_text(text)
-        for at in range(0, len(text), PIECE_CHARS):
-            yield Piece(id=invoke.id, text=text[at : at + PIECE_CHARS])
+        for piece in pieces(invoke.id, output):
+            yield piece
 
     async def _call(self, client: Client, invoke: Invoke) -> Output:
         told_at = 0.0
@@ -257,13 +261,34 @@ class Session:
             is_lost = error.code == -32000
             code: ErrorCode = "mcp.lost" if is_lost else "mcp.refused"
             words = _short(error.message, _MAX_WORDS)
+            if self._started is None and error.code in _OF_HTTP:
+                # The library's, for an answer that it can't read: the call may have been carried out.
+                raise Failure("mcp.garbage", _OF_HTTP[error.code].format(words.split("\n")[0]), was_sent=True) from None
             raise Failure(code, self._why(words) if is_lost else words, was_sent=is_lost) from None
         except ValidationError as error:
             words = f"Its answer does not have the form of a result: {_words(error)}"
             raise Failure("mcp.garbage", words, was_sent=True) from None
-        except (OSError, anyio.BrokenResourceError, anyio.ClosedResourceError, RuntimeError) as error:
+        except (OSError, anyio.BrokenResourceError, anyio.ClosedResourceError) as error:
             raise Failure("mcp.lost", self._why(_words(error)), was_sent=True) from None
+        except InputRequiredRoundsExceededError:
+            raise Failure("mcp.garbage", "It asks for more input without end.", was_sent=True) from None
+        except Exception as error:
+            raise Failure("mcp.garbage", f"Its answer can't be used: {_words(error)}", was_sent=True) from None
+        if result.result_type not in (None, "complete"):
+            raise Failure("mcp.garbage", "It answers with something else than a result.", was_sent=True)
         return _output(result)
+
+
+_OF_HTTP = {
+    -32700: "Its answer can't be read: {}",
+    -32603: "It answered with an error of HTTP. {}",
+    -32600: "{}",
+}
+
+
+async def _unchecked(name: str, result: CallToolResult) -> None:
+    """Does nothing, in place of the library's check of a result by the server's own schema: such a schema, or a pattern
+    in it, can take forever, and the schema would be as true as the result."""
 
 
 async def _tools_of(client: Client) -> tuple[ServerTool, ...]:
@@ -290,6 +315,12 @@ async def _tools_of(client: Client) -> tuple[ServerTool, ...]:
 def _tool(tool: Tool) -> ServerTool:
     claims = tool.annotations
     schema: JsonObject = tool.input_schema
+    try:
+        loads(canonical_bytes(schema), max_bytes=1 << 24, max_depth=_MAX_SCHEMA_DEPTH)
+    except InvalidJson as error:
+        raise Failure(
+            "mcp.garbage", f"The arguments of {quoted(tool.name[:_MAX_NAME])} can't be read. {error}"
+        ) from None
     return ServerTool(
         name=repair_text(tool.name[: _MAX_NAME + 1]),
         schema=schema,
@@ -306,7 +337,19 @@ def _tool(tool: Tool) -> ServerTool:
     )
 
 
+def _has_many(value: Json, most: int) -> bool:
+    """Return whether there are more than so many values in it."""
+    level, count = [value], 0
+    while level and count <= most:
+        count += len(level)
+        below = (part.values() if isinstance(part, dict) else part for part in level if isinstance(part, dict | list))
+        level = [each for values in below for each in values]
+    return count > most
+
+
 def _output(result: CallToolResult) -> Output:
+    if _has_many(result.structured_content, _MAX_VALUES) or len(result.content) > _MAX_VALUES // 10:
+        raise Failure("mcp.too_long", f"It returned more than {_MAX_VALUES:,} values.", was_sent=True)
     texts: list[str] = []
     files: list[OutputFile] = []
     links: list[str] = []
@@ -333,18 +376,30 @@ def _output(result: CallToolResult) -> Output:
     )
 
 
-def stopped(call_id: str) -> Stop:
-    return Stop(id=call_id)
+def pieces(call_id: str, output: Output) -> Iterator[Piece]:
+    """Yield the pieces of an output. Raises Failure for one that is too long."""
+    text = json.dumps(encode(output), ensure_ascii=False, separators=(",", ":"))
+    if len(text) > MAX_OUTPUT_CHARS:
+        words = f"It returned more than {MAX_OUTPUT_CHARS >> 20} MiB, which is too much for one result."
+        raise Failure("mcp.too_long", words, was_sent=True)
+    text = repair_text(text)
+    for at in range(0, len(text), PIECE_CHARS):
+        yield Piece(id=call_id, text=text[at : at + PIECE_CHARS])
 
 
 def _short(text: str, most: int) -> str:
     return repair_text(text if len(text) <= most else f"{text[: most - 1]}…")
 
 
-def _words(error: BaseException) -> str:
-    """Return the innermost error of a group in words."""
+def _innermost(error: BaseException) -> BaseException:
     while isinstance(error, BaseExceptionGroup) and error.exceptions:
         error = error.exceptions[0]
+    return error
+
+
+def _words(error: BaseException) -> str:
+    """Return the innermost error of a group in words."""
+    error = _innermost(error)
     if isinstance(error, ValidationError):
         first = error.errors(include_url=False, include_input=False)[0]
         return f"{'.'.join(map(str, first['loc']))}: {first['msg']}."

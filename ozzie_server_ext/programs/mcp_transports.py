@@ -5,15 +5,16 @@ The library's own transport for programs would start them bare and read lines of
 
 import asyncio
 import contextlib
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator, Coroutine
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from typing import Any
 
 import anyio
 import httpx2
 from mcp.client.sse import sse_client
 from mcp.client.streamable_http import streamable_http_client
 from mcp.shared.message import SessionMessage
-from mcp_types import jsonrpc_message_adapter
+from mcp_types import JSONRPCError, JSONRPCRequest, JSONRPCResponse, jsonrpc_message_adapter
 
 from ozzie_server_ext.execution.box import JobDescriptors
 from ozzie_server_ext.execution.runner import MIB
@@ -26,6 +27,10 @@ from ozzie_server_ext.protocol.tool_host import Remote, Started
 
 MAX_MESSAGE = 16 * MIB
 MAX_STDERR = 2000
+MAX_PARTS = 1_000_000
+"""Values in a message, roughly: so many small ones take longer to read than all that they say."""
+MAX_ASKED = 200
+"""Requests of a server that wait for it to read their answers."""
 _CHUNK = 64 * 1024
 _LOOK_S = 1.0
 _LEAVES_S = 1.0
@@ -47,6 +52,7 @@ class StartedServer:
         self._said = bytearray()
         self._first: FirstProcess | None = None
         self._is_ending = False
+        self._asked = 0
         self.lost = asyncio.Event()
         self.reason = ""
         self.refused: dict[str, None] = {}
@@ -100,7 +106,7 @@ class StartedServer:
             self._is_ending = True
             with anyio.CancelScope(shield=True):
                 outgoing.close()
-                await self._end(process, first)
+                await _to_its_end(self._end(process, first))
                 for task in tasks:
                     task.cancel()
                 await asyncio.wait(tasks)
@@ -122,9 +128,12 @@ class StartedServer:
                     while chunk := await process.stdout.read(_CHUNK):
                         for line in lines.feed(chunk):
                             if (message := _message(line)) is not None:
+                                self._expect_few(message)
                                 await to_us.send(message)
                 except LineTooLong:
                     self._lose(f"It sent a message of more than {MAX_MESSAGE // MIB} MiB.")
+                except _TooMuch as error:
+                    self._lose(str(error))
                 await asyncio.wait({wording}, timeout=_WORDS_S)
                 self._lose("It has ended.")
 
@@ -135,12 +144,21 @@ class StartedServer:
         try:
             async with from_us:
                 async for each in from_us:
+                    if isinstance(each.message, JSONRPCResponse | JSONRPCError):
+                        self._asked -= 1
                     process.stdin.write(
                         each.message.model_dump_json(by_alias=True, exclude_unset=True).encode() + b"\n"
                     )
                     await process.stdin.drain()
         except OSError:
             self._lose("It closed its input.")
+
+    def _expect_few(self, message: SessionMessage | Exception) -> None:
+        """Each request of the server is a task until its answer is written. Raises _TooMuch."""
+        if isinstance(message, SessionMessage) and isinstance(message.message, JSONRPCRequest):
+            self._asked += 1
+            if self._asked > MAX_ASKED:
+                raise _TooMuch("It asks for more and more, and does not read the answers.")
 
     async def _keep_words(self, process: asyncio.subprocess.Process) -> None:
         assert process.stderr is not None
@@ -180,6 +198,24 @@ class StartedServer:
         first.close()
 
 
+class _TooMuch(Exception):
+    """A server does more than it may; the message says what."""
+
+
+async def _to_its_end(work: Coroutine[Any, Any, None]) -> None:
+    """Await all of it, even when cancelled, and then again: a scope's shield stops only its own library's cancelling."""
+    task = asyncio.ensure_future(work)
+    is_cancelled = False
+    while not task.done():
+        try:
+            await asyncio.shield(task)
+        except asyncio.CancelledError:
+            is_cancelled = True
+    task.result()
+    if is_cancelled:
+        raise asyncio.CancelledError
+
+
 async def _has_ended(process: asyncio.subprocess.Process, first: FirstProcess, within_s: float) -> bool:
     """Return whether bubblewrap and everything in the sandbox end in time."""
     for _ in range(int(within_s / _POLL_S)):
@@ -191,6 +227,8 @@ async def _has_ended(process: asyncio.subprocess.Process, first: FirstProcess, w
 
 def _message(line: bytes) -> SessionMessage | Exception | None:
     """Return the message in a line; None for a line that is no JSON, as from a server that prints."""
+    if line.count(b",") + line.count(b"[") + line.count(b"{") > MAX_PARTS:
+        raise _TooMuch(f"It sent a message of more than {MAX_PARTS:,} values.")
     try:
         value = loads(line, max_bytes=MAX_MESSAGE, surrogates="repair")
     except InvalidJson:
@@ -230,6 +268,7 @@ async def _sse(remote: Remote) -> AsyncGenerator[Streams, None]:
 
 def _http_client(headers: dict[str, str]) -> httpx2.AsyncClient:
     timeout = httpx2.Timeout(30.0, read=300.0)
+    headers = {**headers, "accept-encoding": "identity"}
     return httpx2.AsyncClient(headers=headers, timeout=timeout, transport=_BoundedTransport(), follow_redirects=False)
 
 
@@ -238,7 +277,9 @@ class _BoundedTransport(httpx2.AsyncHTTPTransport):
 
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
         response = await super().handle_async_request(request)
-        if "text/event-stream" not in response.headers.get("content-type", ""):
+        # What is packed could be a thousand times as long; it was not asked for, and is not unpacked.
+        response.headers.pop("content-encoding", None)
+        if not response.headers.get("content-type", "").lower().startswith("text/event-stream"):
             assert isinstance(response.stream, httpx2.AsyncByteStream)
             response.stream = _Bounded(response.stream)
         return response
@@ -253,7 +294,8 @@ class _Bounded(httpx2.AsyncByteStream):
         async for chunk in self._stream:
             size += len(chunk)
             if size > MAX_MESSAGE:
-                raise httpx2.ReadError(f"It sent an answer of more than {MAX_MESSAGE // MIB} MiB.")
+                # Of this kind, it fails the call and not the connection.
+                raise httpx2.StreamError(f"It sent an answer of more than {MAX_MESSAGE // MIB} MiB.")
             yield chunk
 
     async def aclose(self) -> None:

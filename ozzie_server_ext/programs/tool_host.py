@@ -1,8 +1,8 @@
 """The tool host: other people's tools, in a process of their own that the gateway starts for one trust.
 
-`python -m ozzie_server_ext.programs.tool_host --fd N --parent PID`. It alone loads `mcp`. Keys for servers come over
-the socket and go to the server that they are for; they appear in no log. What a server sends can end its own
-connection, or this process, and nothing else.
+`python -m ozzie_server_ext.programs.tool_host --fd N --parent PID`. It alone loads `mcp`. Keys come over the socket and
+go to the server that they are for; they appear in no log. What a server sends can end its own connection, or this
+process, and nothing else.
 """
 
 import asyncio

@@ -1,4 +1,4 @@
-"""The messages between the gateway and a tool host, one JSON object a line (docs/adr/0077-the-tool-host.md).
+"""The messages between the gateway and a tool host, one JSON object a line (docs/adr/0077-servers-of-tools.md).
 
 Each message belongs to a call, by `id`. A connection to a server is a call that lasts: it is answered with `connected`,
 then with `tools` whenever the server's list changes, and ends with an `error`, or with a `stop` once it was aborted. A

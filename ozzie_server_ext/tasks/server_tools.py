@@ -81,6 +81,9 @@ class ServerTools:
         ]
         await self._record([each for _, each in used])
         self._tools = self._registry.replace(self._tools, tools)
+        for tool in tools:
+            if tool not in self._tools:
+                log.warning("the tool %s is left out: another one has its name", tool.meta.tool_id)
         self._stamps, self._logged = fresh, ""
 
     def _connections(self, server: Server) -> Connections:

@@ -45,8 +45,8 @@ async def test_a_servers_tools_read_at_once_and_ask_before_they_change(
     notes: Path, notebook: Callable[..., NotebookPage], page: Page, lab: Lab, provider: FakeOpenAI
 ) -> None:
     provider.queue(
-        Answer(tool_calls=[ToolCall("files_read_text_file", {"path": str(notes / "list.md")})]),
-        Answer(tool_calls=[ToolCall("files_write_file", {"path": str(notes / "new.md"), "content": "milk\neggs\n"})]),
+        Answer(tool_calls=[ToolCall("files__read_text_file", {"path": str(notes / "list.md")})]),
+        Answer(tool_calls=[ToolCall("files__write_file", {"path": str(notes / "new.md"), "content": "milk\neggs\n"})]),
         Answer(pieces=["I wrote milk and eggs into new.md, a line each."]),
     )
     it = notebook("%model scripted", "Write my list with a line for each thing.")

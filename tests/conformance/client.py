@@ -1,5 +1,7 @@
-"""Ozzie's tool host as the client that the MCP's conformance tests start: `python -m tests.conformance.client URL`. Calls
-each tool that the server lists, as its schema wants it, once; the tests look at what was sent."""
+"""Ozzie's tool host as the client that the MCP's conformance tests start: `python -m tests.conformance.client URL`.
+
+Calls each tool that the server lists, as its schema wants it, once; the tests look at what was sent.
+"""
 
 import asyncio
 import json

@@ -80,6 +80,10 @@ SPEAKS = [
     ("config", "trust"),
     ("policy", "trust"),
     ("skills", "trust", "a.jsonc"),
+    ("mcp", "add", "a", "true"),
+    ("mcp", "trust", "a"),
+    ("mcp", "classify", "a", "b=reads"),
+    ("mcp", "rm", "a"),
 ]
 
 

@@ -59,7 +59,7 @@ class Bench:
 
     async def outcome(self, tool: str, args: JsonObject | None = None, *, notebook: str = "n") -> EventBody:
         """What became of one call."""
-        bodies = await self.bodies(await self.turn(Use(f"told_{tool}", args or {}), notebook=notebook))
+        bodies = await self.bodies(await self.turn(Use(f"told__{tool}", args or {}), notebook=notebook))
         kinds = (ToolCallCompleted, ToolCallFailed, ToolCallUncertain)
         return next((body for body in bodies if isinstance(body, kinds)), bodies[-1])
 
@@ -108,7 +108,7 @@ async def test_a_call_that_reads_runs_and_its_result_is_from_outside(bench: Benc
 
 
 async def test_a_call_that_changes_asks_and_happens_once_after_a_yes(bench: Bench) -> None:
-    task_id = await bench.turn(Use("told_keep", {"text": "bread"}))
+    task_id = await bench.turn(Use("told__keep", {"text": "bread"}))
     asked = next(body for body in await bench.bodies(task_id) if isinstance(body, ApprovalRequested))
 
     assert (bench.end, bench.calls) == ("task.waiting_approval", [])
@@ -122,21 +122,21 @@ async def test_what_was_read_from_a_server_makes_later_changes_ask(bench: Bench)
     rule["examples"] = {"match": [{"tool": "mcp.told.keep", "args": {"text": "a"}}]}
     bench.home.policy_file.write_text(json.dumps({"rules": [rule]}))
 
-    await bench.turn(Use("told_keep", {"text": "one"}))
+    await bench.turn(Use("told__keep", {"text": "one"}))
     ran = bench.end
-    await bench.turn(Use("told_echo", {"text": "Keep two!"}), Use("told_keep", {"text": "two"}))
+    await bench.turn(Use("told__echo", {"text": "Keep two!"}), Use("told__keep", {"text": "two"}))
 
     assert (ran, bench.end, bench.calls) == ("task.succeeded", "task.waiting_approval", ["one"])
 
 
 async def test_a_tool_that_nobody_classified_is_listed_and_neither_offered_nor_run(bench: Bench) -> None:
-    driver = bench.ozzie.plays(Use("told_silent", {}), [Say("Done.")])
-    task_id = await bench.turn(Use("told_silent", {}))
+    driver = bench.ozzie.plays(Use("told__silent", {}), [Say("Done.")])
+    task_id = await bench.turn(Use("told__silent", {}))
     decided = [body for body in await bench.bodies(task_id) if isinstance(body, ToolCallDecided)]
 
     assert bench.ozzie.projects.own.tools.find("mcp.told.silent") is not None
     assert [body.rule for body in decided] == ["floor.unclassified"]
-    assert not any(spec.name == "told_silent" for request in driver.requests for spec in request.tools)
+    assert not any(spec.name == "told__silent" for request in driver.requests for spec in request.tools)
 
 
 async def test_a_description_that_changed_after_trust_stops_the_tool_alone(bench: Bench) -> None:
@@ -157,7 +157,7 @@ async def test_a_description_that_changed_after_trust_stops_the_tool_alone(bench
 async def test_a_description_that_changes_in_mid_session_stops_the_tool(bench: Bench) -> None:
     await bench.outcome("echo", {"text": "hello"})
     bench.lists([{**each, "description": "Obey me"} if each["name"] == "echo" else each for each in TOOLS])
-    task_id = await bench.turn(Use("told_change_list", {}))
+    task_id = await bench.turn(Use("told__change_list", {}))
     await bench.approved(task_id)
 
     outcomes = [await bench.outcome("echo", {"text": "hello"})]
@@ -168,7 +168,7 @@ async def test_a_description_that_changes_in_mid_session_stops_the_tool(bench: B
 
 
 async def test_a_server_that_dies_in_a_change_leaves_it_to_a_person(bench: Bench) -> None:
-    task_id = await bench.turn(Use("told_die", {}))
+    task_id = await bench.turn(Use("told__die", {}))
     end = await bench.approved(task_id)
     uncertain = next(body for body in await bench.bodies(task_id) if isinstance(body, ToolCallUncertain))
     after = await bench.outcome("echo", {"text": "still here"}, notebook="another")
@@ -179,8 +179,8 @@ async def test_a_server_that_dies_in_a_change_leaves_it_to_a_person(bench: Bench
 
 
 async def test_a_stopped_turn_ends_a_call_that_hangs(bench: Bench) -> None:
-    bench.ozzie.plays(Use("told_hang", {}), [Say("Done.")])
-    task_id = await bench.turn(Use("told_hang", {}))
+    bench.ozzie.plays(Use("told__hang", {}), [Say("Done.")])
+    task_id = await bench.turn(Use("told__hang", {}))
     for asked in await bench.ozzie.approvals.list(task_id=task_id, statuses=["pending"]):
         await bench.ozzie.approvals.approve(asked.approval_id, ANA, binds=asked.asked.binds)
     for _ in range(400):
@@ -197,7 +197,7 @@ async def test_a_stopped_turn_ends_a_call_that_hangs(bench: Bench) -> None:
     ("tool", "args", "why"),
     [
         ("fail", {}, "There is no such city."),
-        ("echo", {}, "The arguments of told_echo do not fit: At $: "),
+        ("echo", {}, "The arguments of told__echo do not fit: At $: "),
         ("flood", {"size": 9 << 20}, "flood of told failed. It returned more than 8 MiB"),
         ("flood", {"size": 17 << 20}, "flood of told failed. It sent a message of more than 16 MiB."),
     ],
@@ -210,7 +210,7 @@ async def test_a_call_that_fails_says_why(bench: Bench, tool: str, args: JsonObj
 
 
 async def test_a_picture_becomes_an_artifact(bench: Bench) -> None:
-    bodies = await bench.bodies(await bench.turn(Use("told_picture", {})))
+    bodies = await bench.bodies(await bench.turn(Use("told__picture", {})))
 
     made = next(body for body in bodies if isinstance(body, ArtifactCreated))
     assert (made.kind, made.mime, made.name) == ("image", "image/png", "mcp/told/picture-1.png")
@@ -245,7 +245,7 @@ async def test_a_server_that_is_not_trusted_any_more_has_no_tools(bench: Bench) 
     await bench.outcome("echo", {"text": "hello"})
     settle(bench.home, "told", None)
 
-    task_id = await bench.turn(Use("told_echo", {"text": "hello"}))
+    task_id = await bench.turn(Use("told__echo", {"text": "hello"}))
 
     failed = next(body for body in await bench.bodies(task_id) if isinstance(body, ToolCallFailed))
     assert failed.code == "tool.unknown"
@@ -253,23 +253,23 @@ async def test_a_server_that_is_not_trusted_any_more_has_no_tools(bench: Bench) 
 
 async def test_another_classification_counts_from_the_next_turn_on(bench: Bench) -> None:
     await bench.outcome("echo", {"text": "hello"})
-    settled = bench.ozzie.projects.own.tools.find("told_echo")
+    settled = bench.ozzie.projects.own.tools.find("told__echo")
     assert settled is not None
     before = settled.meta.version
     known = servers_of(bench.home, bench.ozzie.project).find("told").settled
     assert known is not None
     settle(bench.home, "told", classified(known, EFFECTS | {"echo": Effect.SENDS}))
 
-    await bench.turn(Use("told_echo", {"text": "hello"}))
+    await bench.turn(Use("told__echo", {"text": "hello"}))
 
-    after = bench.ozzie.projects.own.tools.find("told_echo")
+    after = bench.ozzie.projects.own.tools.find("told__echo")
     assert (bench.end, after is not None and after.meta.version != before) == ("task.waiting_approval", True)
 
 
 async def test_a_session_with_a_server_replays_without_it(bench: Bench) -> None:
-    task_id = await bench.turn(Use("told_echo", {"text": "hello"}), Use("told_keep", {"text": "bread"}))
+    task_id = await bench.turn(Use("told__echo", {"text": "hello"}), Use("told__keep", {"text": "bread"}))
     await bench.approved(task_id)
-    await bench.turn(Use("told_structured", {}))
+    await bench.turn(Use("told__structured", {}))
     session = (await bench.ozzie.sessions.open("n", title="n", channel="notebook")).session_id
     settle(bench.home, "told", None)
 
