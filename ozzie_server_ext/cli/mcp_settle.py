@@ -20,18 +20,19 @@ from typing import Any, TypeVar
 import msgspec
 
 from ozzie_server_ext.cli.parser import Misused
+from ozzie_server_ext.cli.secrets import user_name
 from ozzie_server_ext.cli.terminal import agreed, print_notice, print_result
 from ozzie_server_ext.config.home import Home, find_home, key_folder
 from ozzie_server_ext.config.jsonc import ConfigError, SourceLocation
 from ozzie_server_ext.config.validation import validate
-from ozzie_server_ext.domain.errors import Conflict, InputError, NotFound, Unavailable
+from ozzie_server_ext.domain.errors import Conflict, NotFound, Unavailable
 from ozzie_server_ext.domain.toolmeta import TargetKind
 from ozzie_server_ext.observability.clock import SystemClock
 from ozzie_server_ext.planes.supervisor import Supervisor
-from ozzie_server_ext.plugins.connections import CONNECT_S, Values, checked_reach, granted_values
+from ozzie_server_ext.plugins.connections import CONNECT_S, Values, checked_reach, granted_values, secret_owner
 from ozzie_server_ext.plugins.hosts import HostGrant
 from ozzie_server_ext.plugins.manifest import McpText
-from ozzie_server_ext.plugins.mcp_file import SERVER_NAME, keys_in, mcp_lists
+from ozzie_server_ext.plugins.mcp_file import SERVER_NAME, mcp_lists
 from ozzie_server_ext.plugins.servers import (
     Effect,
     Server,
@@ -53,12 +54,15 @@ from ozzie_server_ext.plugins.settling import (
     paths_made_whole,
     proposed,
     with_earlier,
+    without_keys,
     words_in,
 )
 from ozzie_server_ext.plugins.tool_host import HOST_ARGV, ServerFailed, ToolHost
 from ozzie_server_ext.protocol.codec import encode
 from ozzie_server_ext.protocol.tool_host import Connected, ServerAccess, ServerTool
 from ozzie_server_ext.render.text import LINE_WIDTH, counted, cut_end, quoted, visible_label, wrapped
+from ozzie_server_ext.vault.scope import Scope, checked_value
+from ozzie_server_ext.vault.terminal import ask_passphrase
 from ozzie_server_ext.vault.vault import Vault
 
 T = TypeVar("T")
@@ -68,7 +72,6 @@ TARGET_KINDS = tuple(
 )
 """What an argument may name. Paths of a server are its own, not the project's."""
 _MAX_SHOWN = 1000
-_KEY_NAME = re.compile(r"(?i)key|token|secret|passw|credential|authorization|cookie")
 _KEYWORDS = frozenset(
     {"type", "description", "title", "default", "enum", "items", "properties", "required", "additionalProperties"}
     | {"string", "number", "integer", "boolean", "array", "object", "null", "anyOf", "oneOf", "allOf", "format"}
@@ -98,8 +101,8 @@ def add_server(options: argparse.Namespace) -> int:
             code="mcp.known",
         )
     how, access = _as_given(options, project)
-    _expect_no_keys(how)
-    return _settle(home, project, options, name, how, how, access, None)
+    how, keys = without_keys(how, name)
+    return _settle(home, project, options, name, how, how, access, None, keys)
 
 
 def trust_server(options: argparse.Namespace) -> int:
@@ -108,11 +111,14 @@ def trust_server(options: argparse.Namespace) -> int:
     server = servers_of(home, project).find(options.name)
     _expect_someone(options, "trust")
     how, said = server.listed.how, _access(options, project)
+    keys: dict[str, str] = {}
+    if server.is_own:
+        how, keys = without_keys(how, server.name)
     start, named = paths_made_whole(how, project)
     before = server.settled
     is_same = before is not None and before.form == form_of(how)
     access = before.access if before is not None and is_same and said == ServerAccess() else joined(named, said)
-    return _settle(home, project, options, server.name, how, start, access, server)
+    return _settle(home, project, options, server.name, how, start, access, server, keys)
 
 
 def _expect_someone(options: argparse.Namespace, verb: str) -> None:
@@ -125,18 +131,6 @@ def _expect_someone(options: argparse.Namespace, verb: str) -> None:
         raise Misused(f"Nobody can be asked here whether to {verb} {options.name}.", hint="Say so with --yes.")
 
 
-def _expect_no_keys(how: McpText) -> None:
-    """Raise InputError for something like a key, or a value whose name says that it is one."""
-    named = [("env", name) for name, value in how.env.items() if _KEY_NAME.search(name) and "${" not in value]
-    named += [("header", name) for name, value in how.headers.items() if _KEY_NAME.search(name) and "${" not in value]
-    for part, name in [*named, *((key.part, key.name) for key in keys_in(how))]:
-        raise InputError(
-            f"Something like a key stands in {part}{f' ({visible_label(name)})' if part in ('env', 'header') else ''}.",
-            hint="Store it with ozzie secrets set NAME, and write ${NAME} in its place.",
-            code="mcp.key",
-        )
-
-
 def _settle(
     home: Home,
     project: Path,
@@ -146,8 +140,10 @@ def _settle(
     start: McpText,
     access: ServerAccess,
     server: Server | None,
+    keys: Mapping[str, str],
 ) -> int:
-    """Try it, show what it says and may do, and record a person's yes."""
+    """Try it, show what it says and may do, and record a person's yes. `keys` are those that stood in its listing, by
+    the names of the secrets that they become."""
     before = server.settled if server else None
     is_same = before is not None and before.form == form_of(how)
 
@@ -160,7 +156,7 @@ def _settle(
             start,
             access,
             before if is_same else None,
-            lambda settled: _values(home, project, slug_of(name), settled),
+            lambda settled: _with_keys(_values(home, project, slug_of(name), settled), keys),
             now=datetime.now(UTC),
             note=print_notice,
         )
@@ -170,20 +166,28 @@ def _settle(
     except ServerFailed as error:
         raise Unavailable(f"{visible_label(name)} can't be used. {error}", hint=error.hint, code=error.code) from None
     try:
-        return _recorded(home, options, proposal, name, how, server)
+        return _recorded(home, options, proposal, name, how, server, keys)
     except BaseException:
         proposal.discard()
         raise
 
 
 def _recorded(
-    home: Home, options: argparse.Namespace, proposal: Proposal, name: str, how: McpText, server: Server | None
+    home: Home,
+    options: argparse.Namespace,
+    proposal: Proposal,
+    name: str,
+    how: McpText,
+    server: Server | None,
+    keys: Mapping[str, str],
 ) -> int:
+    """Show a proposal, and record it if a person says yes."""
     before = server.settled if server else None
     proposed = with_earlier(proposal.settled, before)
     settled = as_claimed(proposed) if options.as_claimed else proposed
     lines = [*_about(name, settled, proposal.package), *_may(how, settled), *_tool_lines(settled, before)]
     lines += [line for each in proposal.unusable for line in wrapped(f"Left out: {visible_label(each)}", LINE_WIDTH)]
+    lines += [f"A key of it would be kept in the vault, as {secret}." for secret in keys]
     if not options.json:
         print(*lines, sep="\n", flush=True)
     verb = "trust" if server else "add"
@@ -194,7 +198,10 @@ def _recorded(
     if not options.as_claimed and not options.yes and _claims_more(settled):
         question = "Take over what it claims that its tools do?"
         settled = as_claimed(settled) if agreed(question, about="take over its claims") else settled
-    if server is None:
+    for secret, key in keys.items():
+        scope = Scope("plugin", secret_owner(slug_of(name)))
+        _vault(home).set(secret, scope, checked_value(key), by=user_name(), ask=ask_passphrase)
+    if server is None or keys:
         write_own(home, name, how)
     settle(home, server.key if server else name, settled)
     if before is not None and before.access.program != settled.access.program:
@@ -373,8 +380,16 @@ def _access(options: argparse.Namespace, project: Path) -> ServerAccess:
 
 
 def _values(home: Home, project: Path, slug: str, settled: SettledServer) -> Values:
-    vault = Vault(home.secrets, key_folder, SystemClock())
-    return granted_values(slug, settled, vault, project)
+    return granted_values(slug, settled, _vault(home), project)
+
+
+def _with_keys(values: Values, keys: Mapping[str, str]) -> Values:
+    """Return values with keys that are in no vault yet."""
+    return Values(lambda name: keys.get(name) or values.reveal(name), values.project)
+
+
+def _vault(home: Home) -> Vault:
+    return Vault(home.secrets, key_folder, SystemClock())
 
 
 def _with_host(home: Home, work: Callable[[ToolHost], Awaitable[T]]) -> T:

@@ -32,7 +32,7 @@ def set_secret(options: argparse.Namespace) -> int:
     name, scope = checked_name(options.name), _scope(options)
     value = _value(options)
     find_home(os.environ).create()
-    stored = _vault().set(name, scope, value, by=_user(), ask=ask_passphrase)
+    stored = _vault().set(name, scope, value, by=user_name(), ask=ask_passphrase)
     return _report(stored, f"{_label(stored)} is stored, version {stored.version}.", as_json=options.json)
 
 
@@ -65,7 +65,7 @@ def remove_secret(options: argparse.Namespace) -> int:
     if not options.yes and not agreed(f"Remove {_named(name, scope)}? It can't be undone.", about="remove it"):
         print("Nothing was removed.", file=sys.stderr)
         return 1
-    gone = vault.remove(name, scope, by=_user(), ask=ask_passphrase)
+    gone = vault.remove(name, scope, by=user_name(), ask=ask_passphrase)
     return _report(gone, f"{_label(gone)} is removed.", as_json=options.json)
 
 
@@ -77,7 +77,7 @@ def rotate(options: argparse.Namespace) -> int:
             raise Misused(
                 "Without a name, all secrets are encrypted with a new key; that takes no value.", hint=_help(options)
             )
-        count = vault.rekey(by=_user(), ask=ask_passphrase)
+        count = vault.rekey(by=user_name(), ask=ask_passphrase)
         _notify_gateway()
         return print_result(
             {"rekeyed": count},
@@ -87,7 +87,7 @@ def rotate(options: argparse.Namespace) -> int:
         )
     name = checked_name(options.name)
     vault.expect(name, scope)  # before asking for a value that would be refused
-    stored = vault.replace(name, scope, _value(options), by=_user(), ask=ask_passphrase)
+    stored = vault.replace(name, scope, _value(options), by=user_name(), ask=ask_passphrase)
     line = f"{_label(stored)} is replaced, version {stored.version}. The old value is gone from the vault."
     return _report(stored, line, as_json=options.json)
 
@@ -103,7 +103,7 @@ def protect(options: argparse.Namespace) -> int:
     ask = line_from_stdin if options.stdin else ask_passphrase
     vault.unlock(ask)
     passphrase = _new_passphrase("vault", from_stdin=options.stdin) if "passphrase" in ways else ""
-    vault.protect(ways, by=_user(), passphrase=passphrase, ask=ask)
+    vault.protect(ways, by=user_name(), passphrase=passphrase, ask=ask)
     _notify_gateway()
     return print_result(
         {"opens_with": ways},
@@ -141,7 +141,7 @@ def import_secrets(options: argparse.Namespace) -> int:
 
     find_home(os.environ).create()
     ask = line_from_stdin if options.stdin else ask_passphrase
-    count = _vault().import_entries(entries, by=_user(), allow=refuse, ask=ask)
+    count = _vault().import_entries(entries, by=user_name(), allow=refuse, ask=ask)
     _notify_gateway()
     unchanged = len(entries) - count
     line = f"{counted(count, 'secret')} imported. Already here: {unchanged}."
@@ -227,7 +227,8 @@ def _named(name: str, scope: Scope) -> str:
     return f"{name} ({visible_label(str(scope))})" if scope.owner else name
 
 
-def _user() -> str:
+def user_name() -> str:
+    """Return the name of the account that runs this."""
     try:
         return getpass.getuser()
     except (KeyError, OSError):  # an account without a name, as in some containers

@@ -136,7 +136,7 @@ MCP = group(
         *_MCP_ACCESS,
         *_MCP_YES,
         PROJECT,
-        more="A key does not belong here: store it with ozzie secrets set NAME, and write ${NAME} in its place.",
+        more="A key goes into the vault, and ${NAME} into the list. One that is there already can be named so, too.",
         speaks_for_a_person=True,
     ),
     verb("show", "show what a server may do, and its tools", "mcp_settle:show_server", _SERVER, PROJECT),

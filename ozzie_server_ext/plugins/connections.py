@@ -76,13 +76,18 @@ def reached(how: McpText, settled: SettledServer, values: Values) -> Started | R
     )
 
 
+def secret_owner(slug: str) -> str:
+    """Return the plugin to which a server's own secrets belong in the vault."""
+    return f"mcp-{slug}"[:64]
+
+
 def granted_values(
     slug: str, settled: SettledServer, vault: Vault, project: Path, note: Callable[[str], None] = lambda value: None
 ) -> Values:
     """Return what stands for a server's placeholders: the secrets and variables that a person granted it. `note` is
     told of each that is revealed."""
     granted = frozenset(settled.secrets)
-    reader = PluginReader(plugin=f"mcp-{slug}"[:64], project=str(project), granted=granted)
+    reader = PluginReader(plugin=secret_owner(slug), project=str(project), granted=granted)
 
     def reveal(name: str) -> str | None:
         if name not in granted:

@@ -18,6 +18,7 @@ from ozzie_server_ext.domain.json import Json
 from ozzie_server_ext.plugins.connections import CONNECT_S, Values, checked_reach, names_in
 from ozzie_server_ext.plugins.installing import Program, program_of
 from ozzie_server_ext.plugins.manifest import McpText
+from ozzie_server_ext.plugins.mcp_file import keys_in
 from ozzie_server_ext.plugins.servers import SettledServer, SettledTool, claimed, form_of, slug_of
 from ozzie_server_ext.plugins.tool_host import ToolHost
 from ozzie_server_ext.protocol.tool_host import Connected, ServerAccess, ServerTool
@@ -191,6 +192,51 @@ def differences(settled: SettledServer, info: Connected) -> Iterator[str]:
             yield f"It has a new tool, {quoted(name)}: {visible_label(now[name].description)}"
     if info.instructions != settled.instructions:
         yield f"Its instructions are others now: {visible_label(info.instructions)}"
+
+
+# --- keys -------------------------------------------------------------------------------------------------------------
+
+_KEY_NAME = re.compile(r"(?i)key|token|secret|passw|credential|authorization|cookie")
+_PARTS = {"url": "address", "command": "command", "args": "arguments", "env": "variables", "headers": "headers"}
+_SCHEME = re.compile(r"(?i)(?P<scheme>(?:bearer|basic|token|apikey) +)?(?P<key>.+)", re.DOTALL)
+_OPTION = re.compile(r"(?P<option>--?[\w-]{1,64}=)?(?P<key>.+)", re.DOTALL)
+
+
+def without_keys(how: McpText, name: str) -> tuple[McpText, dict[str, str]]:
+    """Return a server's listing with placeholders for what looks like a key, or is called one, and these keys by the
+    names of the secrets that they become. Raises InputError for a key in its address, its program, or a default."""
+    slug = slug_of(name)
+    keys: dict[str, str] = {}
+
+    def kept(secret: str, key: str) -> str:
+        secret = re.sub(r"\W", "_", secret).upper()
+        keys[secret if not secret[0].isdigit() else f"K{secret}"] = key
+        return f"${{{list(keys)[-1]}}}"
+
+    looks = {(each.part, each.name) for each in keys_in(how)}
+
+    def is_key(part: str, name: str, value: str) -> bool:
+        return "${" not in value and ((part, name) in looks or _KEY_NAME.search(name) is not None)
+
+    env = {name: kept(name, value) if is_key("env", name, value) else value for name, value in how.env.items()}
+    headers: dict[str, str] = {}
+    for header, value in how.headers.items():
+        headers[header] = value
+        if is_key("headers", header, value) and (parts := _SCHEME.fullmatch(value)):
+            headers[header] = (parts["scheme"] or "") + kept(f"{slug}_{header}", parts["key"])
+    args = list(how.args)
+    for at, value in enumerate(args):
+        if ("args", str(at)) in looks and "${" not in value and (parts := _OPTION.fullmatch(value)):
+            option = parts["option"] or (args[at - 1] if at and args[at - 1].startswith("-") else f"argument_{at + 1}")
+            args[at] = (parts["option"] or "") + kept(f"{slug}_{option.strip('-=')}", parts["key"])
+    found = how.model_copy(update={"env": env, "headers": headers, "args": tuple(args)})
+    for left in keys_in(found):
+        raise InputError(
+            f"Something like a key stands in its {_PARTS[left.part]}.",
+            hint="Store it with ozzie secrets set NAME, and write ${NAME} in its place.",
+            code="mcp.key",
+        )
+    return found, keys
 
 
 # --- what it may see --------------------------------------------------------------------------------------------------

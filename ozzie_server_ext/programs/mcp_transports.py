@@ -203,7 +203,7 @@ class _TooMuch(Exception):
 
 
 async def _to_its_end(work: Coroutine[Any, Any, None]) -> None:
-    """Await all of it, even when cancelled, and then again: a scope's shield stops only its own library's cancelling."""
+    """Await all of it, even when cancelled: a scope's shield stops only its own library's cancelling."""
     task = asyncio.ensure_future(work)
     is_cancelled = False
     while not task.done():

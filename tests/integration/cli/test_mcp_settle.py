@@ -162,27 +162,37 @@ def test_a_name_that_no_list_may_hold_is_refused(name: str, home: GatewayHome) -
 @pytest.mark.parametrize(
     ("words", "where"),
     [
-        (["--env", f"TOKEN={KEY}", "--", *SERVER], "env (TOKEN)"),
-        (["--env", "API_KEY=4f9a8b7c6d5e4f3a2b1c", "--", *SERVER], "env (API_KEY)"),
-        (["--", *SERVER, "--token", KEY], "args"),
-        (["--", *SERVER, f"--api-key={KEY}"], "args"),
-        (["--", *SERVER, f"${{KEY:-{KEY}}}"], "args"),
-        (["--header", f"Authorization: Bearer {KEY}", "http://127.0.0.1:9/"], "header (Authorization)"),
-        (["--header", f"X-Api-Key:{KEY}", "http://127.0.0.1:9/"], "header (X-Api-Key)"),
-        (["--env", "GITHUB_TOKEN=abcdefghij", "--", *SERVER], "env (GITHUB_TOKEN)"),
-        ([f"http://ana:{KEY}@127.0.0.1:9/"], "url"),
-        ([f"http://127.0.0.1:9/?key={KEY}"], "url"),
+        (["--", *SERVER, f"${{KEY:-{KEY}}}"], "arguments"),
+        ([f"http://ana:{KEY}@127.0.0.1:9/"], "address"),
+        ([f"http://127.0.0.1:9/?key={KEY}"], "address"),
     ],
 )
-def test_a_key_in_the_open_is_refused_and_not_repeated(words: list[str], where: str, home: GatewayHome) -> None:
+def test_a_key_that_has_no_name_is_refused_and_not_repeated(words: list[str], where: str, home: GatewayHome) -> None:
     done = mcp(home, "add", "told", "--yes", *words)
 
     assert (done.returncode, done.stdout) == (1, "")
     assert done.stderr == (
-        f"ozzie: Something like a key stands in {where}.\n"
+        f"ozzie: Something like a key stands in its {where}.\n"
         "Store it with ozzie secrets set NAME, and write ${NAME} in its place.\n"
     )
     assert nothing_is_recorded(home)
+
+
+@pytest.mark.parametrize("listed", [False, True], ids=["added", "listed before"])
+def test_a_key_goes_into_the_vault_and_a_placeholder_into_the_list(listed: bool, home: GatewayHome) -> None:
+    if listed:
+        how = {"command": sys.executable, "args": [str(SCRIPT), "./state"], "env": {"TOKEN": KEY}}
+        (home.home / "mcp.json").write_text(json.dumps({"mcpServers": {"told": how}}))
+        done = mcp(home, "trust", "told", "--yes")
+    else:
+        done = add(home, "--env", f"TOKEN={KEY}")
+
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "A key of it would be kept in the vault, as TOKEN.\n" in done.stdout
+    assert json.loads((home.home / "mcp.json").read_text())["mcpServers"]["told"]["env"] == {"TOKEN": "${TOKEN}"}
+    assert "told" in ozzie(home, "secrets", "list").stdout
+    assert mcp(home, "test", "told").returncode == 0
+    assert [path for path in home.home.rglob("*") if path.is_file() and KEY.encode() in path.read_bytes()] == []
 
 
 def test_a_key_by_its_name_is_granted_told_and_shown_nowhere(home: GatewayHome) -> None:
