@@ -163,6 +163,8 @@ class Ozzie:
 
         async def forget() -> None:
             self._health.forget()
+            for project in self.projects.opened:
+                project.server_tools.end_connections()
             if self._vault.locked:
                 self._known_secrets.forget()
             await self._known_providers.forget()

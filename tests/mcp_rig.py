@@ -23,7 +23,9 @@ from ozzie_server_ext.protocol.tool_host import ServerAccess, Started
 
 SCRIPT = Path(__file__).parent / "fakes" / "mcp_server.py"
 EFFECTS = {
-    **dict.fromkeys(("echo", "picture", "structured", "fail", "look", "steps", "secret", "flood"), Effect.READS),
+    **dict.fromkeys(
+        ("echo", "picture", "structured", "fail", "look", "steps", "secret", "flood", "link"), Effect.READS
+    ),
     **dict.fromkeys(("keep", "die", "hang", "nonsense", "change_list"), Effect.CHANGES),
     "forget": Effect.DELETES,
 }

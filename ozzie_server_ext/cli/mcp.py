@@ -64,15 +64,12 @@ def _lines(found: McpList, states: States) -> Iterator[str]:
 
 def _state(server: Server) -> str:
     """Return in words whether a server is used."""
+    if server.state == "shadowed":
+        return "Another server has its name, so it is not used."
     if server.settled is None or server.state == "new":
         return f"Not trusted, so it is not used: ozzie mcp trust {visible_label(server.name)}"
-    match server.state:
-        case "changed":
-            return f"Listed in another form than you trusted, so it is not used: ozzie mcp trust {server.name}"
-        case "shadowed":
-            return "Another server has its name, so it is not used."
-        case _:
-            pass
+    if server.state == "changed":
+        return f"Listed in another form than you trusted, so it is not used: ozzie mcp trust {server.name}"
     tools = server.settled.tools.values()
     usable = sum(tool.effect is not None for tool in tools)
     left = len(tools) - usable

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import msgspec
+from jupyter_core.paths import jupyter_runtime_dir
 
 from ozzie_server_ext.cli.parser import Misused
 from ozzie_server_ext.cli.secrets import user_name
@@ -25,11 +26,19 @@ from ozzie_server_ext.cli.terminal import agreed, print_notice, print_result
 from ozzie_server_ext.config.home import Home, find_home, key_folder
 from ozzie_server_ext.config.jsonc import ConfigError, SourceLocation
 from ozzie_server_ext.config.validation import validate
-from ozzie_server_ext.domain.errors import Conflict, NotFound, Unavailable
+from ozzie_server_ext.domain.errors import Conflict, InputError, NotFound, Unavailable
+from ozzie_server_ext.domain.redaction import redact_text
 from ozzie_server_ext.domain.toolmeta import TargetKind
 from ozzie_server_ext.observability.clock import SystemClock
 from ozzie_server_ext.planes.supervisor import Supervisor
-from ozzie_server_ext.plugins.connections import CONNECT_S, Values, checked_reach, granted_values, secret_owner
+from ozzie_server_ext.plugins.connections import (
+    CONNECT_S,
+    Values,
+    checked_reach,
+    granted_values,
+    names_in,
+    secret_owner,
+)
 from ozzie_server_ext.plugins.hosts import HostGrant
 from ozzie_server_ext.plugins.manifest import McpText
 from ozzie_server_ext.plugins.mcp_file import SERVER_NAME, mcp_lists
@@ -67,10 +76,10 @@ from ozzie_server_ext.vault.vault import Vault
 
 T = TypeVar("T")
 
-TARGET_KINDS = tuple(
-    kind.value for kind in TargetKind if kind not in (TargetKind.PATH, TargetKind.COMMAND, TargetKind.AMOUNT)
-)
-"""What an argument may name. Paths of a server are its own, not the project's."""
+_NO_TARGETS = (TargetKind.PATH, TargetKind.COMMAND, TargetKind.AMOUNT, TargetKind.URL)
+TARGET_KINDS = tuple(kind.value for kind in TargetKind if kind not in _NO_TARGETS)
+"""What an argument may name. Paths of a server are its own, not the project's; and a server gets all arguments, so that
+an address among them says nothing of what the call sends."""
 _MAX_SHOWN = 1000
 _KEYWORDS = frozenset(
     {"type", "description", "title", "default", "enum", "items", "properties", "required", "additionalProperties"}
@@ -78,10 +87,6 @@ _KEYWORDS = frozenset(
     | {"minimum", "maximum", "minLength", "maxLength", "minItems", "maxItems", "examples", "const", "pattern"}
 )
 """Words of JSON Schema, which say nothing about a tool."""
-_STATES: Mapping[str, str] = {
-    "changed": "It is listed in another form now, so it is not used: ozzie mcp trust shows it.",
-    "shadowed": "Another server has its name, so it is not used.",
-}
 
 
 def add_server(options: argparse.Namespace) -> int:
@@ -113,11 +118,21 @@ def trust_server(options: argparse.Namespace) -> int:
     how, said = server.listed.how, _access(options, project)
     keys: dict[str, str] = {}
     if server.is_own:
+        _expect_same_everywhere(how)
         how, keys = without_keys(how, server.name)
     start, named = paths_made_whole(how, project)
     before = server.settled
     is_same = before is not None and before.form == form_of(how)
-    access = before.access if before is not None and is_same and said == ServerAccess() else joined(named, said)
+    if before is not None and is_same:  # what a person said stays, unless they say otherwise
+        known = msgspec.structs.replace(before.access, program=())
+        named = named if said.reads or said.writes else known
+        said = msgspec.structs.replace(said, hosts=said.hosts or known.hosts)
+    access = joined(named, said)
+    if not server.is_own and not options.yes and not is_same:
+        print(*_start_lines(how, access), sep="\n", flush=True)
+        if not agreed("Start it, to look at its tools?", about=f"try {server.name}"):
+            print_notice("Nothing was changed.")
+            return 1
     return _settle(home, project, options, server.name, how, start, access, server, keys)
 
 
@@ -129,6 +144,26 @@ def _expect_someone(options: argparse.Namespace, verb: str) -> None:
         raise Misused("With --json nobody is shown what it may do.", hint="Say yes with --yes.")
     if not sys.stdin.isatty():
         raise Misused(f"Nobody can be asked here whether to {verb} {options.name}.", hint="Say so with --yes.")
+
+
+def _expect_same_everywhere(how: McpText) -> None:
+    """Raise InputError if a server of the user's own, which all projects use, names the folder of one."""
+    texts = [how.command or "", *how.args, *how.env.values(), how.url or "", *how.headers.values()]
+    if any("${folder:project}" in text for text in texts):
+        raise InputError(
+            "It names the project's folder, and all your projects would use it.",
+            hint="Write that folder itself, or list the server in the project: .ozzie/mcp.json",
+        )
+
+
+def _start_lines(how: McpText, access: ServerAccess) -> Iterator[str]:
+    """Yield what a server would get when it is tried: nothing is known of it yet but its listing."""
+    settled = SettledServer(
+        form="", trusted_at=datetime.now(UTC), name="", version="", access=access, secrets=names_in(how)
+    )
+    yield "To look at its tools, Ozzie has to start it, in its sandbox:" if how.url is None else "Ozzie has to ask it:"
+    yield from _reach(how)
+    yield from _may(how, settled)
 
 
 def _settle(
@@ -158,6 +193,7 @@ def _settle(
             before if is_same else None,
             lambda settled: _with_keys(_values(home, project, slug_of(name), settled), keys),
             now=datetime.now(UTC),
+            private=(Path(jupyter_runtime_dir()),),
             note=print_notice,
         )
 
@@ -166,10 +202,15 @@ def _settle(
     except ServerFailed as error:
         raise Unavailable(f"{visible_label(name)} can't be used. {error}", hint=error.hint, code=error.code) from None
     try:
-        return _recorded(home, options, proposal, name, how, server, keys)
+        settled = _recorded(home, options, proposal, name, how, server, keys)
     except BaseException:
         proposal.discard()
         raise
+    if settled is None:
+        proposal.discard()
+        print_notice("Nothing was changed.")
+        return 1
+    return _report(name, settled, "trusted" if server else "added", options)
 
 
 def _recorded(
@@ -180,21 +221,20 @@ def _recorded(
     how: McpText,
     server: Server | None,
     keys: Mapping[str, str],
-) -> int:
-    """Show a proposal, and record it if a person says yes."""
+) -> SettledServer | None:
+    """Show a proposal, and record it if a person says yes; return what was recorded."""
     before = server.settled if server else None
-    proposed = with_earlier(proposal.settled, before)
-    settled = as_claimed(proposed) if options.as_claimed else proposed
-    lines = [*_about(name, settled, proposal.package), *_may(how, settled), *_tool_lines(settled, before)]
+    is_same = before is not None and before.form == proposal.settled.form
+    settled = with_earlier(proposal.settled, before if is_same else None)
+    settled = as_claimed(settled) if options.as_claimed else settled
+    lines = [*_about(name, settled, proposal.package), *_tool_lines(settled, before), *_reach(how), *_may(how, settled)]
     lines += [line for each in proposal.unusable for line in wrapped(f"Left out: {visible_label(each)}", LINE_WIDTH)]
     lines += [f"A key of it would be kept in the vault, as {secret}." for secret in keys]
     if not options.json:
         print(*lines, sep="\n", flush=True)
     verb = "trust" if server else "add"
     if not options.yes and not agreed(f"{verb.capitalize()} it?", about=f"{verb} {name}"):
-        proposal.discard()
-        print_notice("Nothing was changed.")
-        return 1
+        return None
     if not options.as_claimed and not options.yes and _claims_more(settled):
         question = "Take over what it claims that its tools do?"
         settled = as_claimed(settled) if agreed(question, about="take over its claims") else settled
@@ -206,8 +246,12 @@ def _recorded(
     settle(home, server.key if server else name, settled)
     if before is not None and before.access.program != settled.access.program:
         _remove_packages(home, before)
+    return settled
+
+
+def _report(name: str, settled: SettledServer, done: str, options: argparse.Namespace) -> int:
     left = [each for each, tool in settled.tools.items() if tool.effect is None]
-    end = [f"{visible_label(name)} is {'trusted' if server else 'added'}."]
+    end = [f"{visible_label(name)} is {done}."]
     if left:
         count = "A tool" if len(left) == 1 else f"{len(left)} tools"
         end += [f"{count} can't be used yet. Say what each does:"]
@@ -235,7 +279,9 @@ def test_server(options: argparse.Namespace) -> int:
     said = f"{visible_label(info.name)} {visible_label(info.version)}".strip() or visible_label(server.name)
     lines = [f"{said} answers, after {took:.1f} s, with {counted(len(info.tools), 'tool')}."]
     lines += [f"  {line}" for each in found for line in wrapped(cut_end(each, _MAX_SHOWN), LINE_WIDTH - 2)]
-    lines += [f"What differs is not used. If it is right: ozzie mcp trust {server.name}"] if found else []
+    lines += (
+        [f"Ozzie does not use what differs. To accept it: ozzie mcp trust {shlex.quote(server.name)}"] if found else []
+    )
     print_result(report, *lines, as_json=options.json)
     return 1 if found else 0
 
@@ -250,7 +296,8 @@ def show_server(options: argparse.Namespace) -> int:
         return print_result(report, words, f"  ozzie mcp trust {server.name}", as_json=options.json)
     settled = server.settled
     lines = [*_about(server.name, settled, "")]
-    lines += [_STATES[server.state]] if server.state in _STATES else []
+    if server.state == "changed":
+        lines.append("It is listed in another form now, so it is not used: ozzie mcp trust shows it.")
     lines += [*_may(server.listed.how, settled), *_tool_lines(settled, settled)]
     return print_result(_as_json(server.name, settled) | {"state": server.state}, *lines, as_json=options.json)
 
@@ -268,7 +315,7 @@ def classify_tools(options: argparse.Namespace) -> int:
             names = ", ".join(map(quoted, tools)) or "none"
             raise NotFound(f"{server.name} has no tool {quoted(name)}.", hint=f"It has: {names}.", code="mcp.tool")
         if effect not in list(Effect):
-            raise Misused(f"A tool {', '.join(Effect)}. It does not {quoted(effect)}.")
+            raise Misused(f"{quoted(effect)} is no effect. Use one of {', '.join(Effect)}.")
         tools[name] = msgspec.structs.replace(tools[name], effect=Effect(effect))
     for word in options.target:
         place, _, kind = word.partition("=")
@@ -355,7 +402,7 @@ def _pairs(words: Sequence[str], sign: str) -> dict[str, str]:
     for word in words:
         name, between, value = word.partition(sign)
         if not between:
-            raise Misused(f"Between a name and its value stands {sign!r}.")
+            raise Misused(f"Write it as NAME{sign}VALUE.")
         found[name.strip()] = value.strip()
     return found
 
@@ -415,7 +462,18 @@ def _about(name: str, settled: SettledServer, package: str) -> Iterator[str]:
     if package:
         yield f"  Installed: {visible_label(package)}"
     if settled.instructions:
-        yield from _indented(f"It tells models: {cut_end(settled.instructions, _MAX_SHOWN)}")
+        yield from _indented(f"Its instructions, which no model gets: {cut_end(settled.instructions, _MAX_SHOWN)}")
+
+
+def _reach(how: McpText) -> Iterator[str]:
+    """Yield how a server is reached, without what looks like a key."""
+    if how.command is None:
+        yield from _indented(f"It is at {quoted(redact_text(how.url or ''))}, which gets the arguments of each call.")
+        return
+    command = " ".join(map(shlex.quote, (how.command, *how.args)))
+    yield from _indented(f"It is started as {quoted(redact_text(command))}.")
+    if any("${" in arg for arg in how.args):
+        yield from _indented("What stands for the placeholders among its arguments can be read by every account here.")
 
 
 def _may(how: McpText, settled: SettledServer) -> Iterator[str]:
@@ -435,7 +493,7 @@ def _tool_lines(settled: SettledServer, before: SettledServer | None) -> Iterato
         if before and (known is None or known.seen != tool.seen):
             said += "; new" if known is None else "; described in other words than before"
         yield f"  {visible_label(name)}: {said}"
-        for text in (tool.seen.description, *_argument_texts(tool.seen)):
+        for text in (tool.seen.description or tool.seen.title, *_argument_texts(tool.seen)):
             for line in wrapped(visible_label(text), LINE_WIDTH - 4):
                 yield f"    {line}"
 
@@ -446,10 +504,8 @@ def _argument_texts(tool: ServerTool) -> Iterator[str]:
     for name, schema in properties.items():
         words = [word for word in words_in(schema) if word not in _KEYWORDS]
         yield f"- {name}{': ' if words else ''}{', '.join(words)}"
-    rest = {
-        name: each for name, each in tool.schema.items() if name not in ("properties", "type", "$schema", "required")
-    }
-    words = [word for word in words_in(rest) if word not in _KEYWORDS]
+    rest = {name: each for name, each in tool.schema.items() if name not in ("properties", "$schema")}
+    words = [word for word in words_in(rest) if word not in _KEYWORDS and word not in properties]
     if words:
         yield f"- {', '.join(words)}"
 

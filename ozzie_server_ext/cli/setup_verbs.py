@@ -111,7 +111,9 @@ _SERVER = argument("name", metavar="NAME", help="as ozzie mcp list shows it")
 
 _MCP_ACCESS = (
     argument("--read", action="append", default=[], metavar="PATH", help="it may read this; may be repeated"),
-    argument("--write", action="append", default=[], metavar="PATH", help="it may read and change this"),
+    argument(
+        "--write", action="append", default=[], metavar="PATH", help="it may read and change this; may be repeated"
+    ),
     argument("--host", action="append", default=[], metavar="HOST", help="it may reach this host; may be repeated"),
 )
 
@@ -136,7 +138,7 @@ MCP = group(
         *_MCP_ACCESS,
         *_MCP_YES,
         PROJECT,
-        more="A key goes into the vault, and ${NAME} into the list. One that is there already can be named so, too.",
+        more="A key goes into the vault, and ${NAME} takes its place. For a stored secret, write ${NAME} yourself.",
         speaks_for_a_person=True,
     ),
     verb("show", "show what a server may do, and its tools", "mcp_settle:show_server", _SERVER, PROJECT),

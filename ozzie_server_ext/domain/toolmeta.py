@@ -13,6 +13,10 @@ SKILL_PREFIX = "skill_"
 """The prefix of their names for models, so that no skill has a tool's name. People see the skill's own name."""
 
 
+SERVERS = "mcp."
+"""The prefix of the ids of MCP servers' tools."""
+
+
 class SideEffect(StrEnum):
     NONE = "none"
     REVERSIBLE = "reversible"

@@ -68,7 +68,7 @@ def server_box(
     words += ["--chdir", _start(access), "--remount-ro", "/", "--clearenv"]
     words += [word for name, value in (_environment(network) | dict(env)).items() for word in ("--setenv", name, value)]
     listed = descriptors.readable("\0".join(words).encode() + b"\0")
-    listener = [] if network is None else [own_interpreter().executable, "-I", _LISTEN, str(network)]
+    listener = [] if network is None else [own_interpreter().executable, "-I", _LISTEN, str(network), str(_PORT)]
     return [programs.bwrap, "--args", str(listed), "--", *_inside(programs), *listener, *argv]
 
 
@@ -84,6 +84,8 @@ def _mounts(access: ServerAccess) -> list[str]:
     found |= dict.fromkeys(access.writes, "--bind")
     words: list[str] = []
     for path in sorted(found, key=lambda path: Path(path).parts):
+        if is_of_system(path):
+            raise Unavailable(f"{path} is the system's own: no server may see it.", code="sandbox.unavailable")
         if os.path.realpath(path) != path:
             raise Unavailable(
                 f"{path} is not what it was when it was granted: it is missing, or leads through a link.",
@@ -95,6 +97,11 @@ def _mounts(access: ServerAccess) -> list[str]:
         words += folders(*(str(above) for above in reversed(Path(path).parents[:-1])))
         words += [found[path], path, path]
     return words
+
+
+def is_of_system(path: str) -> bool:
+    """Return whether a path holds the system's settings, devices or sockets, or all of them."""
+    return path == "/" or any(Path(path).is_relative_to(each) for each in ("/proc", "/sys", "/dev", "/run", "/var/run"))
 
 
 def _start(access: ServerAccess) -> str:

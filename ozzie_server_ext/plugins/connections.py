@@ -2,15 +2,18 @@
 they were lost."""
 
 import asyncio
+import hashlib
 import os
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Collection
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 
 import msgspec
 
 from ozzie_server_ext.domain.errors import OzzieError
+from ozzie_server_ext.domain.redaction import redact_text
 from ozzie_server_ext.observability.logs import logger
 from ozzie_server_ext.plugins.installing import digest_of
 from ozzie_server_ext.plugins.manifest import McpText
@@ -85,17 +88,18 @@ def granted_values(
     slug: str, settled: SettledServer, vault: Vault, project: Path, note: Callable[[str], None] = lambda value: None
 ) -> Values:
     """Return what stands for a server's placeholders: the secrets and variables that a person granted it. `note` is
-    told of each that is revealed."""
+    told of each secret."""
     granted = frozenset(settled.secrets)
     reader = PluginReader(plugin=secret_owner(slug), project=str(project), granted=granted)
 
     def reveal(name: str) -> str | None:
         if name not in granted:
             return None
-        value = vault.reveal(name, reader).reveal() if vault.holds(name, reader) else os.environ.get(name)
-        if value:
-            note(value)
-        return value or None
+        if not vault.holds(name, reader):
+            return os.environ.get(name) or None
+        value = vault.reveal(name, reader).reveal()
+        note(value)
+        return value
 
     return Values(reveal, project)
 
@@ -108,7 +112,23 @@ def checked_reach(how: McpText, settled: SettledServer, values: Values) -> Start
             code="mcp.changed",
             hint="Remove it with ozzie mcp rm, and add it again.",
         )
+    for path, digest in settled.files.items():
+        if file_digest(path) != digest:
+            raise ServerFailed(
+                f"{path} is another file than the one that was trusted.",
+                code="mcp.changed",
+                hint="Look at it, and trust the server again.",
+            )
     return reached(how, settled, values)
+
+
+def file_digest(path: str) -> str:
+    """Return the hash of a file, "" if it can't be read."""
+    try:
+        with open(path, "rb") as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()
+    except OSError:
+        return ""
 
 
 def _digest(folder: Path) -> str:
@@ -116,6 +136,14 @@ def _digest(folder: Path) -> str:
         return digest_of(folder)
     except OSError:
         return ""
+
+
+def without_secrets(text: str, settled: SettledServer, values: Values) -> str:
+    """Remove from a text what a server was given, which it may have quoted, and what looks like a key."""
+    for name in settled.secrets:
+        with suppress(OzzieError):
+            text = text.replace(values.reveal(name) or "\0", "***")
+    return redact_text(text)
 
 
 class Connections:
@@ -129,6 +157,7 @@ class Connections:
         self._idle_s = idle_s
         self._open: dict[str, tuple[str, Connection]] = {}
         self._opening: dict[str, asyncio.Lock] = {}
+        self._problems: dict[str, str] = {}
         self._endings: dict[str, asyncio.TimerHandle] = {}
 
     async def to(self, server: Server) -> Connection:
@@ -142,9 +171,21 @@ class Connections:
                 self._end(server.key)
                 known = None
             if known is None:
-                known = self._open[server.key] = form, await self._connect(server, settled)
+                try:
+                    known = self._open[server.key] = form, await self._connect(server, settled)
+                except ServerFailed as error:
+                    values = self._values_of(server, settled)
+                    self._problems[server.key] = await asyncio.to_thread(without_secrets, str(error), settled, values)
+                    raise
+                self._problems.pop(server.key, None)
         self._postpone_end(server.key)
         return known[1]
+
+    def state(self, key: str) -> tuple[str, str]:
+        """Return the era of a server's open connection, or "", and why the last try to connect failed, or ""."""
+        known = self._open.get(key)
+        era = known[1].info.era if known is not None and known[1].is_open else ""
+        return era, self._problems.get(key, "")
 
     async def _connect(self, server: Server, settled: SettledServer) -> Connection:
         try:
@@ -175,6 +216,8 @@ class Connections:
         if (known := self._open.pop(key, None)) is not None:
             known[1].close()
 
-    def end_all(self) -> None:
+    def end_all(self, *, but: Collection[str] = ()) -> None:
+        """End all connections but those with these keys."""
         for key in list(self._open):
-            self._end(key)
+            if key not in but:
+                self._end(key)

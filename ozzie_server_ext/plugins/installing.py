@@ -27,6 +27,8 @@ from ozzie_server_ext.render.text import quoted
 INSTALL_S = 300
 MAX_FILES = 50_000
 _LAUNCHER = "ozzie_run.py"
+_PARTS = ("bin", "lib", "lib64", "libexec", "include", "pyvenv.cfg")
+"""What is shown of an installation. Beside these, as in `~/.local`, may be what others keep there."""
 _NPM_NAME = re.compile(r"(?P<name>(?:@[a-z0-9~][\w.~-]*/)?[a-z0-9~][\w.~-]*)(?:@(?P<version>[\w.^~*<>=| -]+))?", re.I)
 _PIP_NAME = re.compile(r"(?P<name>[A-Za-z0-9][\w.-]*)(?:\[[\w,.-]+\])?(?:(?:@|==)(?P<version>[\w.+!-]+))?")
 _MAX_WORDS = 600
@@ -65,14 +67,16 @@ def program_of(how: McpText, folder: Path, note: Callable[[str], None] = lambda 
 
 
 def visible_for(path: str) -> tuple[str, ...]:
-    """Return what a sandbox has to show for a program outside of the system's: the file alone, or all of an
-    installation with `bin` and `lib`."""
+    """Return what a sandbox has to show for a program outside of the system's: the file alone, or the programs and
+    libraries of its installation."""
     shown = ("/usr", "/bin", "/lib", *(str(folder) for folder in own_interpreter().folders))
     found: list[str] = []
     for each in dict.fromkeys((path, os.path.realpath(path))):
         if any(Path(each).is_relative_to(folder) for folder in shown):
             continue
-        found.append(os.path.realpath(_installation(each) or each))
+        top = _installation(each)
+        parts = [top / name for name in _PARTS if (top / name).exists()] if top else [Path(each)]
+        found += [os.path.realpath(part) for part in parts]
     return tuple(dict.fromkeys(found))
 
 

@@ -6,6 +6,7 @@ import binascii
 import hashlib
 import mimetypes
 import re
+import shlex
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import replace
@@ -16,6 +17,7 @@ from ozzie_server_ext.domain.content import Content, Label
 from ozzie_server_ext.domain.errors import PolicyError
 from ozzie_server_ext.domain.json import Json, JsonObject
 from ozzie_server_ext.domain.toolmeta import (
+    SERVERS,
     Category,
     Idempotency,
     Made,
@@ -26,6 +28,7 @@ from ozzie_server_ext.domain.toolmeta import (
     ToolResult,
     ToolSpec,
 )
+from ozzie_server_ext.plugins.connections import CONNECT_S
 from ozzie_server_ext.plugins.servers import Effect, SettledTool, UsedServer, slug_of
 from ozzie_server_ext.plugins.tool_host import Connection, ServerFailed
 from ozzie_server_ext.protocol.codec import encode
@@ -34,10 +37,10 @@ from ozzie_server_ext.protocol.tool_host import Output
 from ozzie_server_ext.render.text import cut_end, quoted, visible_json, visible_label
 from ozzie_server_ext.tools.base import InvalidArguments, Plan, Preview, ToolContext, ToolFailed, Unsettled
 
-PREFIX = "mcp."
-"""The prefix of the ids of servers' tools."""
 TIMEOUT_S = 120.0
 MAX_NAME = 64
+_SPARE_S = 10.0
+"""Longer than the call and the connection before it may take: they say better why there is no result."""
 _MAX_REASON = 2000
 _MAX_FILES = 20
 _MIME = re.compile(r"[a-z]{1,20}/[A-Za-z0-9.+-]{1,80}")
@@ -54,7 +57,7 @@ Connect = Callable[[], Awaitable[Connection]]
 
 
 class ServerTool:
-    """A tool of a server. It is called with a description that a person has seen, or not at all."""
+    """A tool of a server. A call fails if the server describes it otherwise than when a person looked at it."""
 
     waits = True
 
@@ -90,8 +93,8 @@ class ServerTool:
         except ServerFailed as error:
             reason = cut_end(str(error), _MAX_REASON)
             if error.was_sent and not self.meta.may_be_repeated:
-                raise Unsettled(f"{name} of {server} did not say whether it was done. {reason}") from None
-            raise ToolFailed(f"{name} of {server} failed. {reason}", code=error.code) from None
+                raise Unsettled(f'The server "{server}" did not say whether {name} was done. {reason}') from None
+            raise ToolFailed(f'{name} of the server "{server}" failed. {reason}', code=error.code) from None
         if output.failed:
             raise ToolFailed(cut_end("\n".join(output.texts), _MAX_REASON) or "It failed, and does not say why.")
         result = await asyncio.to_thread(_result, self._server, name, output)
@@ -122,10 +125,14 @@ class ServerTool:
         now = next((tool for tool in connection.tools if tool.name == seen.name), None)
         if now == seen:
             return
-        what = "no longer has" if now is None else "now describes in other words"
+        name = self._server.name
+        what = (
+            f"has no {seen.name} any more"
+            if now is None
+            else f"describes {seen.name} otherwise than when you trusted it"
+        )
         raise PolicyError(
-            f"Not done: the server {self._server.name} {what} the tool {seen.name} that was trusted. "
-            f"Somebody has to look at it: ozzie mcp test {self._server.name}",
+            f'Not called: the server "{name}" {what}. Look at it: ozzie mcp test {shlex.quote(name)}',
             code="mcp.changed",
         )
 
@@ -151,7 +158,7 @@ def tools_of(server: UsedServer, connect: Connect) -> Iterator[ServerTool]:
     for name in names:
         slug = slug_of(name)
         slug = slug if slugs[slug] == 1 else f"{slug}_{_hash(name)}"
-        yield ServerTool(server, server.settled.tools[name], f"{PREFIX}{server.slug}.{slug}", connect)
+        yield ServerTool(server, server.settled.tools[name], f"{SERVERS}{server.slug}.{slug}", connect)
 
 
 def _hash(text: str) -> str:
@@ -168,7 +175,7 @@ def _meta(server: UsedServer, tool: SettledTool, tool_id: str, name: str) -> Too
         name=name,
         side_effect=SideEffect.NONE if reads else SideEffect.IRREVERSIBLE,
         risk_level=RiskLevel.LOW if reads else RiskLevel.MEDIUM,
-        timeout_s=TIMEOUT_S,
+        timeout_s=TIMEOUT_S + CONNECT_S + _SPARE_S,
         idempotency=Idempotency.SUPPORTED if reads else Idempotency.NOT_SUPPORTED,
         categories=frozenset({category} if category else ()),
         targets=tuple(Target(argument, kind) for argument, kind in sorted(tool.targets.items())),
@@ -187,10 +194,12 @@ def _result(server: UsedServer, tool: str, output: Output) -> ToolResult:
     text = "\n".join(output.texts)
     data: Json = text if output.structured is None else output.structured
     files = tuple(_files(server, tool, output))
+    left_out = len(output.files) - len(files)
     links: list[Json] = [*output.links]
-    if files or links:
-        data = {"result": data, **({"links": links} if links else {})}
-    return ToolResult(ok=True, data=data, made=files, links=output.links)
+    if output.files or links:
+        data = {"result": data, **({"links": links} if links else {}), **({"left_out": left_out} if left_out else {})}
+    # Its links are no addresses that a page gave: a server knows what it was granted, and could carry that away in one.
+    return ToolResult(ok=True, data=data, made=files)
 
 
 def _files(server: UsedServer, tool: str, output: Output) -> Iterator[Made]:
@@ -202,5 +211,5 @@ def _files(server: UsedServer, tool: str, output: Output) -> Iterator[Made]:
         mime = file.mime if _MIME.fullmatch(file.mime) else "application/octet-stream"
         kind: ArtifactKind = "image" if mime.startswith("image/") else "file"
         ending = mimetypes.guess_extension(mime) or ".bin"
-        name = f"{PREFIX.rstrip('.')}/{server.slug}/{slug_of(tool)}-{at + 1}{ending}"
+        name = f"mcp/{server.slug}/{slug_of(tool)}-{at + 1}{ending}"
         yield Made(name=name, kind=kind, mime=mime, content=content, told=True)

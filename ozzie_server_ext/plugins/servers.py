@@ -16,7 +16,7 @@ from typing import Any, Literal, TypeAlias
 
 import msgspec
 
-from ozzie_server_ext.config.files import Stamps, locked, replace_file, stamps_of
+from ozzie_server_ext.config.files import locked, replace_file
 from ozzie_server_ext.config.home import Home
 from ozzie_server_ext.config.jsonc import ConfigError, content_if_there, parse_object
 from ozzie_server_ext.domain.errors import NotFound
@@ -61,8 +61,8 @@ class SettledTool(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
 
 class SettledServer(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What a person has settled for a server. `form` is the hash of how it is listed; `argv` its command, as it was
-    found or installed then, empty for one at an address; `packages` the hash of what was installed for it; `secrets`
-    the names that it may be given."""
+    found or installed then, empty for one at an address; `packages` the hash of what was installed for it, `files`
+    those of single files that its command names; `secrets` the names that it may be given."""
 
     form: str
     trusted_at: datetime
@@ -71,6 +71,7 @@ class SettledServer(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
     instructions: str = ""
     argv: tuple[str, ...] = ()
     packages: str = ""
+    files: dict[str, str] = msgspec.field(default_factory=dict[str, str])
     access: ServerAccess = msgspec.field(default_factory=ServerAccess)
     secrets: tuple[str, ...] = ()
     tools: dict[str, SettledTool] = msgspec.field(default_factory=dict[str, SettledTool])
@@ -173,11 +174,6 @@ def servers_of(home: Home, project: Path) -> Servers:
 def files_of(home: Home, project: Path) -> tuple[Path, ...]:
     """Return the files whose changes change the servers of a project."""
     return (home.mcp_file, home.servers_file, *(project / name for name in OF_PROJECT))
-
-
-def stamps(home: Home, project: Path) -> Stamps:
-    """Return stamps that change with the servers of a project."""
-    return stamps_of(files_of(home, project))
 
 
 def _servers_in(found: McpList, settled: Mapping[str, SettledServer]) -> Iterator[Server]:
@@ -298,9 +294,7 @@ def access_sentences(settled: SettledServer, *, is_remote: bool) -> tuple[str, .
     for host in access.hosts:
         where = "any host of the internet" if host == "*" else quoted(host)
         found.append(f"It may send what it is given or may read to {where}.")
-    if is_remote:
-        found.append("It is somewhere else: it gets the arguments of each call.")
-    else:
+    if not is_remote:
         found.append("It has no other network." if access.hosts else "It has no network.")
     if not is_remote:
         found.append("It sees nothing else of this machine but the system's programs.")

@@ -15,7 +15,8 @@ from ozzie_server_ext.agent.structured_output import check_schema, expect_bounde
 from ozzie_server_ext.config.home import Home, key_folder
 from ozzie_server_ext.domain.errors import InputError
 from ozzie_server_ext.domain.json import Json
-from ozzie_server_ext.plugins.connections import CONNECT_S, Values, checked_reach, names_in
+from ozzie_server_ext.execution.server_box import is_of_system
+from ozzie_server_ext.plugins.connections import CONNECT_S, Values, checked_reach, file_digest, names_in
 from ozzie_server_ext.plugins.installing import Program, program_of
 from ozzie_server_ext.plugins.manifest import McpText
 from ozzie_server_ext.plugins.mcp_file import keys_in
@@ -56,15 +57,16 @@ async def proposed(
     values_for: Callable[[SettledServer], Values],
     *,
     now: datetime,
+    private: Iterable[Path] = (),
     note: Callable[[str], None] = lambda line: None,
 ) -> Proposal:
     """Install and try a server. `how` is its listing, `start` the same with whole paths; `before` is what was settled
     for it earlier. Raises OzzieError; then nothing is left behind."""
-    expect_apart(home, (*access.reads, *access.writes))
+    expect_apart(home, (*access.reads, *access.writes), private)
     program, installed = _program(home, name, start, before, note)
     try:
         if not program.digest:
-            expect_apart(home, program.folders)
+            expect_apart(home, program.folders, private)
         settled = SettledServer(
             form=form_of(how),
             trusted_at=now,
@@ -74,6 +76,7 @@ async def proposed(
             packages=program.digest,
             access=msgspec.structs.replace(access, program=program.folders),
             secrets=names_in(how),
+            files={path: file_digest(path) for path in _files_of(start, program)},
         )
         connection = await host.open(checked_reach(how, settled, values_for(settled)), within_s=CONNECT_S)
         info = connection.info
@@ -87,6 +90,12 @@ async def proposed(
         if installed is not None:
             shutil.rmtree(installed, ignore_errors=True)
         raise
+
+
+def _files_of(start: McpText, program: Program) -> list[str]:
+    """Return the files that a command consists of, beside what was installed and what the system has."""
+    named = [path for path in (*program.argv[:1], *start.args) if path.startswith("/") and os.path.isfile(path)]
+    return [] if program.digest else [path for path in dict.fromkeys(named) if not path.startswith("/usr/")]
 
 
 def _program(
@@ -190,8 +199,6 @@ def differences(settled: SettledServer, info: Connected) -> Iterator[str]:
     for name in sorted(now.keys() - settled.tools.keys()):
         if not _problem(now[name], {}):
             yield f"It has a new tool, {quoted(name)}: {visible_label(now[name].description)}"
-    if info.instructions != settled.instructions:
-        yield f"Its instructions are others now: {visible_label(info.instructions)}"
 
 
 # --- keys -------------------------------------------------------------------------------------------------------------
@@ -209,9 +216,13 @@ def without_keys(how: McpText, name: str) -> tuple[McpText, dict[str, str]]:
     keys: dict[str, str] = {}
 
     def kept(secret: str, key: str) -> str:
-        secret = re.sub(r"\W", "_", secret).upper()
-        keys[secret if not secret[0].isdigit() else f"K{secret}"] = key
-        return f"${{{list(keys)[-1]}}}"
+        plain = re.sub(r"\W", "_", secret).upper()
+        name = plain = f"K{plain}" if plain[0].isdigit() else plain
+        number = 2
+        while keys.get(name, key) != key:
+            name, number = f"{plain}_{number}", number + 1
+        keys[name] = key
+        return f"${{{name}}}"
 
     looks = {(each.part, each.name) for each in keys_in(how)}
 
@@ -279,10 +290,14 @@ def joined(named: ServerAccess, said: ServerAccess) -> ServerAccess:
     return ServerAccess(reads=tuple(dict.fromkeys(reads)), writes=tuple(dict.fromkeys(writes)), hosts=said.hosts)
 
 
-def expect_apart(home: Home, paths: Iterable[str]) -> None:
-    """Raise InputError if a server would see Ozzie's own files, with its rules, records and keys."""
+def expect_apart(home: Home, paths: Iterable[str], private: Iterable[Path] = ()) -> None:
+    """Raise InputError if a server would see Ozzie's own files, with its rules, records and keys, or `private` folders,
+    such as that of running Jupyter servers with their tokens."""
+    private = tuple(private)
     for path in paths:
-        for own in (home.root.resolve(), key_folder().resolve()):
+        if is_of_system(path):
+            raise InputError(f"{visible_label(path)} is the system's own: no server may see it.", code="mcp.own_files")
+        for own in (home.root.resolve(), key_folder().resolve(), *(each.resolve() for each in private)):
             if own.is_relative_to(path) or Path(path).is_relative_to(own):
                 raise InputError(
                     f"{visible_label(path)} has Ozzie's own files in it, with its rules and keys.",

@@ -26,7 +26,6 @@ from ozzie_server_ext.protocol.tool_host import (
     Piece,
     Progress,
     Remote,
-    ServerTool,
     Started,
     Stop,
     Tools,
@@ -41,7 +40,6 @@ HOST_ARGV = (sys.executable, "-P", "-m", "ozzie_server_ext.programs.tool_host")
 _SPARE_S = 5.0
 """How much longer than the host we wait for an answer: it says better why there is none."""
 
-OnTools: TypeAlias = Callable[[tuple[ServerTool, ...]], None]
 OnProgress: TypeAlias = Callable[[str], None]
 
 
@@ -59,12 +57,11 @@ class Connection:
     """A connection to a server, made by `ToolHost.open`. `info` is what the server said of itself; `tools` are those
     of now."""
 
-    def __init__(self, channel: Channel, inbox: Inbox, info: Connected, on_tools: OnTools) -> None:
+    def __init__(self, channel: Channel, inbox: Inbox, info: Connected) -> None:
         self.info = info
         self.tools = info.tools
         self._channel = channel
         self._inbox = inbox
-        self._on_tools = on_tools
         self._numbers = itertools.count(1)
         self.open_calls = 0
         self._failure: Unavailable | None = None
@@ -83,7 +80,9 @@ class Connection:
         invoke = Invoke(id=call_id, connection=self.info.id, tool=tool, arguments=arguments, within_s=within_s)
         try:
             inbox = self._channel.open_call(call_id, start=message_json(invoke), abort=message_json(Abort(id=call_id)))
-        except (ChannelLost, LineTooLong) as error:
+        except ChannelLost as error:
+            raise ServerFailed(str(error), code="mcp.lost") from None
+        except LineTooLong as error:
             raise ServerFailed(str(error), code=error.code) from None
         self.open_calls += 1
         try:
@@ -103,8 +102,8 @@ class Connection:
         self._channel.close_call(self._inbox)
 
     def _expect_open(self) -> None:
-        if self._failure is not None:
-            raise self._failure
+        if self._failure is not None:  # this call was not sent
+            raise ServerFailed(str(self._failure), code="mcp.lost")
 
     async def _follow(self) -> None:
         """Take note of changed tools, until the connection ends."""
@@ -113,7 +112,6 @@ class Connection:
                 match await _next(self._inbox):
                     case Tools(tools=tools):
                         self.tools = tools
-                        self._on_tools(tools)
                     case Stop():
                         raise ServerFailed("The connection has ended.", code="mcp.lost")
                     case _:
@@ -131,10 +129,8 @@ class ToolHost:
         self._plane = plane
         self._numbers = itertools.count(1)
 
-    async def open(
-        self, server: Started | Remote, *, within_s: float, on_tools: OnTools = lambda tools: None
-    ) -> Connection:
-        """Connect to a server. `on_tools` is called whenever its tools change. Raises ServerFailed."""
+    async def open(self, server: Started | Remote, *, within_s: float) -> Connection:
+        """Connect to a server. Raises ServerFailed."""
         try:
             channel = await self._plane.channel()
         except PlaneUnavailable as error:
@@ -153,10 +149,13 @@ class ToolHost:
         except TimeoutError:
             channel.close_call(inbox)
             raise ServerFailed(f"It did not answer within {within_s:g} s.", code="mcp.timeout") from None
+        except ServerFailed as error:  # no call was sent, whatever became of the connection
+            channel.close_call(inbox)
+            raise ServerFailed(str(error), code=error.code, hint=error.hint) from None
         except BaseException:
             channel.close_call(inbox)
             raise
-        return Connection(channel, inbox, info, on_tools)
+        return Connection(channel, inbox, info)
 
     async def stop(self) -> None:
         """Stop the process, and with it all servers that it started."""

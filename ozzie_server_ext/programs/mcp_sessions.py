@@ -94,6 +94,8 @@ class Session:
         self._started = StartedServer(connect.server) if isinstance(connect.server, Started) else None
         self._client: Client | None = None
         self._has_changed = asyncio.Event()
+        self._ended = asyncio.Event()
+        """Set when a server at an address has forgotten the session."""
 
     async def run(self) -> None:
         """Connect, and stay connected until cancelled. Raises Failure."""
@@ -147,10 +149,7 @@ class Session:
                     following.cancel()
 
     async def _until_lost(self) -> None:
-        if self._started is None:
-            await asyncio.Event().wait()
-            return
-        await self._started.lost.wait()
+        await (self._ended if self._started is None else self._started.lost).wait()
         failure = Failure("mcp.lost", self._why("It has ended."))
         # At once, as ending it takes a while: the next call must go to another connection.
         self._send(failure.event(self._connect.id))
@@ -261,6 +260,9 @@ class Session:
             is_lost = error.code == -32000
             code: ErrorCode = "mcp.lost" if is_lost else "mcp.refused"
             words = _short(error.message, _MAX_WORDS)
+            if self._started is None and error.code == -32600 and words == _FORGOTTEN:
+                self._ended.set()
+                raise Failure("mcp.lost", "It has ended the session.") from None
             if self._started is None and error.code in _OF_HTTP:
                 # The library's, for an answer that it can't read: the call may have been carried out.
                 raise Failure("mcp.garbage", _OF_HTTP[error.code].format(words.split("\n")[0]), was_sent=True) from None
@@ -279,6 +281,8 @@ class Session:
         return _output(result)
 
 
+_FORGOTTEN = "Session terminated"
+"""The library's words for an answer 404: the server does not know the session, and did nothing."""
 _OF_HTTP = {
     -32700: "Its answer can't be read: {}",
     -32603: "It answered with an error of HTTP. {}",
@@ -287,8 +291,7 @@ _OF_HTTP = {
 
 
 async def _unchecked(name: str, result: CallToolResult) -> None:
-    """Does nothing, in place of the library's check of a result by the server's own schema: such a schema, or a pattern
-    in it, can take forever, and the schema would be as true as the result."""
+    """Does nothing, in place of the library's check of a result by the server's own schema, which can take forever."""
 
 
 async def _tools_of(client: Client) -> tuple[ServerTool, ...]:
@@ -359,8 +362,8 @@ def _output(result: CallToolResult) -> Output:
                 texts.append(text)
             case EmbeddedResource(resource=TextResourceContents(text=text)):
                 texts.append(text)
-            case EmbeddedResource(resource=BlobResourceContents(uri=uri, blob=blob, mime_type=mime)):
-                files.append(OutputFile(mime=mime or "application/octet-stream", data=blob, name=str(uri)))
+            case EmbeddedResource(resource=BlobResourceContents(blob=blob, mime_type=mime)):
+                files.append(OutputFile(mime=mime or "application/octet-stream", data=blob))
             case ResourceLink(uri=uri):
                 links.append(str(uri))
             case ImageContent() | AudioContent():

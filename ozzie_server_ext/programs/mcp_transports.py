@@ -35,7 +35,9 @@ _CHUNK = 64 * 1024
 _LOOK_S = 1.0
 _LEAVES_S = 1.0
 """How long a server may take to end once its input is closed, as the MCP wants it to."""
-_GONE_S = 5.0
+_GONE_S = 1.5
+"""Together less than the time after which the gateway ends this process, and with it all servers."""
+_ENDS_S = 0.5
 _WORDS_S = 0.2
 """How long its last words may take: what it started may still hold its standard error."""
 _POLL_S = 0.01
@@ -106,12 +108,14 @@ class StartedServer:
             self._is_ending = True
             with anyio.CancelScope(shield=True):
                 outgoing.close()
-                await _to_its_end(self._end(process, first))
-                for task in tasks:
-                    task.cancel()
+                try:
+                    await _to_its_end(self._end(process, first))
+                finally:
+                    for task in tasks:
+                        task.cancel()
+                    for stream in (to_us, incoming, from_us):
+                        stream.close()
                 await asyncio.wait(tasks)
-                for stream in (to_us, incoming, from_us):
-                    stream.close()
 
     async def _read(
         self,
@@ -151,6 +155,8 @@ class StartedServer:
                     )
                     await process.stdin.drain()
         except OSError:
+            with contextlib.suppress(TimeoutError):  # as a rule it has ended, and its end says more
+                await asyncio.wait_for(self.lost.wait(), _ENDS_S)
             self._lose("It closed its input.")
 
     def _expect_few(self, message: SessionMessage | Exception) -> None:
@@ -168,7 +174,7 @@ class StartedServer:
 
     async def _watch(self, first: FirstProcess) -> None:
         """End it if it takes more than it may."""
-        while not self.lost.is_set():
+        while not self.lost.is_set() and not self._is_ending:
             await asyncio.sleep(_LOOK_S)
             if not first.look() or first.pid is None:
                 continue

@@ -156,7 +156,6 @@ class OutputFile(msgspec.Struct, frozen=True, kw_only=True):
 
     mime: str
     data: str
-    name: str = ""
 
 
 class Output(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

@@ -151,13 +151,13 @@ class Project:
         project = cls(shared, root)
         await project.configuration.refresh()
         await project._skill_tools.refresh()
-        await project._server_tools.refresh()
+        await project.server_tools.refresh()
         await project.rules.refresh()
         return project
 
     async def close(self) -> None:
         await self._foreign.close()
-        await self._server_tools.close()
+        await self.server_tools.close()
 
     @property
     def config(self) -> Config:
@@ -171,7 +171,7 @@ class Project:
         self.skills = Library(shared.home, root, shipped("skills"), lambda: self.config.settings)
         self._skill_tools = SkillTools(self.skills, self.tools)
         host = shared.tool_host(f"tool host of {root}")
-        self._server_tools = ServerTools(shared.home, root, self.tools, shared.servers, host, shared.log, shared.blobs)
+        self.server_tools = ServerTools(shared.home, root, self.tools, shared.servers, host, shared.log, shared.blobs)
         self.rules = RulesInForce(shared.home, root, self.tools, shared.log, shared.blobs, shared.spent)
 
     def _build_models(self) -> None:
@@ -222,7 +222,7 @@ class Project:
             shared.artifacts,
             self._index,
             self.rules,
-            (self._skill_tools, self._server_tools),
+            (self._skill_tools, self.server_tools),
             lambda recorder: TasksOfSession(shared.log, shared.tasks, recorder.session_id, recorder.task_id),
         )
         self.cards = ApprovalCards(shared.log, shared.approvals, self.tools, self._turn_tools.context_of)

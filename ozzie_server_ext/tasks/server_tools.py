@@ -8,14 +8,15 @@ from pathlib import Path
 
 import msgspec
 
-from ozzie_server_ext.config.files import Stamps
+from ozzie_server_ext.config.files import Stamps, stamps_of
 from ozzie_server_ext.config.home import Home
+from ozzie_server_ext.config.watching import FileWatch
 from ozzie_server_ext.domain.errors import OzzieError
 from ozzie_server_ext.domain.events import ConfigChanged, Draft
 from ozzie_server_ext.observability.logs import logger
 from ozzie_server_ext.plugins.connections import Connections, Values, granted_values
 from ozzie_server_ext.plugins.server_tool import tools_of
-from ozzie_server_ext.plugins.servers import Server, SettledServer, UsedServer, servers_of, stamps
+from ozzie_server_ext.plugins.servers import Server, SettledServer, UsedServer, files_of, servers_of
 from ozzie_server_ext.plugins.tool_host import ToolHost
 from ozzie_server_ext.protocol.codec import decode, encode
 from ozzie_server_ext.protocol.jsontext import canonical_bytes, loads_object
@@ -30,6 +31,15 @@ log = logger(__name__)
 
 
 STREAM = "servers"
+
+
+class ListedState(msgspec.Struct, frozen=True):
+    """A listed server and its connection: `era` of the protocol while it is open, else ""; `problem` is why the last
+    try to connect failed, or ""."""
+
+    server: Server
+    era: str
+    problem: str
 
 
 class ServerTools:
@@ -56,15 +66,29 @@ class ServerTools:
         self._log = event_log
         self._blobs = blobs
         self._recorded: str | None = None
+        self._watch = FileWatch()
+        self._looking = asyncio.Lock()
         self._stamps: Stamps | None = None
         self._tools: tuple[Tool, ...] = ()
         self._logged = ""
 
     async def refresh(self) -> None:
         """Read changed files. If they can't be read, keep no tools and log the error once."""
-        fresh = await asyncio.to_thread(stamps, self._home, self._project)
-        if fresh == self._stamps:
-            return
+        async with self._looking:
+            if self._watch.is_quiet():
+                return
+            fresh = await self._watch.in_thread(self._look)
+            if fresh == self._stamps or await self._read():
+                self._stamps = fresh
+                self._watch.settle()
+
+    def _look(self) -> Stamps:
+        self._watch.begin()
+        self._watch.add(files_of(self._home, self._project))
+        return stamps_of(files_of(self._home, self._project))
+
+    async def _read(self) -> bool:
+        """Read the files; return False if that fails."""
         try:
             found = await asyncio.to_thread(servers_of, self._home, self._project)
         except OzzieError as error:
@@ -72,7 +96,8 @@ class ServerTools:
                 log.warning("the MCP servers can't be read: %s", error)
             self._logged = str(error)
             self._tools = self._registry.replace(self._tools, ())
-            return
+            self._keep(set())
+            return False
         for problem in found.problems:
             log.warning("MCP servers are left out: %s", problem)
         used = [(server, each) for server in found.servers if (each := server.used) is not None]
@@ -80,11 +105,29 @@ class ServerTools:
             tool for server, each in used for tool in tools_of(each, partial(self._connections(server).to, server))
         ]
         await self._record([each for _, each in used])
+        self._keep({server.key for server, _ in used})
         self._tools = self._registry.replace(self._tools, tools)
         for tool in tools:
             if tool not in self._tools:
                 log.warning("the tool %s is left out: another one has its name", tool.meta.tool_id)
-        self._stamps, self._logged = fresh, ""
+        self._logged = ""
+        return True
+
+    async def overview(self) -> tuple[tuple[ListedState, ...], tuple[str, ...]]:
+        """Return all servers with the state of their connections, and why files can't be read. Raises ConfigError."""
+        found = await asyncio.to_thread(servers_of, self._home, self._project)
+        states = (self._connections(server).state(server.key) for server in found.servers)
+        listed = tuple(ListedState(server, *state) for server, state in zip(found.servers, states, strict=True))
+        return listed, found.problems
+
+    def _keep(self, keys: set[str]) -> None:
+        """End the connections to all other servers: nobody trusts them any more."""
+        for connections in (self._theirs, self._own.at(self._project)):
+            connections.end_all(but=keys)
+
+    def end_connections(self) -> None:
+        """End all connections of this project; the next call makes a new one, with the secrets of then."""
+        self._keep(set())
 
     def _connections(self, server: Server) -> Connections:
         return self._own.at(self._project) if server.is_own else self._theirs
@@ -109,7 +152,7 @@ class ServerTools:
         self._recorded = version
 
     async def close(self) -> None:
-        self._theirs.end_all()
+        self.end_connections()
         await self._host.stop()
 
 

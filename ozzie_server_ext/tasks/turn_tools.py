@@ -26,7 +26,7 @@ log = logger(__name__)
 
 
 class RefreshedTools(Protocol):
-    """Keeps the tools that some files say up to date in a registry."""
+    """Keeps the tools that files define up to date."""
 
     async def refresh(self) -> None: ...
 
@@ -68,8 +68,8 @@ class TurnTools:
         from_files: Iterable[RefreshedTools],
         tasks: Callable[[Recorder], SessionTasks],
     ) -> None:
-        """`base` is the part of the context that all tasks share; `from_files` keep tools that files say; `tasks`
-        returns those of a recorder's session."""
+        """`base` is the part of the context that all tasks share; `from_files` keep the tools that files define;
+        `tasks` returns those of a recorder's session."""
         self._base = base
         self._artifacts = artifacts
         self._index = index

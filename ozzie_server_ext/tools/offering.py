@@ -57,7 +57,7 @@ def offered(index: ToolIndex, offers: Offers, so_far: SoFar) -> tuple[Tool, ...]
     """
     registry = index.registry
     if offers.pinned is not None:
-        return pinned(registry, offers.pinned)
+        return tuple(tool for tool in pinned(registry, offers.pinned) if not tool.meta.is_unclassified)
     if so_far.offered:
         begun = _resolved(registry, so_far.offered)
         later = _by_id(allowed(_resolved(registry, so_far.used + so_far.found), offers))

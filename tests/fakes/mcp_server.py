@@ -9,6 +9,7 @@ import json
 import os
 import sys
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -38,6 +39,7 @@ TOOLS = [
     tool("change_list", NOTHING),
     tool("nonsense", NOTHING),
     tool("secret", NOTHING, readOnlyHint=True),
+    tool("link", NOTHING, readOnlyHint=True),
 ]
 
 
@@ -99,6 +101,8 @@ def called(name: str, args: dict[str, Any], request: dict[str, Any]) -> dict[str
         case "nonsense":
             sys.stdout.write("this is no JSON\n{\n\n")
             send({"id": request["id"], "result": {"content": "no list"}})
+        case "link":
+            return {"content": [{"type": "resource_link", "name": "more", "uri": "https://evil.example/?found=hello"}]}
         case "secret":
             return text(f"The key is {os.environ.get('TOKEN')}.")
         case _:
@@ -107,6 +111,8 @@ def called(name: str, args: dict[str, Any], request: dict[str, Any]) -> dict[str
 
 
 def main() -> None:
+    with suppress(OSError):  # a server may have been granted to read alone
+        (STATE / "started").touch()
     for line in sys.stdin:
         request = json.loads(line)
         match request.get("method"):

@@ -91,13 +91,14 @@ def test_a_server_is_added_after_a_look_at_it_and_its_tools_wait_for_a_word(home
     done = add(home)
 
     state = home.project / "state"
-    may, tools = done.stdout.split("3 tools:\n")
+    about, rest = done.stdout.split("3 tools:\n")
+    tools, may = rest.split("  It is started as ")
     assert (done.returncode, done.stderr) == (0, "")
-    assert plain(may) == (
-        f"told calls itself `told 1.0` It tells models: Be kind. It may read and change `{state}`. It may read "
-        f"`{SCRIPT}`. It has no network. It sees nothing else of this machine but the system's programs."
+    assert plain(about) == "told calls itself `told 1.0` Its instructions, which no model gets: Be kind."
+    assert plain(may).startswith(
+        f"`{sys.executable} {SCRIPT} {state}`. It may read and change `{state}`. It may read `{SCRIPT}`. It has no "
+        "network. It sees nothing else of this machine but the system's programs. told is added."
     )
-    assert max(map(len, may.splitlines())) <= max(80, len(f"  `{SCRIPT}`."), len(f"  `{state}`."))
     assert tools.splitlines() == [
         "  echo: not classified; the server claims: reads",
         "    Says the text again",
@@ -107,10 +108,8 @@ def test_a_server_is_added_after_a_look_at_it_and_its_tools_wait_for_a_word(home
         "    - text",
         "  silent: not classified",
         "    Does silent",
-        "told is added.",
-        "3 tools can't be used yet. Say what each does:",
-        "  ozzie mcp classify told echo=reads …",
     ]
+    assert may.endswith("3 tools can't be used yet. Say what each does:\n  ozzie mcp classify told echo=reads …\n")
     assert (found(home).state, effects(home)) == ("trusted", {})
     listed = json.loads((home.home / "mcp.json").read_text())["mcpServers"]
     assert listed == {"told": {"command": sys.executable, "args": [str(SCRIPT), str(state)]}}
@@ -232,7 +231,7 @@ def test_a_key_by_its_name_is_granted_told_and_shown_nowhere(home: GatewayHome) 
         ),
         (["--", "npx", "--call", "x"], "npx's option `--call` is not known here.", ""),
         (["--", "uvx", "https://a.example/a"], "`https://a.example/a` is no package of PyPI.", ""),
-        (["--env", "A", "--", *SERVER], "Between a name and its value stands '='.", ""),
+        (["--env", "A", "--", *SERVER], "Write it as NAME=VALUE.", ""),
         (["--env", "A=b", "http://127.0.0.1:9/"], "A server at an address has no --env; it may have --header.", ""),
         (
             ["--sse", "--", *SERVER],
@@ -269,7 +268,7 @@ def test_a_path_that_is_not_there_is_not_granted(option: str, home: GatewayHome)
 
 
 @pytest.mark.parametrize(
-    "path", ["home", "home/data", ".", "user-config", "user-config/ozzie", "/"], ids=lambda path: f"path {path}"
+    "path", ["home", "home/data", ".", "user-config", "user-config/ozzie"], ids=lambda path: f"path {path}"
 )
 @pytest.mark.parametrize("option", ["--read", "--write", "argument"])
 def test_a_folder_with_ozzies_own_files_is_not_granted(option: str, path: str, home: GatewayHome) -> None:
@@ -285,6 +284,15 @@ def test_a_folder_with_ozzies_own_files_is_not_granted(option: str, path: str, h
     assert done.stderr == (
         f"ozzie: {named} has Ozzie's own files in it, with its rules and keys.\nGrant a folder without them.\n"
     )
+    assert nothing_is_recorded(home)
+
+
+@pytest.mark.parametrize("path", ["/", "/proc", "/proc/sys/kernel", "/sys", "/dev/shm", "/run"])
+def test_what_is_the_systems_own_is_not_granted(path: str, home: GatewayHome) -> None:
+    done = mcp(home, "add", "told", "--yes", "--write", path, "--", *SERVER)
+
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr.endswith("is the system's own: no server may see it.\n")
     assert nothing_is_recorded(home)
 
 
@@ -382,8 +390,8 @@ def test_a_tool_is_classified_otherwise_and_an_argument_gets_a_meaning(home: Gat
     ("words", "status", "why"),
     [
         ([], 2, "Say what at least one tool does."),
-        (["echo"], 2, "A tool reads, changes, sends, deletes, pays, configures. It does not ``."),
-        (["echo=READS"], 2, "A tool reads, changes, sends, deletes, pays, configures. It does not `READS`."),
+        (["echo"], 2, "`` is no effect. Use one of reads, changes, sends, deletes, pays, configures."),
+        (["echo=READS"], 2, "`READS` is no effect. Use one of reads, changes, sends, deletes, pays, configures."),
         (["other=reads"], 1, "told has no tool `other`."),
         (["echo=reads", "other=reads"], 1, "told has no tool `other`."),
         (["--target", "echo.other=recipient"], 1, "told has no tool with the argument `echo.other`."),
@@ -391,7 +399,7 @@ def test_a_tool_is_classified_otherwise_and_an_argument_gets_a_meaning(home: Gat
         (
             ["echo=reads", "--target", "echo.text=path"],
             2,
-            "An argument names one of url, recipient, account, person, calendar, channel, object, not `path`.",
+            "An argument names one of recipient, account, person, calendar, channel, object, not `path`.",
         ),
     ],
     ids=repr,
@@ -480,13 +488,14 @@ def test_each_difference_is_told_and_fails_until_a_person_trusts_it_again(home: 
         "  It describes `keep` in other words now: Does keep",
         "  It no longer has the tool `forget`.",
         "  It has a new tool, `more`: Does more",
-        "What differs is not used. If it is right: ozzie mcp trust told",
+        "Ozzie does not use what differs. To accept it: ozzie mcp trust told",
     ]
     assert json.loads(told.stdout)["differences"] == [line.strip() for line in lines[1:-1]]
     assert before == CLAIMED | {"echo": "sends"}, "a look changes nothing"
 
     assert trusted.returncode == 0, trusted.stderr
-    assert trusted.stdout.splitlines()[-11:] == [
+    shown, _, end = trusted.stdout.partition("  It is started as ")
+    assert [*shown.splitlines()[-8:], *end.splitlines()[-3:]] == [
         "  echo: sends; the server claims: reads; described in other words than before",
         "    Says it to others",
         "    - text",
@@ -733,6 +742,7 @@ def typed(home: GatewayHome, words: Sequence[str], answers: Sequence[tuple[str, 
 
 
 ADD = "Add it? [y/N] "
+START = "Start it, to look at its tools? [y/N] "
 TAKE_OVER = "Take over what it claims that its tools do? [y/N] "
 
 
@@ -742,7 +752,7 @@ def test_a_person_says_yes_to_a_server_and_to_what_it_claims(home: GatewayHome) 
     status, seen = typed(home, ["add", "told", "--", *SERVER], [(ADD, "y\n"), (TAKE_OVER, "yes\n")])
 
     assert status == 0
-    assert seen.index("It may read and change") < seen.index("Says the text again") < seen.index(ADD)
+    assert seen.index("Says the text again") < seen.index("It may read and change") < seen.index(ADD)
     assert seen.index(ADD) < seen.index(TAKE_OVER) < seen.index("told is added.")
     assert "A tool can't be used yet." in seen
     assert (found(home).state, effects(home)) == ("trusted", CLAIMED)
@@ -780,11 +790,17 @@ def test_a_person_is_shown_a_projects_server_before_they_trust_it(home: GatewayH
     lists(home, *TOOLS[:3])
     lists_one(home)
 
-    refused, _ = typed(home, ["trust", "told"], [("Trust it? [y/N] ", "n\n")])
+    started = home.project / "state/started"
+    refused, first = typed(home, ["trust", "told"], [(START, "n\n")])
+    was_started = started.exists()
+    again, _ = typed(home, ["trust", "told"], [(START, "y\n"), ("Trust it? [y/N] ", "n\n")])
     before = found(home).state
-    status, seen = typed(home, ["trust", "told"], [("Trust it? [y/N] ", "y\n"), (TAKE_OVER, "n\n")])
+    steps = [(START, "y\n"), ("Trust it? [y/N] ", "y\n"), (TAKE_OVER, "n\n")]
+    status, seen = typed(home, ["trust", "told"], steps)
 
-    assert (refused, before) == (1, "new")
+    assert (refused, was_started, started.exists()) == (1, False, True), "nothing of it runs before the first yes"
+    assert f"It may read and change `{home.project / 'state'}`." in plain(first)
+    assert (again, before) == (1, "new")
     assert (status, found(home).state) == (0, "trusted")
     assert f"It may read and change `{home.project / 'state'}`." in plain(seen.partition("Trust it?")[0])
 

@@ -252,7 +252,10 @@ def test_an_installation_is_shown_with_its_libraries(tmp_path: Path) -> None:
     without = visible_for(str(path))
     (tmp_path / "node-20/lib").mkdir()
 
-    assert (without, visible_for(str(path))) == ((str(path),), (str(tmp_path / "node-20"),))
+    assert (without, visible_for(str(path))) == (
+        (str(path),),
+        (str(tmp_path / "node-20/bin"), str(tmp_path / "node-20/lib")),
+    )
 
 
 def test_a_home_folder_with_programs_is_not_shown_as_an_installation(

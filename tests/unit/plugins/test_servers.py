@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
+from ozzie_server_ext.config.files import stamps_of
 from ozzie_server_ext.config.home import Home
 from ozzie_server_ext.config.jsonc import ConfigError, JsoncError
 from ozzie_server_ext.domain.content import CLEAN, Content, Label
@@ -26,12 +27,12 @@ from ozzie_server_ext.plugins.servers import (
     UsedServer,
     access_sentences,
     claimed,
+    files_of,
     form_of,
     key_of,
     servers_of,
     settle,
     slug_of,
-    stamps,
     write_own,
 )
 from ozzie_server_ext.plugins.tool_host import Connection
@@ -252,14 +253,14 @@ def test_a_server_that_is_not_there_is_told_with_those_that_are(home: Home, proj
 
 
 def test_stamps_change_with_each_list_and_with_what_is_settled(home: Home, project: Path) -> None:
-    found = [stamps(home, project)]
+    found = [stamps_of(files_of(home, project))]
     write_own(home, "files", FILES)
-    found.append(stamps(home, project))
+    found.append(stamps_of(files_of(home, project)))
     settle(home, "files", settled())
-    found.append(stamps(home, project))
+    found.append(stamps_of(files_of(home, project)))
     for file in (".ozzie/mcp.json", ".mcp.json", ".cursor/mcp.json", ".vscode/mcp.json"):
         list_in(project, file)
-        found.append(stamps(home, project))
+        found.append(stamps_of(files_of(home, project)))
 
     assert len(found) == 7
     assert all(one != other for at, one in enumerate(found) for other in found[at + 1 :])
@@ -475,7 +476,7 @@ def test_what_a_server_may_do_is_said_the_gravest_first() -> None:
     assert access_sentences(replace(plain, access=hosts), is_remote=False)[0] == (
         "It may send what it is given or may read to `a.example:443`."
     )
-    assert access_sentences(plain, is_remote=True) == ("It is somewhere else: it gets the arguments of each call.",)
+    assert access_sentences(plain, is_remote=True) == ()
 
 
 # --- tools ------------------------------------------------------------------------------------------------------------
