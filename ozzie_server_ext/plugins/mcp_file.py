@@ -1,5 +1,5 @@
 """`mcp.json`: the MCP servers that somebody has listed for Claude Desktop, Claude Code, Cursor or VS Code, and where
-such lists are: the user's own, and those of a project (docs/plugins.md, Servers from another program).
+such lists are: the user's own, and those of a project (docs/plugins.md, Lists of other programs).
 
 These files are written by and for other programs: keys that Ozzie does not know are passed over, and named.
 Placeholders are brought to one form: `${NAME}` or `${NAME:-default}` for a variable of the environment, `${input:ID}`
