@@ -11,7 +11,7 @@ import asyncio
 import statistics
 import tempfile
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from pathlib import Path
 
 from bench.result import Result, emit
@@ -29,7 +29,7 @@ from ozzie_server_ext.store.recorder import Recorder
 from ozzie_server_ext.store.sqlite import SqliteEventLog
 from ozzie_server_ext.tasks.rules import RulesInForce
 from ozzie_server_ext.tasks.spent import SpentToday
-from ozzie_server_ext.tools.base import FunctionTool, ToolContext
+from ozzie_server_ext.tools.base import FunctionTool, Tool, ToolContext
 from ozzie_server_ext.tools.broker import CallPosition
 from ozzie_server_ext.tools.registry import ToolRegistry
 from tests.brokers import broker_of
@@ -61,21 +61,21 @@ _META = ToolMeta(
 
 
 class Gate:
-    """A broker on a log, and the appends of its calls alone on the same one."""
+    """A broker on a log, whose calls are all the same one, and the appends of this call alone on the same log."""
 
-    def __init__(self, log: EventLog, home: Home, project: Path) -> None:
+    def __init__(self, log: EventLog, home: Home, project: Path, tools: Iterable[Tool], use: ToolUse) -> None:
         clock = SystemClock()
         ids = UlidSource(clock)
         blobs = InMemoryBlobs()
-        registry = ToolRegistry([FunctionTool(nothing, _META)])
+        registry = ToolRegistry(tools)
         artifacts = ArtifactStore(log, blobs, ids)
-        spent = SpentToday(log, SystemClock())
+        spent = SpentToday(log, clock)
         rules = RulesInForce(home, project, registry, log, blobs, spent, system_file=home.root / "none.jsonc")
         self.log = log
         self.context = ToolContext(project, clock, Caller(project=str(project)))
         self._broker = broker_of(registry, rules, artifacts, clock, ids)
         self._recorder = Recorder(log=log, session_id=SessionId("s"), task_id=TaskId("t"))
-        self._use = ToolUse(call_id=CallId("c"), name="nothing", arguments="{}")
+        self._use = use
         self._facts: tuple[EventBody, ...] = ()
 
     async def call(self) -> None:
@@ -108,25 +108,27 @@ async def _measured(folder: Path, calls: int) -> list[Result]:
     home, project = Home(folder / "home"), folder / "project"
     home.create()
     project.mkdir()
-    memory = Gate(InMemoryEventLog(clock, ids), home, project)
-    disk = Gate(await SqliteEventLog.open(folder / "log.db", clock=clock, ids=ids), home, project)
+    tools = [FunctionTool(nothing, _META)]
+    use = ToolUse(call_id=CallId("c"), name="nothing", arguments="{}")
+    memory = Gate(InMemoryEventLog(clock, ids), home, project, tools, use)
+    disk = Gate(await SqliteEventLog.open(folder / "log.db", clock=clock, ids=ids), home, project, tools, use)
     for gate in (memory, disk):
         await gate.look()
-    bare, in_memory, durable, floor = await _times(
-        [lambda: nothing(disk.context), memory.call, disk.call, disk.appends], calls
+    bare, in_memory, durable, floor = await times_of(
+        [lambda: nothing(disk.context), memory.call, disk.call, disk.appends], calls, warm=WARM
     )
     await disk.log.close()
     return [_above_bare(in_memory, bare), *_above_floor(durable, floor, bare)]
 
 
-async def _times(rivals: list[Call], calls: int) -> list[list[float]]:
-    """Microseconds of each call of each; they take turns."""
+async def times_of(rivals: list[Call], calls: int, *, warm: int) -> list[list[float]]:
+    """Return the microseconds of each call of each; they take turns. The first `warm` calls of each don't count."""
     times: list[list[float]] = [[] for _ in rivals]
-    for number in range(WARM + calls):
+    for number in range(warm + calls):
         for call, found in zip(rivals, times, strict=True):
             began = time.perf_counter()
             await call()
-            if number >= WARM:
+            if number >= warm:
                 found.append((time.perf_counter() - began) * 1e6)
     return times
 

@@ -12,33 +12,23 @@ import statistics
 import sys
 import tempfile
 import time
-from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import psutil
 
+from bench.broker import Call, Gate, times_of
 from bench.result import Result, emit
-from ozzie_server_ext.artifacts.store import ArtifactStore
 from ozzie_server_ext.config.home import Home
-from ozzie_server_ext.domain.events import ToolCallCompleted, ToolUse
-from ozzie_server_ext.domain.ids import CallId, SessionId, TaskId
+from ozzie_server_ext.domain.events import ToolUse
+from ozzie_server_ext.domain.ids import CallId
 from ozzie_server_ext.observability.clock import SystemClock, UlidSource
 from ozzie_server_ext.planes.supervisor import Supervisor
 from ozzie_server_ext.plugins.server_tool import tools_of
 from ozzie_server_ext.plugins.servers import Effect, SettledServer, SettledTool, UsedServer
 from ozzie_server_ext.plugins.tool_host import HOST_ARGV, Connection, ToolHost
-from ozzie_server_ext.policy.decision import Caller
-from ozzie_server_ext.store.blobs import InMemoryBlobs
-from ozzie_server_ext.store.recorder import Recorder
 from ozzie_server_ext.store.sqlite import SqliteEventLog
-from ozzie_server_ext.tasks.rules import RulesInForce
-from ozzie_server_ext.tasks.spent import SpentToday
-from ozzie_server_ext.tools.base import ToolContext
-from ozzie_server_ext.tools.broker import CallPosition
-from ozzie_server_ext.tools.registry import ToolRegistry
-from tests.brokers import broker_of
 from tests.mcp_rig import SCRIPT, told
 
 if TYPE_CHECKING:
@@ -53,8 +43,6 @@ FIRST_MORE_S = 1.5
 """The target: how many seconds later than the bare client's the first answer may come."""
 TEXT = {"text": "twelve words, as short answers of a server of tools often are"}
 
-Call = Callable[[], Awaitable[object]]
-
 
 def supervisor(folder: Path) -> Supervisor:
     return Supervisor("tool host", HOST_ARGV, log_file=folder / "tool-host.log")
@@ -66,44 +54,18 @@ def bare(state: Path) -> "Client":
     return Client(StdioServerParameters(command=sys.executable, args=[str(SCRIPT), str(state)]))
 
 
-class Gate:
-    """A broker on a durable log, whose one tool is the server's."""
+def gate_of(log: SqliteEventLog, home: Home, project: Path, connection: Connection) -> Gate:
+    """Return a gate on a durable log, whose one tool is the server's."""
+    echo = next(tool for tool in connection.tools if tool.name == "echo")
+    settled = SettledServer(form="", trusted_at=datetime.now(UTC), name="", version="")
+    settled.tools["echo"] = SettledTool(seen=echo, effect=Effect.READS)
 
-    def __init__(self, log: SqliteEventLog, home: Home, project: Path, connection: Connection) -> None:
-        clock = SystemClock()
-        ids = UlidSource(clock)
-        blobs = InMemoryBlobs()
-        echo = next(tool for tool in connection.tools if tool.name == "echo")
-        settled = SettledServer(form="", trusted_at=datetime.now(UTC), name="", version="")
-        settled.tools["echo"] = SettledTool(seen=echo, effect=Effect.READS)
+    async def connect() -> Connection:
+        return connection
 
-        async def connect() -> Connection:
-            return connection
-
-        registry = ToolRegistry(tools_of(UsedServer(name="told", is_remote=False, settled=settled), connect))
-        rules = RulesInForce(
-            home, project, registry, log, blobs, SpentToday(log, clock), system_file=home.root / "none.jsonc"
-        )
-        self._log = log
-        self._context = ToolContext(project, clock, Caller(project=str(project)))
-        self._broker = broker_of(registry, rules, ArtifactStore(log, blobs, ids), clock, ids)
-        self._recorder = Recorder(log=log, session_id=SessionId("s"), task_id=TaskId("t"))
-        self._use = ToolUse(call_id=CallId("c"), name="told__echo", arguments=json.dumps(TEXT))
-
-    async def call(self) -> None:
-        await self._broker.call(self._use, CallPosition(1, 0), self._context, self._recorder)
-
-    async def look(self) -> None:
-        """Make a call, and remember what was recorded of it."""
-        before = (await self._log.head()).position
-        await self.call()
-        self._facts = tuple(event.body for event in await self._log.read(after=before))
-        assert isinstance(self._facts[-1], ToolCallCompleted), self._facts
-
-    async def appends(self) -> None:
-        *begin, end = self._facts
-        await self._recorder.append(*begin)
-        await self._recorder.append(end)
+    tools = tools_of(UsedServer(name="told", is_remote=False, settled=settled), connect)
+    use = ToolUse(call_id=CallId("c"), name="told__echo", arguments=json.dumps(TEXT))
+    return Gate(log, home, project, tools, use)
 
 
 async def _measured(folder: Path, calls: int) -> list[Result]:
@@ -117,7 +79,7 @@ async def _measured(folder: Path, calls: int) -> list[Result]:
     host = ToolHost(plane)
     try:
         connection = await host.open(told(state), within_s=30)
-        gate = Gate(log, home, project, connection)
+        gate = gate_of(log, home, project, connection)
         await gate.look()
         async with bare(state) as client:
             rivals: list[Call] = [
@@ -126,7 +88,8 @@ async def _measured(folder: Path, calls: int) -> list[Result]:
                 gate.appends,
                 lambda: connection.call("echo", dict(TEXT), within_s=10),
             ]
-            plain, ours, floor, hosted = [statistics.median(each) for each in await _times(rivals, calls)]
+            times = await times_of(rivals, calls, warm=WARM)
+            plain, ours, floor, hosted = [statistics.median(each) / 1000 for each in times]
         assert plane.pid is not None
         memory = psutil.Process(plane.pid).memory_info().rss / (1 << 20)
     finally:
@@ -145,18 +108,6 @@ async def _measured(folder: Path, calls: int) -> list[Result]:
         f" {hosted:.2f}. The tool host takes {memory:.0f} MiB, whatever the number of its servers",
     )
     return [call, await _first_use(folder)]
-
-
-async def _times(rivals: list[Call], calls: int) -> list[list[float]]:
-    """Milliseconds of each call of each; they take turns."""
-    times: list[list[float]] = [[] for _ in rivals]
-    for number in range(WARM + calls):
-        for call, found in zip(rivals, times, strict=True):
-            began = time.perf_counter()
-            await call()
-            if number >= WARM:
-                found.append((time.perf_counter() - began) * 1000)
-    return times
 
 
 async def _first_use(folder: Path) -> Result:

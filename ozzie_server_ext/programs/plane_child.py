@@ -7,6 +7,7 @@ import os
 import socket
 import sys
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -33,7 +34,7 @@ def note(line: str) -> None:
     sys.stderr.flush()
 
 
-class PlaneChild(asyncio.Protocol):
+class PlaneChild(asyncio.Protocol, ABC):
     """Serves one connection until it ends. A subclass handles messages, and says when it is ready."""
 
     def __init__(self) -> None:
@@ -47,21 +48,21 @@ class PlaneChild(asyncio.Protocol):
 
     # --- for subclasses -------------------------------------------------------------------------------------------
 
+    @abstractmethod
     async def prepare(self) -> None:
         """Load what the work needs, then call `send_ready`."""
-        raise NotImplementedError
 
+    @abstractmethod
     def handle(self, message: JsonObject | str) -> None:
         """Handle a message; a line that is no JSON object comes as text."""
-        raise NotImplementedError
 
+    @abstractmethod
     def calls(self) -> Iterable[asyncio.Task[None]]:
         """Return what is running, to be cancelled at the end."""
-        raise NotImplementedError
 
+    @abstractmethod
     def too_long(self, message: JsonObject, error: LineTooLong) -> JsonObject:
         """Return what is sent in place of a message that is too long for a line."""
-        raise NotImplementedError
 
     # --- the connection -------------------------------------------------------------------------------------------
 

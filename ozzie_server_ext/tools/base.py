@@ -476,8 +476,10 @@ def _expect_sound(meta: ToolMeta, arguments: type[BaseModel]) -> None:
 def _version(meta: ToolMeta, spec: ToolSpec) -> str:
     promise = {**encode(meta), "version": "", "categories": sorted(meta.categories), "requires": sorted(meta.requires)}
     # Later fields count only if set: a tool without them keeps its version, which stands in logs and binds approvals.
-    optional = ("tags", "examples", "for_skills", "delegates_to", "requires", "reaches", "carries", "own_data")
-    optional += ("is_unclassified",)
+    optional = (
+        *("tags", "examples", "for_skills", "delegates_to", "requires", "reaches", "carries", "own_data"),
+        "is_unclassified",
+    )
     promise = {key: value for key, value in promise.items() if value or key not in optional}
     promise.pop("overview")  # it says what others may be told, nothing of the tool's effect
     promise["targets"] = [

@@ -1,14 +1,10 @@
 """`ozzie mcp add`, `trust`, `test`, `show`, `classify` and `rm`, with real servers in their sandbox: what a person is
 shown, what is recorded, and what is refused in words."""
 
-import contextlib
 import json
-import os
-import select
 import socket
 import subprocess
 import sys
-import time
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -20,6 +16,7 @@ from ozzie_server_ext.config.home import Home
 from ozzie_server_ext.domain.content import Content, Label
 from ozzie_server_ext.plugins.servers import Server, servers_of, settle
 from ozzie_server_ext.protocol.made_from import with_sources
+from tests import terminal
 from tests.fakes.mcp_server import NOTHING, TEXT, TOOLS, tool
 from tests.mcp_rig import EFFECTS, SCRIPT, classified, expect_sandbox
 from tests.rig import GatewayHome, ozzie
@@ -698,46 +695,9 @@ def test_a_command_of_ozzies_own_can_not_settle_anything(words: tuple[str, ...],
     assert [mcp(run_for_a_call, *look).returncode for look in (["list"], ["show", "told"])] == [0, 0]
 
 
-AT_A_TERMINAL = (
-    "import fcntl, os, sys, termios; fcntl.ioctl(0, termios.TIOCSCTTY, 0); os.execv(sys.executable, "
-    "[sys.executable, '-m', 'ozzie_server_ext.cli.main', *sys.argv[1:]])"
-)
-
-
-def typed(home: GatewayHome, words: Sequence[str], answers: Sequence[tuple[str, str]]) -> tuple[int, str]:
-    """Run `ozzie mcp` at a terminal, and answer each question; the status, and all that was to be seen."""
-    ours, theirs = os.openpty()
-    process = subprocess.Popen(
-        [sys.executable, "-c", AT_A_TERMINAL, "mcp", *words],
-        env=dict(home.env),
-        cwd=home.project,
-        stdin=theirs,
-        stdout=theirs,
-        stderr=theirs,
-        start_new_session=True,
-    )
-    os.close(theirs)
-    seen, waiting, end = "", list(answers), time.monotonic() + 60
-    try:
-        while time.monotonic() < end:
-            if not select.select([ours], [], [], 1)[0]:
-                continue
-            try:
-                piece = os.read(ours, 4096)
-            except OSError:  # as a terminal ends whose other side was closed
-                break
-            if not piece:
-                break
-            seen += piece.decode(errors="replace")
-            if waiting and waiting[0][0] in seen.rsplit("\n", 1)[-1]:
-                os.write(ours, waiting.pop(0)[1].encode())
-        status = process.wait(20)
-    finally:
-        with contextlib.suppress(ProcessLookupError):
-            process.kill()
-        process.wait()
-        os.close(ours)
-    assert not waiting, seen
+def typed(home: GatewayHome, *words: str, answers: Sequence[tuple[str, str]]) -> tuple[int, str]:
+    """Run `ozzie mcp` at a terminal, and press keys at each prompt."""
+    status, seen = terminal.typed(home, "mcp", *words, answers=answers)
     return status, seen.replace("\r\n", "\n")
 
 
@@ -749,7 +709,7 @@ TAKE_OVER = "Take over what it claims that its tools do? [y/N] "
 def test_a_person_says_yes_to_a_server_and_to_what_it_claims(home: GatewayHome) -> None:
     lists(home, *TOOLS[:4])
 
-    status, seen = typed(home, ["add", "told", "--", *SERVER], [(ADD, "y\n"), (TAKE_OVER, "yes\n")])
+    status, seen = typed(home, "add", "told", "--", *SERVER, answers=[(ADD, "y\n"), (TAKE_OVER, "yes\n")])
 
     assert status == 0
     assert seen.index("Says the text again") < seen.index("It may read and change") < seen.index(ADD)
@@ -761,7 +721,7 @@ def test_a_person_says_yes_to_a_server_and_to_what_it_claims(home: GatewayHome) 
 def test_a_person_takes_a_server_without_what_it_claims(home: GatewayHome) -> None:
     lists(home, *TOOLS[:3])
 
-    status, seen = typed(home, ["add", "told", "--", *SERVER], [(ADD, "y\n"), (TAKE_OVER, "\n")])
+    status, seen = typed(home, "add", "told", "--", *SERVER, answers=[(ADD, "y\n"), (TAKE_OVER, "\n")])
 
     assert (status, found(home).state, effects(home)) == (0, "trusted", {})
     assert "3 tools can't be used yet." in seen
@@ -770,7 +730,7 @@ def test_a_person_takes_a_server_without_what_it_claims(home: GatewayHome) -> No
 def test_where_nothing_is_claimed_nothing_is_asked_about_it(home: GatewayHome) -> None:
     lists(home, tool("silent", NOTHING))
 
-    status, seen = typed(home, ["add", "told", "--", *SERVER], [(ADD, "Y\n")])
+    status, seen = typed(home, "add", "told", "--", *SERVER, answers=[(ADD, "Y\n")])
 
     assert (status, "Take over" in seen) == (0, False)
 
@@ -779,7 +739,7 @@ def test_where_nothing_is_claimed_nothing_is_asked_about_it(home: GatewayHome) -
 def test_whatever_is_no_yes_changes_nothing(answer: str, home: GatewayHome) -> None:
     lists(home, *TOOLS[:3])
 
-    status, seen = typed(home, ["add", "told", "--", *SERVER], [(ADD, answer)])
+    status, seen = typed(home, "add", "told", "--", *SERVER, answers=[(ADD, answer)])
 
     assert status == 1
     assert seen.endswith("Nothing was changed.\n")
@@ -791,12 +751,12 @@ def test_a_person_is_shown_a_projects_server_before_they_trust_it(home: GatewayH
     lists_one(home)
 
     started = home.project / "state/started"
-    refused, first = typed(home, ["trust", "told"], [(START, "n\n")])
+    refused, first = typed(home, "trust", "told", answers=[(START, "n\n")])
     was_started = started.exists()
-    again, _ = typed(home, ["trust", "told"], [(START, "y\n"), ("Trust it? [y/N] ", "n\n")])
+    again, _ = typed(home, "trust", "told", answers=[(START, "y\n"), ("Trust it? [y/N] ", "n\n")])
     before = found(home).state
     steps = [(START, "y\n"), ("Trust it? [y/N] ", "y\n"), (TAKE_OVER, "n\n")]
-    status, seen = typed(home, ["trust", "told"], steps)
+    status, seen = typed(home, "trust", "told", answers=steps)
 
     assert (refused, was_started, started.exists()) == (1, False, True), "nothing of it runs before the first yes"
     assert f"It may read and change `{home.project / 'state'}`." in plain(first)
@@ -812,7 +772,7 @@ def test_what_was_said_of_all_tools_is_not_asked_again(home: GatewayHome) -> Non
     assert settled is not None
     settle(Home(home.home), "told", classified(settled, EFFECTS))
 
-    status, seen = typed(home, ["trust", "told"], [("Trust it? [y/N] ", "y\n")])
+    status, seen = typed(home, "trust", "told", answers=[("Trust it? [y/N] ", "y\n")])
 
     assert (status, "Take over" in seen) == (0, False)
     assert effects(home) == {name: str(EFFECTS[name]) for name in ("echo", "keep", "forget")}

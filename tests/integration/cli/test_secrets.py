@@ -1,28 +1,20 @@
 """`ozzie secrets` as a person meets it: typed or piped values, refusals in words, nothing shown."""
 
-import contextlib
 import json
-import os
-import select
 import shlex
 import subprocess
 import sys
-import time
 from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
-from tests import rig
+from tests import rig, terminal
 from tests.rig import Gateway, GatewayHome
 from tests.warm import WarmPopen
 
 VALUE = "sk-typed-0123456789"
 PASSPHRASE = "correct horse battery"
-AT_A_TERMINAL = (
-    "import fcntl, os, sys, termios; fcntl.ioctl(0, termios.TIOCSCTTY, 0); os.execv(sys.executable, "
-    "[sys.executable, '-m', 'ozzie_server_ext.cli.main', *sys.argv[1:]])"
-)
 
 
 def ozzie(home: GatewayHome, *words: str, given: str | bytes = "") -> "subprocess.CompletedProcess[str]":
@@ -36,40 +28,9 @@ def ozzie(home: GatewayHome, *words: str, given: str | bytes = "") -> "subproces
     return subprocess.CompletedProcess(command, process.returncode, out.decode(), err.decode())
 
 
-def typed(home: GatewayHome, words: Sequence[str], answers: Sequence[tuple[str, str]]) -> tuple[int, str]:
-    """Run `ozzie secrets` at a terminal, and answer each prompt; the status, and all that was to be seen."""
-    ours, theirs = os.openpty()
-    process = subprocess.Popen(
-        [sys.executable, "-c", AT_A_TERMINAL, "secrets", *words],
-        env=dict(home.env),
-        cwd=home.project,
-        stdin=theirs,
-        stdout=theirs,
-        stderr=theirs,
-        start_new_session=True,
-    )
-    os.close(theirs)
-    seen, waiting, end = "", list(answers), time.monotonic() + 40
-    try:
-        while time.monotonic() < end:
-            if not select.select([ours], [], [], 1)[0]:
-                continue
-            try:
-                piece = os.read(ours, 4096)
-            except OSError:  # as a terminal ends whose other side was closed
-                break
-            if not piece:
-                break
-            seen += piece.decode()
-            if waiting and waiting[0][0] in seen.rsplit("\n", 1)[-1]:
-                os.write(ours, f"{waiting.pop(0)[1]}\n".encode())
-        status = process.wait(20)
-    finally:
-        with contextlib.suppress(ProcessLookupError):
-            process.kill()
-        os.close(ours)
-    assert not waiting, seen
-    return status, seen
+def typed(home: GatewayHome, *words: str, answers: Sequence[tuple[str, str]]) -> tuple[int, str]:
+    """Run `ozzie secrets` at a terminal, and type a line at each prompt."""
+    return terminal.typed(home, "secrets", *words, answers=[(prompt, f"{line}\n") for prompt, line in answers])
 
 
 def listed(home: GatewayHome) -> list[dict[str, object]]:
@@ -77,7 +38,7 @@ def listed(home: GatewayHome) -> list[dict[str, object]]:
 
 
 def test_a_value_that_is_typed_is_not_shown(home: GatewayHome) -> None:
-    status, seen = typed(home, ["set", "KEY"], [("Value of KEY (it is not shown): ", VALUE)])
+    status, seen = typed(home, "set", "KEY", answers=[("Value of KEY (it is not shown): ", VALUE)])
     (key,) = listed(home)
 
     assert status == 0, seen
@@ -202,7 +163,8 @@ def test_one_is_removed_after_a_yes_of_a_person_or_with_one_in_the_command(home:
         ozzie(home, "set", name, "--stdin", given="x")
     question = "Remove FIRST? It can't be undone. [y/N] "
     nobody = ozzie(home, "rm", "FIRST")
-    no, yes = typed(home, ["rm", "FIRST"], [(question, "n")]), typed(home, ["rm", "FIRST"], [(question, "y")])
+    no = typed(home, "rm", "FIRST", answers=[(question, "n")])
+    yes = typed(home, "rm", "FIRST", answers=[(question, "y")])
     at_once = ozzie(home, "rm", "SECOND", "--yes")
 
     assert (nobody.returncode, nobody.stderr) == (
@@ -243,12 +205,12 @@ def test_sealing_all_anew_takes_no_value(home: GatewayHome) -> None:
 def test_a_passphrase_is_asked_for_where_it_is_needed(home: GatewayHome) -> None:
     ozzie(home, "set", "KEY", "--stdin", given=VALUE)
     new, again = "New passphrase of the vault: ", "The same once more: "
-    differing = typed(home, ["protect", "--with", "passphrase"], [(new, PASSPHRASE), (again, "another one")])
-    protected = typed(home, ["protect", "--with", "passphrase"], [(new, PASSPHRASE), (again, PASSPHRASE)])
+    differing = typed(home, "protect", "--with", "passphrase", answers=[(new, PASSPHRASE), (again, "another one")])
+    protected = typed(home, "protect", "--with", "passphrase", answers=[(new, PASSPHRASE), (again, PASSPHRASE)])
     listing = ozzie(home, "list")
     nobody = ozzie(home, "rm", "KEY", "--yes")
-    wrong = typed(home, ["rm", "KEY", "--yes"], [("Passphrase of the vault: ", "something else")])
-    right = typed(home, ["rm", "KEY", "--yes"], [("Passphrase of the vault: ", PASSPHRASE)])
+    wrong = typed(home, "rm", "KEY", "--yes", answers=[("Passphrase of the vault: ", "something else")])
+    right = typed(home, "rm", "KEY", "--yes", answers=[("Passphrase of the vault: ", PASSPHRASE)])
 
     assert differing[0] == 1
     assert "The two passphrases differ. Nothing was changed." in differing[1]
