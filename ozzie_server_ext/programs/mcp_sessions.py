@@ -32,7 +32,7 @@ from pydantic import ValidationError
 from ozzie_server_ext import __version__
 from ozzie_server_ext.domain.errors import OzzieError
 from ozzie_server_ext.domain.json import Json, JsonObject
-from ozzie_server_ext.programs.mcp_transports import StartedServer, remote_streams
+from ozzie_server_ext.programs.mcp_transports import RemoteServer, StartedServer
 from ozzie_server_ext.protocol.codec import encode
 from ozzie_server_ext.protocol.jsontext import InvalidJson, canonical_bytes, loads, repair_text
 from ozzie_server_ext.protocol.tool_host import (
@@ -51,6 +51,7 @@ from ozzie_server_ext.protocol.tool_host import (
     OutputFile,
     Piece,
     Progress,
+    Remote,
     ServerTool,
     Started,
     Tools,
@@ -91,7 +92,9 @@ class Session:
         self._connect = connect
         self._send = send
         self._server = connect.server
-        self._started = StartedServer(connect.server) if isinstance(connect.server, Started) else None
+        server = connect.server
+        self._started = StartedServer(server) if isinstance(server, Started) else None
+        self._remote = RemoteServer(server) if isinstance(server, Remote) else None
         self._client: Client | None = None
         self._has_changed = asyncio.Event()
         self._ended = asyncio.Event()
@@ -116,14 +119,18 @@ class Session:
                 raise
             if isinstance(inner := _innermost(error), Failure):
                 raise inner from None
-            code: ErrorCode = "mcp.start" if self._client is None else "mcp.lost"
-            raise Failure(code, self._why(_words(error))) from None
+            if self._client is not None:
+                raise Failure("mcp.lost", self._why(_words(error))) from None
+            words = _words(error)
+            refusal = words if self._remote is None else _refusal(self._remote.status, words)
+            raise Failure("mcp.start", self._why(refusal)) from None
 
     async def _run(self) -> None:
         async with contextlib.AsyncExitStack() as stack:
-            transport = remote_streams(self._server) if self._started is None else self._started.streams()  # pyright: ignore[reportArgumentType]
+            server = self._started or self._remote
+            assert server is not None
             client = Client(
-                transport,
+                server.streams(),
                 client_info=Implementation(name="ozzie", version=__version__),
                 message_handler=self._on_message,
                 list_roots_callback=self._roots,
@@ -279,6 +286,25 @@ class Session:
         if result.result_type not in (None, "complete"):
             raise Failure("mcp.garbage", "It answers with something else than a result.", was_sent=True)
         return _output(result)
+
+
+def _refusal(status: int, words: str) -> str:
+    """Return why an address can't be connected to, and what to do: the last HTTP status says more than `words`, which
+    are the server's or the library's."""
+    match status:
+        case 401:
+            return (
+                "It wants a key, or another one (HTTP 401): give one with --header 'Authorization: Bearer KEY'. Ozzie"
+                " can't sign in to a server through a browser (OAuth) yet."
+            )
+        case 403:
+            return "It refuses you (HTTP 403): the key that it was given may not be allowed to use it."
+        case 404:
+            return "There is no MCP server at this address (HTTP 404)."
+        case _ if status >= 400:
+            return f"{words.splitlines()[0].rstrip('.')} (HTTP {status})."
+        case _:
+            return words
 
 
 _FORGOTTEN = "Session terminated"

@@ -5,7 +5,7 @@ The library's own transport for programs would start them bare and read lines of
 
 import asyncio
 import contextlib
-from collections.abc import AsyncGenerator, AsyncIterator, Coroutine
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Any
 
@@ -248,41 +248,57 @@ def _message(line: bytes) -> SessionMessage | Exception | None:
 # --- an address -------------------------------------------------------------------------------------------------------
 
 
-def remote_streams(remote: Remote) -> AbstractAsyncContextManager[Streams]:
-    """Reach a server at its address. Redirects to another origin are not followed."""
-    return _sse(remote) if remote.is_sse else _streamable(remote)
+class RemoteServer:
+    """A server at an address. `status` is that of its last HTTP response; 0 before the first."""
+
+    def __init__(self, remote: Remote) -> None:
+        self._remote = remote
+        self.status = 0
+
+    def streams(self) -> AbstractAsyncContextManager[Streams]:
+        """Reach it, and yield its messages. Redirects to another origin are not followed."""
+        return _sse(self._remote, self._note) if self._remote.is_sse else _streamable(self._remote, self._note)
+
+    def _note(self, status: int) -> None:
+        self.status = status
 
 
 @asynccontextmanager
-async def _streamable(remote: Remote) -> AsyncGenerator[Streams, None]:
+async def _streamable(remote: Remote, note: Callable[[int], None]) -> AsyncGenerator[Streams, None]:
     async with (
-        _http_client(remote.headers) as client,
+        _http_client(remote.headers, note) as client,
         streamable_http_client(remote.url, http_client=client, max_sse_event_size=MAX_MESSAGE) as streams,
     ):
         yield streams  # pyright: ignore[reportReturnType]
 
 
 @asynccontextmanager
-async def _sse(remote: Remote) -> AsyncGenerator[Streams, None]:
+async def _sse(remote: Remote, note: Callable[[int], None]) -> AsyncGenerator[Streams, None]:
     async with sse_client(
         remote.url,
         headers=remote.headers,
-        httpx_client_factory=lambda headers=None, timeout=None, auth=None: _http_client(headers or {}),
+        httpx_client_factory=lambda headers=None, timeout=None, auth=None: _http_client(headers or {}, note),
     ) as streams:
         yield streams  # pyright: ignore[reportReturnType]
 
 
-def _http_client(headers: dict[str, str]) -> httpx2.AsyncClient:
+def _http_client(headers: dict[str, str], note: Callable[[int], None]) -> httpx2.AsyncClient:
     timeout = httpx2.Timeout(30.0, read=300.0)
     headers = {**headers, "accept-encoding": "identity"}
-    return httpx2.AsyncClient(headers=headers, timeout=timeout, transport=_BoundedTransport(), follow_redirects=False)
+    transport = _BoundedTransport(note)
+    return httpx2.AsyncClient(headers=headers, timeout=timeout, transport=transport, follow_redirects=False)
 
 
 class _BoundedTransport(httpx2.AsyncHTTPTransport):
-    """Ends an answer that is too long. Streams of events are bounded by event."""
+    """Ends an answer that is too long, and tells the status of each. Streams of events are bounded by event."""
+
+    def __init__(self, note: Callable[[int], None]) -> None:
+        super().__init__()
+        self._note = note
 
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
         response = await super().handle_async_request(request)
+        self._note(response.status_code)
         # What is packed could be a thousand times as long; it was not asked for, and is not unpacked.
         response.headers.pop("content-encoding", None)
         if not response.headers.get("content-type", "").lower().startswith("text/event-stream"):

@@ -560,10 +560,10 @@ async def test_a_granted_path_that_became_a_link_stops_the_server(bench: Bench, 
 
 ELSEWHERE = r"Redirect to (http|file)://127\.0\.0\.1.* not followed; .*"
 NOT_REACHED = {
-    "status?code=401": r".+",
-    "status?code=403": r".+",
-    "status?code=404": r".+",
-    "status?code=500": r".+",
+    "status?code=401": r"It wants a key, or another one \(HTTP 401\): give one with --header .*",
+    "status?code=403": r"It refuses you \(HTTP 403\): .*",
+    "status?code=404": r"There is no MCP server at this address \(HTTP 404\)\.",
+    "status?code=500": r"Server returned an error response \(HTTP 500\)\.",
     "status?code=204": r".+",
     "redirect?code=302&to=file:///etc/passwd": ELSEWHERE,
     "redirects_to_itself": ELSEWHERE,
@@ -573,7 +573,8 @@ NOT_REACHED = {
     "endless_headers": r"Receive buffer too long",
     "closes_at_once": r"Server disconnected without sending a response\.",
     "sse:endless_first_event": r"Server-sent event exceeded the 1048576 byte limit\.",
-    "sse:status?code=500": r".*500 Internal Server Error.*",
+    "sse:status?code=401": r"It wants a key, .*",
+    "sse:status?code=500": r"Server error '500 Internal Server Error' for url .* \(HTTP 500\)\.",
 }
 """The path of an address, and what is said."""
 
