@@ -25,8 +25,13 @@ from ozzie_server_ext.domain.events import ToolUse
 from ozzie_server_ext.domain.ids import CallId
 from ozzie_server_ext.observability.clock import SystemClock, UlidSource
 from ozzie_server_ext.planes.supervisor import Supervisor
+from ozzie_server_ext.plugins.effects import Effect
 from ozzie_server_ext.plugins.server_tool import tools_of
-from ozzie_server_ext.plugins.servers import Effect, SettledServer, SettledTool, UsedServer
+from ozzie_server_ext.plugins.servers import (
+    SettledServer,
+    SettledTool,
+    UsedServer,
+)
 from ozzie_server_ext.plugins.tool_host import HOST_ARGV, Connection, ToolHost
 from ozzie_server_ext.store.sqlite import SqliteEventLog
 from tests.mcp_rig import SCRIPT, told

@@ -59,6 +59,7 @@ from ozzie_server_ext.tasks.confirmations import Confirmations
 from ozzie_server_ext.tasks.control import Retries, TaskControl
 from ozzie_server_ext.tasks.driver import TaskDriver
 from ozzie_server_ext.tasks.erasures import Erasures
+from ozzie_server_ext.tasks.incidents import Incidents
 from ozzie_server_ext.tasks.intake import Joining
 from ozzie_server_ext.tasks.pauses import PausePoints, Pauses
 from ozzie_server_ext.tasks.pins import Pins
@@ -165,6 +166,7 @@ class Ozzie:
             self._health.forget()
             for project in self.projects.opened:
                 project.server_tools.end_connections()
+                project.plugin_tools.end_connections()
             if self._vault.locked:
                 self._known_secrets.forget()
             await self._known_providers.forget()
@@ -176,7 +178,9 @@ class Ozzie:
         self._closing.push_async_callback(self._commands.settle)
         self._host_record = WorkerRecord(self.log, TOOLS_PLANE)
         self._closing.push_async_callback(self._host_record.settle)
-        self.servers = OwnServers(self._tool_host("tool host"), self._vault, self._known_secrets.note_value)
+        self._own_host = self._tool_host("tool host")
+        self._closing.push_async_callback(self._own_host.stop)
+        self.servers = OwnServers(self._own_host, self._vault, self._known_secrets.note_value)
         self._closing.push_async_callback(self.servers.close)
         self._jobs = BubblewrapRunner(self.ids, self.jupyter.private)
         self._closing.push_async_callback(self._jobs.close)
@@ -201,6 +205,7 @@ class Ozzie:
         await self._run_waits.load()
         self.approvals = Approvals(self.log, self.clock, self.home)
         self.confirmations = Confirmations(self.log, self.clock)
+        self.incidents = Incidents(self.log, self.ids)
         self.today = TodaysUsage(self.log, self.clock)
         self.turns = FoldedTurns(self.log)
 
@@ -258,6 +263,8 @@ class Ozzie:
             jobs=self._jobs,
             commands=self._commands,
             servers=self.servers,
+            own_host=self._own_host,
+            incidents=self.incidents,
             tool_host=self._tool_host,
             sessions=self.sessions,
             conversations=self._conversations,

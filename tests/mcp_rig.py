@@ -15,8 +15,13 @@ from ozzie_server_ext.domain.errors import Unavailable
 from ozzie_server_ext.execution.box import find_programs
 from ozzie_server_ext.planes.supervisor import Supervisor
 from ozzie_server_ext.plugins.connections import Values
+from ozzie_server_ext.plugins.effects import Effect
 from ozzie_server_ext.plugins.manifest import McpText
-from ozzie_server_ext.plugins.servers import Effect, SettledServer, settle, write_own
+from ozzie_server_ext.plugins.servers import (
+    SettledServer,
+    settle,
+    write_own,
+)
 from ozzie_server_ext.plugins.settling import proposed
 from ozzie_server_ext.plugins.tool_host import HOST_ARGV, ToolHost
 from ozzie_server_ext.protocol.tool_host import ServerAccess, Started

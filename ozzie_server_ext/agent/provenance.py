@@ -25,7 +25,7 @@ from ozzie_server_ext.domain.events import (
 )
 from ozzie_server_ext.domain.ids import CallId
 from ozzie_server_ext.domain.messages import DELEGATED
-from ozzie_server_ext.domain.toolmeta import SERVERS
+from ozzie_server_ext.domain.toolmeta import PLUGINS, SERVERS
 from ozzie_server_ext.policy.decision import MAX_ADDRESS, Reading, plain_address
 
 MOST_LINKED = 20_000
@@ -70,7 +70,7 @@ class SessionReading:
                 now = _with_typed(now, text)
             case ToolCallRequested(call_id=call_id, tool_id=tool_id, args={"url": str(url)}) if (
                 address := plain_address(url)
-            ) and not tool_id.startswith(SERVERS):  # to say an address to a server is not to request it
+            ) and not tool_id.startswith((SERVERS, PLUGINS)):  # to say an address to one of them is not to request it
                 self._requested[call_id] = address
             case ToolCallStarted(call_id=call_id) if address := self._requested.pop(call_id, None):
                 # Requesting the same address again leaks nothing more.

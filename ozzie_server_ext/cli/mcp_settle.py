@@ -10,27 +10,32 @@ import os
 import re
 import shlex
 import shutil
-import sys
 import time
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import msgspec
 from jupyter_core.paths import jupyter_runtime_dir
 
 from ozzie_server_ext.cli.parser import Misused
 from ozzie_server_ext.cli.secrets import user_name
+from ozzie_server_ext.cli.settling import (
+    effects_in,
+    expect_someone,
+    indented,
+    project_of,
+    targets_in,
+    vault_of,
+    with_host,
+)
 from ozzie_server_ext.cli.terminal import agreed, print_notice, print_result
-from ozzie_server_ext.config.home import Home, find_home, key_folder
+from ozzie_server_ext.config.home import Home, find_home
 from ozzie_server_ext.config.jsonc import ConfigError, SourceLocation
 from ozzie_server_ext.config.validation import validate
 from ozzie_server_ext.domain.errors import Conflict, InputError, NotFound, Unavailable
 from ozzie_server_ext.domain.redaction import redact_text
-from ozzie_server_ext.domain.toolmeta import TargetKind
-from ozzie_server_ext.observability.clock import SystemClock
-from ozzie_server_ext.planes.supervisor import Supervisor
 from ozzie_server_ext.plugins.connections import (
     CONNECT_S,
     Values,
@@ -43,7 +48,6 @@ from ozzie_server_ext.plugins.hosts import HostGrant
 from ozzie_server_ext.plugins.manifest import McpText
 from ozzie_server_ext.plugins.mcp_file import SERVER_NAME, mcp_lists
 from ozzie_server_ext.plugins.servers import (
-    Effect,
     Server,
     SettledServer,
     access_sentences,
@@ -52,7 +56,6 @@ from ozzie_server_ext.plugins.servers import (
     resettle,
     servers_of,
     settle,
-    slug_of,
     write_own,
 )
 from ozzie_server_ext.plugins.settling import (
@@ -66,20 +69,14 @@ from ozzie_server_ext.plugins.settling import (
     without_keys,
     words_in,
 )
-from ozzie_server_ext.plugins.tool_host import HOST_ARGV, ServerFailed, ToolHost
+from ozzie_server_ext.plugins.tool_host import ServerFailed, ToolHost
+from ozzie_server_ext.plugins.tool_names import slug_of
 from ozzie_server_ext.protocol.codec import encode
 from ozzie_server_ext.protocol.tool_host import Connected, ServerAccess, ServerTool
 from ozzie_server_ext.render.text import LINE_WIDTH, counted, cut_end, quoted, visible_label, wrapped
 from ozzie_server_ext.vault.scope import Scope, checked_value
 from ozzie_server_ext.vault.terminal import ask_passphrase
-from ozzie_server_ext.vault.vault import Vault
 
-T = TypeVar("T")
-
-_NO_TARGETS = (TargetKind.PATH, TargetKind.COMMAND, TargetKind.AMOUNT, TargetKind.URL)
-TARGET_KINDS = tuple(kind.value for kind in TargetKind if kind not in _NO_TARGETS)
-"""What an argument may name. Paths of a server are its own, not the project's; and a server gets all arguments, so that
-an address among them says nothing of what the call sends."""
 _MAX_SHOWN = 1000
 _KEYWORDS = frozenset(
     {"type", "description", "title", "default", "enum", "items", "properties", "required", "additionalProperties"}
@@ -91,11 +88,11 @@ _KEYWORDS = frozenset(
 
 def add_server(options: argparse.Namespace) -> int:
     """Add a server to the user's own, after a person has seen what it may do. Raises OzzieError."""
-    home, project = find_home(os.environ), _project(options)
+    home, project = find_home(os.environ), project_of(options)
     name: str = options.name
     if SERVER_NAME.fullmatch(name) is None:
         raise Misused("A server's name may hold letters, digits, blanks and ._/@- only, at most 64.")
-    _expect_someone(options, "add")
+    expect_someone(options, "add", name)
     known = servers_of(home, project)
     if (problem := next((each.problem for each in mcp_lists(home, project) if each.is_own), "")) != "":
         raise ConfigError(problem, hint="Correct the file first: none of its servers is used.")
@@ -112,9 +109,9 @@ def add_server(options: argparse.Namespace) -> int:
 
 def trust_server(options: argparse.Namespace) -> int:
     """Trust a listed server in its present form. Raises OzzieError."""
-    home, project = find_home(os.environ), _project(options)
+    home, project = find_home(os.environ), project_of(options)
     server = servers_of(home, project).find(options.name)
-    _expect_someone(options, "trust")
+    expect_someone(options, "trust", options.name)
     how, said = server.listed.how, _access(options, project)
     keys: dict[str, str] = {}
     if server.is_own:
@@ -134,16 +131,6 @@ def trust_server(options: argparse.Namespace) -> int:
             print_notice("Nothing was changed.")
             return 1
     return _settle(home, project, options, server.name, how, start, access, server, keys)
-
-
-def _expect_someone(options: argparse.Namespace, verb: str) -> None:
-    """Raise Misused, before anything is installed, if nobody could be asked."""
-    if options.yes:
-        return
-    if options.json:
-        raise Misused("With --json nobody is shown what it may do.", hint="Say yes with --yes.")
-    if not sys.stdin.isatty():
-        raise Misused(f"Nobody can be asked here whether to {verb} {options.name}.", hint="Say so with --yes.")
 
 
 def _expect_same_everywhere(how: McpText) -> None:
@@ -198,7 +185,7 @@ def _settle(
         )
 
     try:
-        proposal = _with_host(home, try_it)
+        proposal = with_host(home, try_it)
     except ServerFailed as error:
         raise Unavailable(f"{visible_label(name)} can't be used. {error}", hint=error.hint, code=error.code) from None
     try:
@@ -240,7 +227,7 @@ def _recorded(
         settled = as_claimed(settled) if agreed(question, about="take over its claims") else settled
     for secret, key in keys.items():
         scope = Scope("plugin", secret_owner(slug_of(name)))
-        _vault(home).set(secret, scope, checked_value(key), by=user_name(), ask=ask_passphrase)
+        vault_of(home).set(secret, scope, checked_value(key), by=user_name(), ask=ask_passphrase)
     if server is None or keys:
         write_own(home, name, how)
     settle(home, server.key if server else name, settled)
@@ -261,7 +248,7 @@ def _report(name: str, settled: SettledServer, done: str, options: argparse.Name
 
 def test_server(options: argparse.Namespace) -> int:
     """Connect to a trusted server, and report what differs. Raises OzzieError."""
-    home, project = find_home(os.environ), _project(options)
+    home, project = find_home(os.environ), project_of(options)
     server, settled = _trusted(home, project, options.name)
 
     async def connect(host: ToolHost) -> Connected:
@@ -272,7 +259,7 @@ def test_server(options: argparse.Namespace) -> int:
         return connection.info
 
     began = time.monotonic()
-    info = _with_host(home, connect)
+    info = with_host(home, connect)
     took = time.monotonic() - began
     found = list(differences(settled, info))
     report = {"ok": not found, "seconds": round(took, 2), "differences": found, "tools": len(info.tools)}
@@ -288,7 +275,7 @@ def test_server(options: argparse.Namespace) -> int:
 
 def show_server(options: argparse.Namespace) -> int:
     """Print what was settled for a server. Raises OzzieError."""
-    home, project = find_home(os.environ), _project(options)
+    home, project = find_home(os.environ), project_of(options)
     server = servers_of(home, project).find(options.name)
     if server.settled is None:
         words = f"{visible_label(server.name)} is listed in {visible_label(str(server.file))}. Nobody has trusted it:"
@@ -304,28 +291,16 @@ def show_server(options: argparse.Namespace) -> int:
 
 def classify_tools(options: argparse.Namespace) -> int:
     """Say what tools of a trusted server do. Raises OzzieError."""
-    home, project = find_home(os.environ), _project(options)
+    home, project = find_home(os.environ), project_of(options)
     server, settled = _trusted(home, project, options.name)
     tools = dict(settled.tools)
     if not options.tools and not options.target:
         raise Misused("Say what at least one tool does.", hint=f"As in: ozzie mcp classify {server.name} TOOL=reads")
-    for word in options.tools:
-        name, _, effect = word.partition("=")
-        if name not in tools:
-            names = ", ".join(map(quoted, tools)) or "none"
-            raise NotFound(f"{server.name} has no tool {quoted(name)}.", hint=f"It has: {names}.", code="mcp.tool")
-        if effect not in list(Effect):
-            raise Misused(f"{quoted(effect)} is no effect. Use one of {', '.join(Effect)}.")
-        tools[name] = msgspec.structs.replace(tools[name], effect=Effect(effect))
-    for word in options.target:
-        place, _, kind = word.partition("=")
-        name, _, argument = place.rpartition(".")
-        if name not in tools or argument not in _arguments(tools[name].seen):
-            raise NotFound(f"{server.name} has no tool with the argument {quoted(place)}.", code="mcp.tool")
-        if kind not in TARGET_KINDS:
-            raise Misused(f"An argument names one of {', '.join(TARGET_KINDS)}, not {quoted(kind)}.")
-        targets = tools[name].targets | {argument: TargetKind(kind)}
-        tools[name] = msgspec.structs.replace(tools[name], targets=targets)
+    for name, effect in effects_in(options.tools, tools, server.name).items():
+        tools[name] = msgspec.structs.replace(tools[name], effect=effect)
+    arguments = {name: _arguments(tool.seen) for name, tool in tools.items()}
+    for name, targets in targets_in(options.target, arguments, server.name).items():
+        tools[name] = msgspec.structs.replace(tools[name], targets=tools[name].targets | targets)
 
     def change(known: SettledServer | None) -> SettledServer:
         if known is None or known.form != settled.form:
@@ -340,7 +315,7 @@ def classify_tools(options: argparse.Namespace) -> int:
 
 def remove_server(options: argparse.Namespace) -> int:
     """Stop trusting a server; one of the user's own is taken out of their list too. Raises OzzieError."""
-    home, project = find_home(os.environ), _project(options)
+    home, project = find_home(os.environ), project_of(options)
     server = servers_of(home, project).find(options.name)
     if server.is_own:
         write_own(home, server.name, None)
@@ -361,13 +336,6 @@ def _remove_packages(home: Home, settled: SettledServer) -> None:
 
 
 # --- what was given ---------------------------------------------------------------------------------------------------
-
-
-def _project(options: argparse.Namespace) -> Path:
-    project = Path(options.project or ".").resolve()
-    if not project.is_dir():
-        raise NotFound(f"There is no folder {visible_label(str(project))}.")
-    return project
 
 
 def _trusted(home: Home, project: Path, name: str) -> tuple[Server, SettledServer]:
@@ -427,30 +395,12 @@ def _access(options: argparse.Namespace, project: Path) -> ServerAccess:
 
 
 def _values(home: Home, project: Path, slug: str, settled: SettledServer) -> Values:
-    return granted_values(slug, settled, _vault(home), project)
+    return granted_values(slug, settled, vault_of(home), project)
 
 
 def _with_keys(values: Values, keys: Mapping[str, str]) -> Values:
     """Return values with keys that are in no vault yet."""
     return Values(lambda name: keys.get(name) or values.reveal(name), values.project)
-
-
-def _vault(home: Home) -> Vault:
-    return Vault(home.secrets, key_folder, SystemClock())
-
-
-def _with_host(home: Home, work: Callable[[ToolHost], Awaitable[T]]) -> T:
-    """Run `work` with a tool host, which ends with it. Raises OzzieError."""
-    home.create()
-
-    async def run() -> T:
-        host = ToolHost(Supervisor("tool host", HOST_ARGV, log_file=home.app_logs / "tool-host.log"))
-        try:
-            return await work(host)
-        finally:
-            await host.stop()
-
-    return asyncio.run(run())
 
 
 # --- what is printed --------------------------------------------------------------------------------------------------
@@ -462,23 +412,23 @@ def _about(name: str, settled: SettledServer, package: str) -> Iterator[str]:
     if package:
         yield f"  Installed: {visible_label(package)}"
     if settled.instructions:
-        yield from _indented(f"Its instructions, which no model gets: {cut_end(settled.instructions, _MAX_SHOWN)}")
+        yield from indented(f"Its instructions, which no model gets: {cut_end(settled.instructions, _MAX_SHOWN)}")
 
 
 def _reach(how: McpText) -> Iterator[str]:
     """Yield how a server is reached, without what looks like a key."""
     if how.command is None:
-        yield from _indented(f"It is at {quoted(redact_text(how.url or ''))}, which gets the arguments of each call.")
+        yield from indented(f"It is at {quoted(redact_text(how.url or ''))}, which gets the arguments of each call.")
         return
     command = " ".join(map(shlex.quote, (how.command, *how.args)))
-    yield from _indented(f"It is started as {quoted(redact_text(command))}.")
+    yield from indented(f"It is started as {quoted(redact_text(command))}.")
     if any("${" in arg for arg in how.args):
-        yield from _indented("What stands for the placeholders among its arguments can be read by every account here.")
+        yield from indented("What stands for the placeholders among its arguments can be read by every account here.")
 
 
 def _may(how: McpText, settled: SettledServer) -> Iterator[str]:
     for sentence in access_sentences(settled, is_remote=how.url is not None):
-        yield from _indented(sentence)
+        yield from indented(sentence)
 
 
 def _tool_lines(settled: SettledServer, before: SettledServer | None) -> Iterator[str]:
@@ -508,10 +458,6 @@ def _argument_texts(tool: ServerTool) -> Iterator[str]:
     words = [word for word in words_in(rest) if word not in _KEYWORDS and word not in properties]
     if words:
         yield f"- {', '.join(words)}"
-
-
-def _indented(text: str) -> Iterator[str]:
-    return (f"  {line}" for line in wrapped(visible_label(text), LINE_WIDTH - 2))
 
 
 def _claims_more(settled: SettledServer) -> bool:

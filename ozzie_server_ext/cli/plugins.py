@@ -7,18 +7,20 @@ from typing import Any
 
 from ozzie_server_ext.cli.terminal import print_result
 from ozzie_server_ext.plugins.capabilities import sentences
-from ozzie_server_ext.plugins.manifest import FoundPlugin, Manifest, McpText, find_plugin
+from ozzie_server_ext.plugins.manifest import FoundPlugin, Manifest, McpText, Parameter, find_plugin
 from ozzie_server_ext.plugins.mcp_file import keys_in
-from ozzie_server_ext.render.text import LINE_WIDTH, quoted, visible_label, wrapped
+from ozzie_server_ext.render.text import LINE_WIDTH, quoted, visible_json, visible_label, wrapped
 
 
 def check_plugin(options: argparse.Namespace) -> int:
     """Print what a plugin says of itself and what it asks for. Raises ConfigError, JsoncError."""
     found = find_plugin(Path(options.folder).absolute())
-    return print_result(_as_json(found), *_lines(found), as_json=options.json)
+    lines = [*manifest_lines(found), f"A grant would be for: {found.digest}"]
+    return print_result(manifest_json(found), *lines, as_json=options.json)
 
 
-def _as_json(found: FoundPlugin) -> dict[str, Any]:
+def manifest_json(found: FoundPlugin) -> dict[str, Any]:
+    """Return what a plugin says of itself and asks for."""
     manifest = found.manifest
     return {
         **manifest.model_dump(mode="json", exclude={"capabilities", "tools", "wasm_path", "mcp"}),
@@ -33,7 +35,8 @@ def _as_json(found: FoundPlugin) -> dict[str, Any]:
     }
 
 
-def _lines(found: FoundPlugin) -> Iterator[str]:
+def manifest_lines(found: FoundPlugin) -> Iterator[str]:
+    """Yield what a plugin says of itself and asks for."""
     manifest = found.manifest
     yield f"{visible_label(manifest.name)} {visible_label(manifest.version)}, {_KINDS[manifest.provider]}"
     if manifest.description:
@@ -46,9 +49,21 @@ def _lines(found: FoundPlugin) -> Iterator[str]:
         yield "It says that it has these tools:"
     for tool in manifest.tools:
         yield from _indented(f"{tool.name}({', '.join(tool.parameters)}): {tool.description}")
+        for name, parameter in tool.parameters.items():
+            yield from (f"  {line}" for each in _parameter(name, parameter) for line in _indented(each))
     if manifest.requires:
         yield f"It requires: {', '.join(map(visible_label, manifest.requires))}"
-    yield f"A grant would be for: {found.digest}"
+
+
+def _parameter(name: str, parameter: Parameter) -> Iterator[str]:
+    """Yield what a model reads of a parameter beside its name."""
+    words = [parameter.description]
+    words += [f"one of {visible_json([*parameter.enum])}"] if parameter.enum else []
+    words += [f"by default {visible_json(parameter.default)}"] if parameter.default is not None else []
+    if any(words):
+        yield f"- {name}: {'; '.join(filter(None, words))}"
+    if parameter.items is not None:
+        yield from _parameter(f"{name}[]", parameter.items)
 
 
 def _rights(manifest: Manifest) -> Iterator[str]:

@@ -96,14 +96,84 @@ SKILLS = group(
     verb("untrust", "stop trusting a project's skill, even if its file is gone", "skills:untrust_skill", _SKILL_FILE),
 )
 
+_PLUGIN = argument("name", metavar="NAME", help="as ozzie plugins list shows it")
+_WISHES = argument("wishes", nargs="*", metavar="WISH", help="these alone, as ozzie plugins show --json lists them")
+_YES = argument("--yes", action="store_true", help="don't ask back")
+_EFFECTS = argument(
+    "tools", nargs="*", metavar="TOOL=EFFECT", help="reads, changes, sends, deletes, pays or configures"
+)
+_TARGETS = argument(
+    "--target",
+    action="append",
+    default=[],
+    metavar="TOOL.ARGUMENT=KIND",
+    help="what an argument names, such as recipient; may be repeated",
+)
+
 PLUGINS = group(
     "plugins",
-    "plugins: tools of others",
+    "plugins: tools of others, in a box",
+    verb("list", "list the plugins, and whether they are used", "plugins_settle:list_plugins", PROJECT),
+    verb("show", "show what a plugin is, may do and was refused", "plugins_settle:show_plugin", _PLUGIN, PROJECT),
+    verb(
+        "add",
+        "add a plugin to yours, after you have seen what it asks for",
+        "plugins_settle:add_plugin",
+        argument("folder", metavar="FOLDER", help="the folder with its manifest and code"),
+        _YES,
+        PROJECT,
+        speaks_for_a_person=True,
+    ),
+    verb(
+        "grant",
+        "grant a plugin what it asks for",
+        "plugins_settle:grant_plugin",
+        _PLUGIN,
+        _WISHES,
+        _YES,
+        PROJECT,
+        speaks_for_a_person=True,
+    ),
+    verb(
+        "revoke",
+        "take back what a plugin was granted",
+        "plugins_settle:revoke_plugin",
+        _PLUGIN,
+        _WISHES,
+        PROJECT,
+        speaks_for_a_person=True,
+    ),
+    verb("enable", "turn a plugin on", "plugins_settle:enable_plugin", _PLUGIN, PROJECT, speaks_for_a_person=True),
+    verb("disable", "turn a plugin off", "plugins_settle:disable_plugin", _PLUGIN, PROJECT, speaks_for_a_person=True),
+    verb(
+        "classify",
+        "say what tools of a plugin do",
+        "plugins_settle:classify_plugin",
+        _PLUGIN,
+        _EFFECTS,
+        _TARGETS,
+        PROJECT,
+        speaks_for_a_person=True,
+    ),
+    verb(
+        "remove",
+        "remove a plugin of yours, with its notes",
+        "plugins_settle:remove_plugin",
+        _PLUGIN,
+        PROJECT,
+        speaks_for_a_person=True,
+    ),
     verb(
         "check",
         "check a plugin's manifest and code, and show what it asks for",
         "plugins:check_plugin",
         argument("folder", metavar="FOLDER", help="the folder with its manifest"),
+    ),
+    verb(
+        "test",
+        "run a plugin's examples, without a network",
+        "plugins_examples:run_examples",
+        argument("folder", metavar="FOLDER", help="the folder with its manifest, code and examples.jsonc"),
     ),
 )
 
@@ -158,14 +228,8 @@ MCP = group(
         "say what tools of a server do",
         "mcp_settle:classify_tools",
         _SERVER,
-        argument("tools", nargs="*", metavar="TOOL=EFFECT", help="reads, changes, sends, deletes, pays or configures"),
-        argument(
-            "--target",
-            action="append",
-            default=[],
-            metavar="TOOL.ARGUMENT=KIND",
-            help="what an argument names, such as recipient; may be repeated",
-        ),
+        _EFFECTS,
+        _TARGETS,
         PROJECT,
         speaks_for_a_person=True,
     ),

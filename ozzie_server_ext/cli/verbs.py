@@ -278,6 +278,25 @@ _KINDS = get_args(ArtifactKind)
 
 _ARTIFACT = argument("artifact_id", metavar="ID", help="as ozzie artifacts list shows it")
 
+INCIDENTS = group(
+    "incidents",
+    "what happened that you should look at",
+    verb(
+        "list",
+        "list the open ones, the newest first",
+        "incidents:list_incidents",
+        argument("--all", action="store_true", help="closed ones too"),
+        limit(50, "incidents"),
+    ),
+    verb(
+        "close",
+        "close one that you have looked at",
+        "incidents:close_incident",
+        argument("incident_id", metavar="ID", help="as the list shows it"),
+        speaks_for_a_person=True,
+    ),
+)
+
 ARTIFACTS = group(
     "artifacts",
     "files that tasks made, and long results",
@@ -397,6 +416,7 @@ COMMANDS: tuple[Verb | Group, ...] = (
     SKILLS,
     PLUGINS,
     MCP,
+    INCIDENTS,
     POLICY,
     SECRETS,
     CONFIG,

@@ -432,6 +432,7 @@ class Settings(_Settings):
     tasks: TasksSettings = TasksSettings()
     skills: SkillsSettings = SkillsSettings()
     watchdog: WatchdogSettings = WatchdogSettings()
+    plugins: dict[str, dict[str, Any]] = {}
 
     @model_validator(mode="after")
     def _can_degrade(self) -> "Settings":

@@ -21,6 +21,7 @@ class Label(StrEnum):
     WEB = "web"
     FILE = "file"
     MCP = "mcp"
+    PLUGIN = "plugin"
     CHANNEL = "channel"
     REMOTE = "remote"
     OUTPUT = "output"

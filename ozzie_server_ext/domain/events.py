@@ -1123,6 +1123,79 @@ class ConfigChanged(Fact, frozen=True, kw_only=True):
     project: str = ""
 
 
+class PluginLoaded(Fact, frozen=True, kw_only=True):
+    """A plugin is used from now on in a project, in this version and with what a person granted it. `digest` is the
+    SHA-256 of its manifest and code."""
+
+    type: ClassVar[str] = "plugin.loaded"
+    plugin: str
+    version: str
+    digest: str
+    granted: tuple[str, ...]
+    project: str
+
+
+class PluginDisabled(Fact, frozen=True, kw_only=True):
+    """A plugin is not used any more in a project. `why`: a person turned it off, Ozzie did after repeated failures, its
+    grant was taken back, it has changed, something that it requires is missing, or it is gone."""
+
+    type: ClassVar[str] = "plugin.disabled"
+    plugin: str
+    why: Literal["off", "broke", "revoked", "changed", "waits", "gone"]
+    project: str
+
+
+class PluginHealthChanged(Fact, frozen=True, kw_only=True):
+    """A plugin began to fail its health check, or passes it again. `reason` says what it failed with."""
+
+    type: ClassVar[str] = "plugin.health_changed"
+    plugin: str
+    healthy: bool
+    reason: str
+    project: str
+
+
+class GrantGranted(Fact, frozen=True, kw_only=True):
+    """A person granted a plugin these wishes (docs/plugins.md, What a plugin asks for)."""
+
+    type: ClassVar[str] = "grant.granted"
+    plugin: str
+    wishes: tuple[str, ...]
+    project: str
+
+
+class GrantRevoked(Fact, frozen=True, kw_only=True):
+    """A person took these wishes back from a plugin."""
+
+    type: ClassVar[str] = "grant.revoked"
+    plugin: str
+    wishes: tuple[str, ...]
+    project: str
+
+
+class IncidentOpened(Fact, frozen=True, kw_only=True):
+    """Something happened that a person should look at: a plugin asked for what nobody granted (`refused`), was turned
+    off after repeated failures (`turned_off`), or fails its health check (`unhealthy`). `detail` tells incidents of one
+    kind apart, as the wish that was refused."""
+
+    type: ClassVar[str] = "incident.opened"
+    incident_id: str
+    kind: Literal["refused", "turned_off", "unhealthy"]
+    about: str
+    detail: str
+    message: str
+    project: str = ""
+
+
+class IncidentClosed(Fact, frozen=True, kw_only=True):
+    """An incident needs no attention any more: a person closed it, or its cause is gone."""
+
+    type: ClassVar[str] = "incident.closed"
+    incident_id: str
+    why: Literal["person", "granted", "turned_on", "healthy", "gone"]
+    by: str = ""
+
+
 class SecretChanged(Fact, frozen=True, kw_only=True):
     """A secret was set, replaced, removed or imported, or the whole vault got a new key or another protection; values
     are never recorded. `number` counts the changes of this `vault`; `name` and `scope` are empty for changes of the
@@ -1215,6 +1288,13 @@ EventBody: TypeAlias = (
     | StepFact
     | CheckpointSaved
     | ConfigChanged
+    | PluginLoaded
+    | PluginDisabled
+    | PluginHealthChanged
+    | GrantGranted
+    | GrantRevoked
+    | IncidentOpened
+    | IncidentClosed
     | SecretChanged
     | WorkerStarted
     | WorkerLost

@@ -16,6 +16,9 @@ SKILL_PREFIX = "skill_"
 SERVERS = "mcp."
 """The prefix of the ids of MCP servers' tools."""
 
+PLUGINS = "plugin."
+"""The prefix of the ids of plugins' tools."""
+
 
 class SideEffect(StrEnum):
     NONE = "none"

@@ -22,6 +22,7 @@ from ozzie_server_ext.tasks.configuration import SecretChanges
 from ozzie_server_ext.tasks.confirmations import Confirmations
 from ozzie_server_ext.tasks.control import TaskControl
 from ozzie_server_ext.tasks.erasures import Erasures
+from ozzie_server_ext.tasks.incidents import Incidents
 from ozzie_server_ext.tasks.pins import Pins
 from ozzie_server_ext.tasks.projects import Projects
 from ozzie_server_ext.tasks.search import Search
@@ -76,6 +77,9 @@ class Services(Protocol):
     def answers(self) -> Answers: ...
     @property
     def approvals(self) -> Approvals: ...
+    @property
+    def incidents(self) -> Incidents: ...
+
     @property
     def confirmations(self) -> Confirmations: ...
     @property

@@ -5,7 +5,7 @@ later version asks for more if its set is no part of what was granted.
 """
 
 from collections.abc import Iterable
-from typing import Annotated, Any, Literal, Self, TypeAlias
+from typing import Annotated, Any, Literal, Self, TypeAlias, cast, get_args
 
 import msgspec
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StrictBool, model_validator
@@ -22,8 +22,14 @@ Kind: TypeAlias = Literal["http", "kv", "log", "fs_read", "fs_write", "env", "co
 Method: TypeAlias = Literal["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE"]
 
 
+ANY_HOST = "*"
+"""Any host of the public internet."""
+
+
 def _host(pattern: str) -> str:
-    """Return a host, or `*.example.org`, in its normal form. Raises ValueError for anything else."""
+    """Return a host, `*.example.org` or `*` in its normal form. Raises ValueError for anything else."""
+    if pattern == ANY_HOST:
+        return pattern
     if not pattern.isprintable():
         raise ValueError("a host has only characters that can be seen")
     found = HostPattern.of(pattern)
@@ -82,6 +88,19 @@ class Wish(msgspec.Struct, frozen=True, order=True):
     def __str__(self) -> str:
         """The form in which a grant is recorded: "http:GET api.example.org"."""
         return f"{self.kind}:{self.value}" if self.value else self.kind
+
+    @classmethod
+    def of(cls, text: str) -> "Wish":
+        """Read a recorded form. Raises ValueError."""
+        kind, _, value = text.partition(":")
+        if kind not in get_args(Kind):
+            raise ValueError(f'"{text}" is nothing that a plugin asks for')
+        return cls(cast(Kind, kind), value)
+
+    @property
+    def only_reads(self) -> bool:
+        """Whether nothing outside of the plugin can be changed by it: GET is safe by RFC 9110, section 9.2.1."""
+        return self.kind != "fs_write" and (self.kind != "http" or self.value.startswith(("GET ", "HEAD ")))
 
 
 class Capabilities(_Part):
@@ -183,6 +202,8 @@ def _requests_said(values: list[str]) -> list[str]:
 
 
 def _host_said(host: str) -> str:
+    if host == ANY_HOST:
+        return "any host of the internet"
     return f"all hosts below {quoted(host[2:])}" if host.startswith("*.") else quoted(host)
 
 

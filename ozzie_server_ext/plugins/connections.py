@@ -1,11 +1,11 @@
-"""Connections to the trusted MCP servers: made when a tool is first called, kept while they are used, made again when
-they were lost."""
+"""Connections to the trusted MCP servers, and loaded plugins: made when a tool is first called, kept while they are
+used, made again when they were lost."""
 
 import asyncio
 import hashlib
 import os
 import re
-from collections.abc import Callable, Collection
+from collections.abc import Awaitable, Callable, Collection
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
@@ -146,57 +146,50 @@ def without_secrets(text: str, settled: SettledServer, values: Values) -> str:
     return redact_text(text)
 
 
-class Connections:
-    """The connections of one tool host. `values_of` returns what stands for a server's placeholders."""
+class OpenConnections:
+    """Connections by the keys of what they lead to."""
 
-    def __init__(
-        self, host: ToolHost, values_of: Callable[[Server, SettledServer], Values], *, idle_s: float = IDLE_S
-    ) -> None:
-        self._host = host
-        self._values_of = values_of
+    def __init__(self, *, idle_s: float = IDLE_S) -> None:
         self._idle_s = idle_s
         self._open: dict[str, tuple[str, Connection]] = {}
         self._opening: dict[str, asyncio.Lock] = {}
         self._problems: dict[str, str] = {}
         self._endings: dict[str, asyncio.TimerHandle] = {}
 
-    async def to(self, server: Server) -> Connection:
-        """Return a connection to a trusted server, as it was settled. Raises ServerFailed."""
-        settled = server.settled
-        assert settled is not None, "nobody connects to a server that was not trusted"
-        form = f"{settled.form} {settled.access} {settled.packages} {settled.argv} {settled.secrets}"
-        async with self._opening.setdefault(server.key, asyncio.Lock()):
-            known = self._open.get(server.key)
+    async def open(
+        self,
+        key: str,
+        form: str,
+        make: Callable[[], Awaitable[Connection]],
+        clean: Callable[[str], str] = lambda words: words,
+    ) -> Connection:
+        """Return the open connection of this key and form, or make one; one of another form ends with its last call.
+        `clean` removes secrets from the words of a failure, in a thread. Raises ServerFailed."""
+        async with self._opening.setdefault(key, asyncio.Lock()):
+            known = self._open.get(key)
             if known is not None and (known[0] != form or not known[1].is_open):
-                self._end(server.key)
+                self._forget(key)
+                known[1].retire()
                 known = None
             if known is None:
                 try:
-                    known = self._open[server.key] = form, await self._connect(server, settled)
+                    known = self._open[key] = form, await make()
                 except ServerFailed as error:
-                    values = self._values_of(server, settled)
-                    self._problems[server.key] = await asyncio.to_thread(without_secrets, str(error), settled, values)
+                    self._problems[key] = await asyncio.to_thread(clean, str(error))
                     raise
-                self._problems.pop(server.key, None)
-        self._postpone_end(server.key)
+                self._problems.pop(key, None)
+        self._postpone_end(key)
         return known[1]
+
+    def is_open(self, key: str) -> bool:
+        """Whether there is an open connection of this key."""
+        known = self._open.get(key)
+        return known is not None and known[1].is_open
 
     def state(self, key: str) -> tuple[str, str]:
         """Return the era of a server's open connection, or "", and why the last try to connect failed, or ""."""
-        known = self._open.get(key)
-        era = known[1].info.era if known is not None and known[1].is_open else ""
+        era = self._open[key][1].info.era if self.is_open(key) else ""
         return era, self._problems.get(key, "")
-
-    async def _connect(self, server: Server, settled: SettledServer) -> Connection:
-        try:
-            how = await asyncio.to_thread(checked_reach, server.listed.how, settled, self._values_of(server, settled))
-        except ServerFailed:
-            raise
-        except OzzieError as error:  # of the vault
-            raise ServerFailed(str(error), code=error.code, hint=error.hint) from None
-        connection = await self._host.open(how, within_s=CONNECT_S)
-        log.info("connected to the server %s %s", server.key, connection.info.era)
-        return connection
 
     def _postpone_end(self, key: str) -> None:
         if (ending := self._endings.get(key)) is not None:
@@ -210,10 +203,15 @@ class Connections:
         else:
             self._end(key)
 
-    def _end(self, key: str) -> None:
+    def _forget(self, key: str) -> None:
         if (ending := self._endings.pop(key, None)) is not None:
             ending.cancel()
-        if (known := self._open.pop(key, None)) is not None:
+        self._open.pop(key, None)
+
+    def _end(self, key: str) -> None:
+        known = self._open.get(key)
+        self._forget(key)
+        if known is not None:
             known[1].close()
 
     def end_all(self, *, but: Collection[str] = ()) -> None:
@@ -221,3 +219,36 @@ class Connections:
         for key in list(self._open):
             if key not in but:
                 self._end(key)
+
+
+class Connections(OpenConnections):
+    """The connections of one tool host to servers. `values_of` returns what stands for a server's placeholders."""
+
+    def __init__(
+        self, host: ToolHost, values_of: Callable[[Server, SettledServer], Values], *, idle_s: float = IDLE_S
+    ) -> None:
+        super().__init__(idle_s=idle_s)
+        self._host = host
+        self._values_of = values_of
+
+    async def to(self, server: Server) -> Connection:
+        """Return a connection to a trusted server, as it was settled. Raises ServerFailed."""
+        settled = server.settled
+        assert settled is not None, "nobody connects to a server that was not trusted"
+        form = f"{settled.form} {settled.access} {settled.packages} {settled.argv} {settled.secrets}"
+
+        def clean(words: str) -> str:
+            return without_secrets(words, settled, self._values_of(server, settled))
+
+        return await self.open(server.key, form, partial(self._connect, server, settled), clean)
+
+    async def _connect(self, server: Server, settled: SettledServer) -> Connection:
+        try:
+            how = await asyncio.to_thread(checked_reach, server.listed.how, settled, self._values_of(server, settled))
+        except ServerFailed:
+            raise
+        except OzzieError as error:  # of the vault
+            raise ServerFailed(str(error), code=error.code, hint=error.hint) from None
+        connection = await self._host.open(how, within_s=CONNECT_S)
+        log.info("connected to the server %s %s", server.key, connection.info.era)
+        return connection

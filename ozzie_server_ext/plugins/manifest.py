@@ -209,11 +209,12 @@ class Manifest(_Part):
 
 class FoundPlugin(msgspec.Struct, frozen=True, kw_only=True):
     """A plugin in a folder: its manifest, where that stands, and the SHA-256, in hexadecimal, of manifest and code
-    together, which a grant is for."""
+    together, which a grant is for; `code` is that of its code alone, empty without code."""
 
     manifest: Manifest
     file: Path
     digest: str
+    code: str = ""
 
 
 def read_manifest(content: bytes, file: Path) -> Manifest:
@@ -270,7 +271,8 @@ def find_plugin(folder: Path) -> FoundPlugin:
     manifest = read_manifest(content, file)
     wasm = _wasm(folder / manifest.wasm_file) if manifest.provider == "extism" else None
     digest = hashlib.sha256(b"".join(hashlib.sha256(part).digest() for part in (content, wasm or b""))).hexdigest()
-    return FoundPlugin(manifest=manifest, file=file, digest=digest)
+    code = hashlib.sha256(wasm).hexdigest() if wasm is not None else ""
+    return FoundPlugin(manifest=manifest, file=file, digest=digest, code=code)
 
 
 def _wasm(file: Path) -> bytes:

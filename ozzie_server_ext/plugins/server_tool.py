@@ -7,7 +7,6 @@ import hashlib
 import mimetypes
 import re
 import shlex
-from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import replace
 
@@ -18,19 +17,17 @@ from ozzie_server_ext.domain.errors import PolicyError
 from ozzie_server_ext.domain.json import Json, JsonObject
 from ozzie_server_ext.domain.toolmeta import (
     SERVERS,
-    Category,
-    Idempotency,
     Made,
-    RiskLevel,
-    SideEffect,
     Target,
     ToolMeta,
     ToolResult,
     ToolSpec,
 )
 from ozzie_server_ext.plugins.connections import CONNECT_S
-from ozzie_server_ext.plugins.servers import Effect, SettledTool, UsedServer, slug_of
+from ozzie_server_ext.plugins.effects import contract_of
+from ozzie_server_ext.plugins.servers import SettledTool, UsedServer
 from ozzie_server_ext.plugins.tool_host import Connection, ServerFailed
+from ozzie_server_ext.plugins.tool_names import slug_of, slugs_of, tool_name
 from ozzie_server_ext.protocol.codec import encode
 from ozzie_server_ext.protocol.jsontext import canonical_bytes
 from ozzie_server_ext.protocol.tool_host import Output
@@ -38,20 +35,11 @@ from ozzie_server_ext.render.text import cut_end, quoted, visible_json, visible_
 from ozzie_server_ext.tools.base import InvalidArguments, Plan, Preview, ToolContext, ToolFailed, Unsettled
 
 TIMEOUT_S = 120.0
-MAX_NAME = 64
 _SPARE_S = 10.0
 """Longer than the call and the connection before it may take: they say better why there is no result."""
 _MAX_REASON = 2000
 _MAX_FILES = 20
 _MIME = re.compile(r"[a-z]{1,20}/[A-Za-z0-9.+-]{1,80}")
-_MODEL_NAME = re.compile(r"[^A-Za-z0-9_-]+")
-
-_CATEGORIES = {
-    Effect.SENDS: Category.EXTERNAL_SEND,
-    Effect.DELETES: Category.DELETE,
-    Effect.PAYS: Category.PAYMENT,
-    Effect.CONFIGURES: Category.CONFIG_CHANGE,
-}
 
 Connect = Callable[[], Awaitable[Connection]]
 
@@ -68,7 +56,7 @@ class ServerTool:
         self._content = Content.of(Label.MCP, [server.name])
         self._schema = without_metadata(tool.seen.schema)
         self._is_checked = bool(enforcement(self._schema))
-        name = tool_name(server, tool.seen.name)
+        name = tool_name(server.slug, tool.seen.name)
         about = tool.seen.description or tool.seen.title or f"{tool.seen.name} of {server.name}"
         self.spec = ToolSpec(name=name, description=about, parameters=self._schema)
         self.meta = _meta(server, tool, tool_id, name)
@@ -140,50 +128,25 @@ class ServerTool:
         return None
 
 
-def tool_name(server: UsedServer, tool: str) -> str:
-    """Return the name of a tool for models: its server's and its own, with two '_' between, which no other server's
-    and no built-in tool's name has there. A name that providers don't take, or that is too long, gets a hash."""
-    plain = _MODEL_NAME.sub("_", tool)
-    name = f"{server.slug}__{plain}"
-    if plain == tool and len(name) <= MAX_NAME:
-        return name
-    return f"{name[: MAX_NAME - 9]}_{_hash(tool)}"
-
-
 def tools_of(server: UsedServer, connect: Connect) -> Iterator[ServerTool]:
-    """Yield the tools of a server, those that nobody has classified too. Tools whose names are too alike for an id get
-    a hash, each of them: a new tool must not take over the rules for an old one."""
-    names = sorted(server.settled.tools)
-    slugs = Counter(map(slug_of, names))
-    for name in names:
-        slug = slug_of(name)
-        slug = slug if slugs[slug] == 1 else f"{slug}_{_hash(name)}"
+    """Yield the tools of a server, those that nobody has classified too."""
+    for name, slug in slugs_of(server.settled.tools).items():
         yield ServerTool(server, server.settled.tools[name], f"{SERVERS}{server.slug}.{slug}", connect)
 
 
-def _hash(text: str) -> str:
-    return hashlib.sha256(text.encode()).hexdigest()[:8]
-
-
 def _meta(server: UsedServer, tool: SettledTool, tool_id: str, name: str) -> ToolMeta:
-    reads = tool.effect is Effect.READS
-    category = None if tool.effect is None else _CATEGORIES.get(tool.effect)
     settled = server.settled
     promise: list[Json] = [encode(tool), encode(settled.access), settled.form, settled.packages]
     return ToolMeta(
         tool_id=tool_id,
         name=name,
-        side_effect=SideEffect.NONE if reads else SideEffect.IRREVERSIBLE,
-        risk_level=RiskLevel.LOW if reads else RiskLevel.MEDIUM,
         timeout_s=TIMEOUT_S + CONNECT_S + _SPARE_S,
-        idempotency=Idempotency.SUPPORTED if reads else Idempotency.NOT_SUPPORTED,
-        categories=frozenset({category} if category else ()),
         targets=tuple(Target(argument, kind) for argument, kind in sorted(tool.targets.items())),
         version=hashlib.sha256(canonical_bytes(promise)).hexdigest()[:12],
         max_inline_chars=20_000,
         brings=Label.MCP,
         is_outbound=server.is_remote or bool(settled.access.hosts),
-        is_unclassified=tool.effect is None,
+        **contract_of(tool.effect),
     )
 
 

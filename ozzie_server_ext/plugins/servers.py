@@ -7,10 +7,8 @@ A server is listed in an `mcp.json` (`mcp_file`). It is inert until a person tru
 
 import hashlib
 import json
-import re
 from collections.abc import Callable, Iterator, Mapping
 from datetime import datetime
-from enum import StrEnum
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
@@ -21,23 +19,14 @@ from ozzie_server_ext.config.home import Home
 from ozzie_server_ext.config.jsonc import ConfigError, content_if_there, parse_object
 from ozzie_server_ext.domain.errors import NotFound
 from ozzie_server_ext.domain.toolmeta import TargetKind
+from ozzie_server_ext.plugins.effects import Effect
 from ozzie_server_ext.plugins.manifest import McpText
 from ozzie_server_ext.plugins.mcp_file import OF_PROJECT, ListedServer, McpList, mcp_lists, read_mcp_file
+from ozzie_server_ext.plugins.tool_names import slug_of
 from ozzie_server_ext.protocol.codec import InvalidShape, decode, encode
 from ozzie_server_ext.protocol.jsontext import canonical_bytes
 from ozzie_server_ext.protocol.tool_host import Claims, ServerAccess, ServerTool
 from ozzie_server_ext.render.text import quoted
-
-
-class Effect(StrEnum):
-    """What a person says that a tool does. Each word stands for a contract (docs/plugins.md, What a tool does)."""
-
-    READS = "reads"
-    CHANGES = "changes"
-    SENDS = "sends"
-    DELETES = "deletes"
-    PAYS = "pays"
-    CONFIGURES = "configures"
 
 
 def claimed(claims: Claims) -> Effect | None:
@@ -139,15 +128,6 @@ class Servers(msgspec.Struct, frozen=True):
             or (f"There are: {names}." if names else "Add one: ozzie mcp add NAME -- COMMAND"),
             code="mcp.unknown",
         )
-
-
-_NO_WORD = re.compile(r"[^a-z0-9]+")
-
-
-def slug_of(name: str) -> str:
-    """Return the part of a tool's id that stands for a server or a tool: small letters, digits and '_'."""
-    plain = _NO_WORD.sub("_", name.lower()).strip("_") or "x"
-    return plain if plain[0].isalpha() else f"n{plain}"
 
 
 def form_of(how: McpText) -> str:

@@ -20,8 +20,14 @@ from ozzie_server_ext.plugins.connections import CONNECT_S, Values, checked_reac
 from ozzie_server_ext.plugins.installing import Program, program_of
 from ozzie_server_ext.plugins.manifest import McpText
 from ozzie_server_ext.plugins.mcp_file import keys_in
-from ozzie_server_ext.plugins.servers import SettledServer, SettledTool, claimed, form_of, slug_of
+from ozzie_server_ext.plugins.servers import (
+    SettledServer,
+    SettledTool,
+    claimed,
+    form_of,
+)
 from ozzie_server_ext.plugins.tool_host import ToolHost
+from ozzie_server_ext.plugins.tool_names import slug_of
 from ozzie_server_ext.protocol.tool_host import Connected, ServerAccess, ServerTool
 from ozzie_server_ext.render.text import quoted, visible_label
 

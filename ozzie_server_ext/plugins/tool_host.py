@@ -1,4 +1,5 @@
-"""The gateway's side of a tool host: connections to MCP servers, and calls of their tools (docs/plugins.md)."""
+"""The gateway's side of a tool host: connections to MCP servers and loaded plugins, and calls of their tools
+(docs/plugins.md)."""
 
 import asyncio
 import itertools
@@ -25,8 +26,8 @@ from ozzie_server_ext.protocol.tool_host import (
     Output,
     Piece,
     Progress,
-    Remote,
-    Started,
+    Reach,
+    Refused,
     Stop,
     Tools,
     message_json,
@@ -41,6 +42,7 @@ _SPARE_S = 5.0
 """How much longer than the host we wait for an answer: it says better why there is none."""
 
 OnProgress: TypeAlias = Callable[[str], None]
+OnRefused: TypeAlias = Callable[[Refused], None]
 
 
 class ServerFailed(Unavailable):
@@ -54,8 +56,8 @@ class ServerFailed(Unavailable):
 
 
 class Connection:
-    """A connection to a server, made by `ToolHost.open`. `info` is what the server said of itself; `tools` are those
-    of now."""
+    """A connection to a server, or a loaded plugin, made by `ToolHost.open`. `info` is what a server said of itself;
+    `tools` are those of now."""
 
     def __init__(self, channel: Channel, inbox: Inbox, info: Connected) -> None:
         self.info = info
@@ -64,6 +66,7 @@ class Connection:
         self._inbox = inbox
         self._numbers = itertools.count(1)
         self.open_calls = 0
+        self._is_retired = False
         self._failure: Unavailable | None = None
         self._following = asyncio.create_task(self._follow(), name=f"connection {info.id}")
 
@@ -72,9 +75,16 @@ class Connection:
         return self._failure is None
 
     async def call(
-        self, tool: str, arguments: JsonObject, *, within_s: float, on_progress: OnProgress = lambda text: None
+        self,
+        tool: str,
+        arguments: JsonObject,
+        *,
+        within_s: float,
+        on_progress: OnProgress = lambda text: None,
+        on_refused: OnRefused = lambda refused: None,
     ) -> Output:
-        """Call a tool. Cancelling tells the server to stop. Raises ServerFailed."""
+        """Call a tool. Cancelling tells the server to stop. `on_refused` is told what a plugin asked for that nobody
+        granted. Raises ServerFailed."""
         self._expect_open()
         call_id = f"{self.info.id}.{next(self._numbers)}"
         invoke = Invoke(id=call_id, connection=self.info.id, tool=tool, arguments=arguments, within_s=within_s)
@@ -87,13 +97,21 @@ class Connection:
         self.open_calls += 1
         try:
             async with asyncio.timeout(within_s + _SPARE_S):
-                return await _output(inbox, on_progress)
+                return await _output(inbox, on_progress, on_refused)
         except TimeoutError:
             words = f"It did not answer within {within_s:g} s."
             raise ServerFailed(words, code="mcp.timeout", was_sent=True) from None
         finally:
             self.open_calls -= 1
             self._channel.close_call(inbox)
+            if self._is_retired and not self.open_calls:
+                self.close()
+
+    def retire(self) -> None:
+        """End the connection once its calls have ended; others are to take a new one."""
+        self._is_retired = True
+        if not self.open_calls:
+            self.close()
 
     def close(self) -> None:
         """End the connection; a server that was started for it ends too."""
@@ -129,7 +147,7 @@ class ToolHost:
         self._plane = plane
         self._numbers = itertools.count(1)
 
-    async def open(self, server: Started | Remote, *, within_s: float) -> Connection:
+    async def open(self, server: Reach, *, within_s: float) -> Connection:
         """Connect to a server. Raises ServerFailed."""
         try:
             channel = await self._plane.channel()
@@ -162,13 +180,15 @@ class ToolHost:
         await self._plane.stop()
 
 
-async def _output(inbox: Inbox, on_progress: OnProgress) -> Output:
+async def _output(inbox: Inbox, on_progress: OnProgress, on_refused: OnRefused) -> Output:
     pieces: list[str] = []
     size = 0
     while True:
         match await _next(inbox):
             case Progress(text=text):
                 on_progress(text)
+            case Refused() as refused:
+                on_refused(refused)
             case Piece(text=text):
                 pieces.append(text)
                 size += len(text)

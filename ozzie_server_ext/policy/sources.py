@@ -15,6 +15,7 @@ _LABEL_NAMES: dict[str, str] = {
     Label.WEB: "web content",
     Label.FILE: "a file outside the project",
     Label.MCP: "what a server of tools said",
+    Label.PLUGIN: "what a plugin said",
     Label.CHANNEL: "a message from a channel",
     Label.REMOTE: "what a remote agent said",
     Label.OUTPUT: "what a program printed",

@@ -7,14 +7,12 @@ whole http address; what is said inside a TLS connection it can't see.
 
 import asyncio
 import contextlib
-import ipaddress
 import socket
 from collections.abc import Callable, Iterable
 from urllib.parse import urlsplit
 
 from ozzie_server_ext.plugins.hosts import HostGrant
-from ozzie_server_ext.policy.patterns import IpAddress
-from ozzie_server_ext.web.address import is_public
+from ozzie_server_ext.programs.checked_hosts import NotPublic, checked_addresses
 
 MAX_HEAD = 32 * 1024
 _HEAD_S = 30.0
@@ -80,12 +78,12 @@ class Gate:
         grant = max(covering, key=lambda each: each.is_exact)
         try:
             async with asyncio.timeout(_CONNECT_S):
-                for address in await _checked_addresses(host, port, grant):
+                for address in await checked_addresses(host, port, grant):
                     with contextlib.suppress(OSError):
                         return await asyncio.open_connection(str(address), port)
         except TimeoutError:
             pass
-        except _NotPublic as error:
+        except NotPublic as error:
             self._on_refused(str(error))
             raise _Refused("403 Forbidden", f"Nobody granted this server {error}.") from None
         except OSError as error:
@@ -152,27 +150,6 @@ def _request(head: bytes) -> tuple[str, int, bytes]:
     # One request a connection: the next one may be for another host.
     first = b"\r\n".join([f"{method} {path} HTTP/1.1".encode(), b"Connection: close", *kept])
     return host, port or 80, first
-
-
-class _NotPublic(Exception):
-    """A host leads into a private network, which its grant does not cover; the text is for people."""
-
-
-async def _checked_addresses(host: str, port: int, grant: HostGrant) -> list[IpAddress]:
-    """Return the addresses of a granted host, which were looked up once. One in a private network rejects all, unless
-    the grant is for that very host and port: such names are served to reach somebody else's network. Raises OSError,
-    _NotPublic."""
-    found = await _addresses(host, port)
-    if not grant.is_exact and not all(map(is_public, found)):
-        raise _NotPublic(f"{host}:{port}, which leads into a private network")
-    return found
-
-
-async def _addresses(host: str, port: int) -> list[IpAddress]:
-    with contextlib.suppress(ValueError):
-        return [ipaddress.ip_address(host)]
-    found = await asyncio.get_running_loop().getaddrinfo(host, port)
-    return [ipaddress.ip_address(address) for address in dict.fromkeys(str(each[4][0]) for each in found)]
 
 
 async def _copy(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

@@ -4,7 +4,7 @@ import asyncio
 import contextlib
 import json
 import time
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable
 from typing import Any
 
 import anyio
@@ -31,25 +31,22 @@ from pydantic import ValidationError
 
 from ozzie_server_ext import __version__
 from ozzie_server_ext.domain.errors import OzzieError
-from ozzie_server_ext.domain.json import Json, JsonObject
+from ozzie_server_ext.domain.json import JsonObject
 from ozzie_server_ext.programs.mcp_transports import RemoteServer, StartedServer
+from ozzie_server_ext.programs.tool_output import MAX_VALUES, Failure, has_many, pieces
 from ozzie_server_ext.protocol.codec import encode
 from ozzie_server_ext.protocol.jsontext import InvalidJson, canonical_bytes, loads, repair_text
 from ozzie_server_ext.protocol.tool_host import (
     MAX_LIST_BYTES,
-    MAX_OUTPUT_CHARS,
     MAX_SERVER_TOOLS,
-    PIECE_CHARS,
     Claims,
     Connect,
     Connected,
-    Error,
     ErrorCode,
     HostEvent,
     Invoke,
     Output,
     OutputFile,
-    Piece,
     Progress,
     Remote,
     ServerTool,
@@ -67,22 +64,8 @@ _MAX_WORDS = 500
 _MAX_NAME = 128
 _MAX_SCHEMA_DEPTH = 56
 """Lines to the gateway have 64 levels at most."""
-_MAX_VALUES = 100_000
-"""Values in the structured form of a result: the gateway reads all of them at once, while it does nothing else."""
 _MAX_TEXT = 16_000
 """Characters of a description or of instructions that go on to the gateway."""
-
-
-class Failure(Exception):
-    """Why a connection or a call came to nothing; see `Error`."""
-
-    def __init__(self, code: ErrorCode, message: str, *, was_sent: bool = False) -> None:
-        super().__init__(message)
-        self.code: ErrorCode = code
-        self.was_sent = was_sent
-
-    def event(self, call_id: str) -> Error:
-        return Error(id=call_id, code=self.code, message=repair_text(str(self)), was_sent=self.was_sent)
 
 
 class Session:
@@ -366,19 +349,9 @@ def _tool(tool: Tool) -> ServerTool:
     )
 
 
-def _has_many(value: Json, most: int) -> bool:
-    """Return whether there are more than so many values in it."""
-    level, count = [value], 0
-    while level and count <= most:
-        count += len(level)
-        below = (part.values() if isinstance(part, dict) else part for part in level if isinstance(part, dict | list))
-        level = [each for values in below for each in values]
-    return count > most
-
-
 def _output(result: CallToolResult) -> Output:
-    if _has_many(result.structured_content, _MAX_VALUES) or len(result.content) > _MAX_VALUES // 10:
-        raise Failure("mcp.too_long", f"It returned more than {_MAX_VALUES:,} values.", was_sent=True)
+    if has_many(result.structured_content) or len(result.content) > MAX_VALUES // 10:
+        raise Failure("mcp.too_long", f"It returned more than {MAX_VALUES:,} values.", was_sent=True)
     texts: list[str] = []
     files: list[OutputFile] = []
     links: list[str] = []
@@ -403,17 +376,6 @@ def _output(result: CallToolResult) -> Output:
         links=tuple(links),
         failed=result.is_error,
     )
-
-
-def pieces(call_id: str, output: Output) -> Iterator[Piece]:
-    """Yield the pieces of an output. Raises Failure for one that is too long."""
-    text = json.dumps(encode(output), ensure_ascii=False, separators=(",", ":"))
-    if len(text) > MAX_OUTPUT_CHARS:
-        words = f"It returned more than {MAX_OUTPUT_CHARS >> 20} MiB, which is too much for one result."
-        raise Failure("mcp.too_long", words, was_sent=True)
-    text = repair_text(text)
-    for at in range(0, len(text), PIECE_CHARS):
-        yield Piece(id=call_id, text=text[at : at + PIECE_CHARS])
 
 
 def _short(text: str, most: int) -> str:

@@ -1,19 +1,19 @@
 """The tool host: other people's tools, in a process of their own that the gateway starts for one trust.
 
-`python -m ozzie_server_ext.programs.tool_host --fd N --parent PID`. It alone loads `mcp`. Keys come over the socket and
-go to the server that they are for; they appear in no log. What a server sends can end its own connection, or this
-process, and nothing else.
+`python -m ozzie_server_ext.programs.tool_host --fd N --parent PID`. It alone loads `mcp` and `extism`. Keys come over
+the socket and go to the server or plugin that they are for; they appear in no log. What these send can end their own
+connection, or this process, and nothing else.
 """
 
 import asyncio
 import logging
-import time
 import warnings
-from collections.abc import Iterable
-from typing import TYPE_CHECKING
+from collections.abc import AsyncIterator, Callable, Iterable
+from typing import Protocol
 
 from ozzie_server_ext.domain.json import JsonObject
 from ozzie_server_ext.programs.plane_child import PlaneChild, note, run_child
+from ozzie_server_ext.programs.tool_output import Failure
 from ozzie_server_ext.protocol.codec import InvalidShape
 from ozzie_server_ext.protocol.ndjson import LineTooLong
 from ozzie_server_ext.protocol.tool_host import (
@@ -22,13 +22,20 @@ from ozzie_server_ext.protocol.tool_host import (
     Error,
     HostEvent,
     Invoke,
+    Module,
     Stop,
     message_json,
     parse_command,
 )
 
-if TYPE_CHECKING:
-    from ozzie_server_ext.programs.mcp_sessions import Session
+
+class Connection(Protocol):
+    """A connected server or a loaded plugin: `run` makes it, keeps it, and ends it; meanwhile `invoke` may be called.
+    Both raise `tool_output.Failure`."""
+
+    async def run(self) -> None: ...
+
+    def invoke(self, invoke: Invoke) -> AsyncIterator[HostEvent]: ...
 
 
 class ToolHost(PlaneChild):
@@ -37,15 +44,14 @@ class ToolHost(PlaneChild):
     def __init__(self) -> None:
         super().__init__()
         self._tasks: dict[str, asyncio.Task[None]] = {}
-        self._sessions: dict[str, Session] = {}
+        self._connections: dict[str, Connection] = {}
 
     def calls(self) -> Iterable[asyncio.Task[None]]:
         return tuple(self._tasks.values())
 
     async def prepare(self) -> None:
-        started = time.perf_counter()
-        await asyncio.to_thread(_load)
-        self.send_ready(took_ms=round((time.perf_counter() - started) * 1000))
+        """What is needed is loaded with the first connection that needs it."""
+        self.send_ready()
 
     def too_long(self, message: JsonObject, error: LineTooLong) -> JsonObject:
         failed = Error(id=str(message.get("id", "")), code="mcp.too_long", message=str(error), was_sent=True)
@@ -75,29 +81,28 @@ class ToolHost(PlaneChild):
             self.loop.call_soon(task.cancel)
 
     async def _connect(self, connect: Connect) -> None:
-        from ozzie_server_ext.programs.mcp_sessions import Failure, Session
-
         end: HostEvent = Stop(id=connect.id)
-        session = self._sessions[connect.id] = Session(connect, self._tell)
         try:
-            await session.run()
+            # What it needs is loaded in a thread: it takes half a second.
+            make = await asyncio.to_thread(_plugins if isinstance(connect.server, Module) else _servers)
+            connection = self._connections[connect.id] = make(connect, self._tell)
+            await connection.run()
         except Failure as failure:
             end = failure.event(connect.id)
         except asyncio.CancelledError:
             pass
         finally:
-            del self._sessions[connect.id], self._tasks[connect.id]
+            self._connections.pop(connect.id, None)
+            del self._tasks[connect.id]
             self._tell(end)
 
     async def _invoke(self, invoke: Invoke) -> None:
-        from ozzie_server_ext.programs.mcp_sessions import Failure
-
         end: HostEvent = Stop(id=invoke.id)
         try:
-            session = self._sessions.get(invoke.connection)
-            if session is None:
-                raise Failure("mcp.lost", "The server is not connected any more.")
-            async for piece in session.invoke(invoke):
+            connection = self._connections.get(invoke.connection)
+            if connection is None:
+                raise Failure("mcp.lost", "It is not connected any more.")
+            async for piece in connection.invoke(invoke):
                 await self.writable.wait()
                 self._tell(piece)
         except Failure as failure:
@@ -112,8 +117,16 @@ class ToolHost(PlaneChild):
         self.send(message_json(event))
 
 
-def _load() -> None:
-    from ozzie_server_ext.programs import mcp_sessions  # noqa: F401  # it takes half a second
+def _servers() -> Callable[[Connect, Callable[[HostEvent], None]], Connection]:
+    from ozzie_server_ext.programs.mcp_sessions import Session
+
+    return Session
+
+
+def _plugins() -> Callable[[Connect, Callable[[HostEvent], None]], Connection]:
+    from ozzie_server_ext.programs.wasm_plugins import LoadedPlugin
+
+    return LoadedPlugin
 
 
 def _prepare_process() -> None:

@@ -57,15 +57,56 @@ class Remote(msgspec.Struct, frozen=True, kw_only=True, tag="remote"):
     is_sse: bool = False
 
 
-class Connect(_Message, frozen=True, kw_only=True):
-    """Connects to a server, within so many seconds."""
+class CannedAnswer(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """An answer to a plugin's request, in an example of its author's."""
 
-    server: Started | Remote
+    url: str
+    method: str = "GET"
+    status: int = 200
+    headers: dict[str, str] = msgspec.field(default_factory=dict[str, str])
+    body: str = ""
+
+
+HEALTH = "health"
+"""The export of a plugin that says whether it works."""
+
+
+class Module(msgspec.Struct, frozen=True, kw_only=True, tag="module"):
+    """A plugin in WebAssembly. `wasm` is the path of its code, `digest` its SHA-256; `exports` are the functions that
+    it must have. `granted` are the wishes that a person granted (`plugins.capabilities`), and `secrets`, `env` and
+    `config` the values that stand for them. Its notes are in the file `notes`, its folders below `project`; what it
+    was compiled to is kept in the folder `compiled`. Its export `HEALTH` is answered by a request to `health_url`, if
+    that is not empty. With `answers`, nothing is sent: its requests get these."""
+
+    name: str
+    wasm: str
+    digest: str
+    exports: tuple[str, ...] = ()
+    granted: tuple[str, ...] = ()
+    secrets: dict[str, str] = msgspec.field(default_factory=dict[str, str])
+    env: dict[str, str] = msgspec.field(default_factory=dict[str, str])
+    config: JsonObject = msgspec.field(default_factory=dict[str, Json])
+    notes: str
+    compiled: str
+    project: str
+    health_url: str = ""
+    answers: tuple[CannedAnswer, ...] | None = None
+
+
+Reach: TypeAlias = Started | Remote | Module
+"""What tools come from, and how it is reached."""
+
+
+class Connect(_Message, frozen=True, kw_only=True):
+    """Connects to a server, or loads a plugin, within so many seconds."""
+
+    server: Reach
     within_s: float
 
 
 class Invoke(_Message, frozen=True, kw_only=True):
-    """Calls a tool of a connected server. After `within_s` seconds the server is told to stop."""
+    """Calls a tool of a connected server, or an export of a loaded plugin. After `within_s` seconds it is told to
+    stop, or is stopped."""
 
     connection: str
     tool: str
@@ -124,6 +165,13 @@ class Progress(_Message, frozen=True, kw_only=True):
     text: str
 
 
+class Refused(_Message, frozen=True, kw_only=True):
+    """A plugin asked for something that nobody granted: `wish` in the form of grants, `words` in a sentence."""
+
+    wish: str
+    words: str
+
+
 class Piece(_Message, frozen=True, kw_only=True):
     """A piece of the JSON of an `Output`."""
 
@@ -135,7 +183,18 @@ class Stop(_Message, frozen=True, kw_only=True):
 
 
 ErrorCode: TypeAlias = Literal[
-    "mcp.start", "mcp.lost", "mcp.refused", "mcp.timeout", "mcp.too_long", "mcp.garbage", "sandbox.unavailable"
+    "mcp.start",
+    "mcp.lost",
+    "mcp.refused",
+    "mcp.timeout",
+    "mcp.too_long",
+    "mcp.garbage",
+    "plugin.start",
+    "plugin.broke",
+    "plugin.failed",
+    "plugin.timeout",
+    "plugin.garbage",
+    "sandbox.unavailable",
 ]
 
 
@@ -148,7 +207,7 @@ class Error(_Message, frozen=True, kw_only=True):
     was_sent: bool = False
 
 
-HostEvent: TypeAlias = Connected | Tools | Progress | Piece | Stop | Error
+HostEvent: TypeAlias = Connected | Tools | Progress | Refused | Piece | Stop | Error
 
 
 class OutputFile(msgspec.Struct, frozen=True, kw_only=True):
@@ -160,13 +219,14 @@ class OutputFile(msgspec.Struct, frozen=True, kw_only=True):
 
 class Output(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A tool's result: its texts, its structured form if it has one, files, and links to resources. `failed`: the tool
-    itself says so, and its texts say why."""
+    itself says so, and its texts say why. `wrote` are files of the project that it has written."""
 
     texts: tuple[str, ...] = ()
     structured: Json = None
     files: tuple[OutputFile, ...] = ()
     links: tuple[str, ...] = ()
     failed: bool = False
+    wrote: tuple[str, ...] = ()
 
 
 _COMMAND: Any = Command

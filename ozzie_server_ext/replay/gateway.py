@@ -27,10 +27,12 @@ from ozzie_server_ext.replay.stage import RUNNING, Stage
 from ozzie_server_ext.replay.tools import (
     RecordedCalls,
     RecordedOutcomes,
+    RecordedOutsideTools,
     RecordedQuickCalls,
     RecordedReconciler,
-    RecordedServerTools,
     RecordedTaskEnds,
+    of_plugins,
+    of_servers,
     recorded,
 )
 from ozzie_server_ext.store.blobs import BlobStore
@@ -38,6 +40,7 @@ from ozzie_server_ext.store.feed import Feed
 from ozzie_server_ext.store.recorder import Recorder
 from ozzie_server_ext.store.shielded import Ended, eager_task
 from ozzie_server_ext.store.tables import Row
+from ozzie_server_ext.tasks import plugin_tools, server_tools
 from ozzie_server_ext.tasks.approvals import Approvals
 from ozzie_server_ext.tasks.budgets import TaskBudgets, limits_under
 from ozzie_server_ext.tasks.concurrency import IdleTasks
@@ -153,7 +156,10 @@ class _Parts:
         self._pauses, self._waits = PausePoints(log), RunWaits(log, blobs, clock)
         self.configuration = RecordedConfiguration(record, stage, log, blobs, changes)
         self._tools = ToolRegistry(recorded(tools, self._calls))
-        self._servers = RecordedServerTools(record, stage, self._tools, self._calls)
+        self._outside = tuple(
+            RecordedOutsideTools(record, stage, self._tools, self._calls, stream, made)
+            for stream, made in ((server_tools.STREAM, of_servers), (plugin_tools.STREAM, of_plugins))
+        )
         self._rules = RecordedRules(record, stage, self._tools, log, blobs, clock, changes)
         self._skills = skills
         self._library = skills.under(lambda: self.configuration.current.settings)
@@ -170,7 +176,8 @@ class _Parts:
 
     async def open(self) -> None:
         await self.configuration.refresh()
-        await self._servers.refresh()
+        for each in self._outside:
+            await each.refresh()
         await self._rules.refresh()
         self._skills.use(self._stage.cursor.position)
 
@@ -227,7 +234,7 @@ class _Parts:
             self._artifacts,
             index,
             self._rules,
-            (SkillTools(self._library, self._tools), self._servers),
+            (SkillTools(self._library, self._tools), *self._outside),
             lambda recorder: TasksOfSession(self.log, self._tasks, recorder.session_id, recorder.task_id),
         )
         parts = TurnParts(

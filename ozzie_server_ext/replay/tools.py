@@ -34,6 +34,7 @@ from ozzie_server_ext.domain.events import (
 from ozzie_server_ext.domain.ids import ApprovalId, BlobRef, CallId, TaskId
 from ozzie_server_ext.domain.json import JsonObject
 from ozzie_server_ext.domain.toolmeta import Category, ToolMeta, ToolResult, ToolSpec
+from ozzie_server_ext.plugins.plugin_tool import NoWatch, tools_of_plugin
 from ozzie_server_ext.plugins.server_tool import tools_of
 from ozzie_server_ext.plugins.tool_host import Connection
 from ozzie_server_ext.replay.record import MissingFact, Record
@@ -42,9 +43,9 @@ from ozzie_server_ext.skills.briefing import Order
 from ozzie_server_ext.store.log import EventLog
 from ozzie_server_ext.store.recorder import Recorder
 from ozzie_server_ext.store.tables import Row
+from ozzie_server_ext.tasks import plugin_tools, server_tools
 from ozzie_server_ext.tasks.progress import TaskEnds
 from ozzie_server_ext.tasks.reconciliation import Reconciler
-from ozzie_server_ext.tasks.server_tools import STREAM, from_record
 from ozzie_server_ext.tasks.times import RECOVERY
 from ozzie_server_ext.tasks.workflows.executor import NotAtOnce, Outcome
 from ozzie_server_ext.tasks.workflows.quick_calls import QuickCalls
@@ -326,26 +327,47 @@ class RecordedTool:
         return msgspec.structs.replace(plan, preview=lambda: preview)
 
 
-class RecordedServerTools:
-    """Keeps the tools of the MCP servers of the time that the replay has come to in a registry."""
+class RecordedOutsideTools:
+    """Keeps the tools of MCP servers and plugins of the time that the replay has come to in a registry. `stream` has
+    the records of one kind, and `made` makes the tools from one."""
 
-    def __init__(self, record: Record, stage: Stage, registry: ToolRegistry, calls: RecordedCalls) -> None:
+    def __init__(
+        self,
+        record: Record,
+        stage: Stage,
+        registry: ToolRegistry,
+        calls: RecordedCalls,
+        stream: str,
+        made: Callable[[bytes], Iterable[Tool]],
+    ) -> None:
         self._record = record
         self._stage = stage
         self._registry = registry
         self._calls = calls
+        self._stream = stream
+        self._made = made
         self._version = ""
         self._tools: tuple[Tool, ...] = ()
 
     async def refresh(self) -> None:
-        """Take over the servers that were used now. Raises MissingFact."""
-        found = self._record.settings_at(STREAM, self._stage.cursor.position)
+        """Take over what was used now. Raises MissingFact."""
+        found = self._record.settings_at(self._stream, self._stage.cursor.position)
         if found is None or found.version == self._version:
             return
-        servers = from_record(self._record.blob(found.blob, "the servers of then"))
-        tools = [tool for server in servers for tool in tools_of(server, _not_here)]
+        tools = self._made(self._record.blob(found.blob, f"the {self._stream} of then"))
         self._tools = self._registry.replace(self._tools, recorded(tools, self._calls))
         self._version = found.version
+
+
+def of_servers(content: bytes) -> Iterator[Tool]:
+    """Yield the tools of recorded servers. Raises InvalidJson, InvalidShape."""
+    return (tool for server in server_tools.from_record(content) for tool in tools_of(server, _not_here))
+
+
+def of_plugins(content: bytes) -> Iterator[Tool]:
+    """Yield the tools of recorded plugins. Raises InvalidJson, InvalidShape."""
+    found = plugin_tools.from_record(content)
+    return (tool for plugin in found for tool in tools_of_plugin(plugin, _not_here, NoWatch()))
 
 
 async def _not_here() -> Connection:

@@ -34,6 +34,7 @@ from ozzie_server_ext.models.ledger import Ledger
 from ozzie_server_ext.models.rates import Rates
 from ozzie_server_ext.models.worker_client import KnownProviders, WorkerDriver
 from ozzie_server_ext.planes.pool import Pool
+from ozzie_server_ext.plugins.loading import Loading
 from ozzie_server_ext.plugins.tool_host import ToolHost
 from ozzie_server_ext.policy.engine import Rulings
 from ozzie_server_ext.render.text import visible_label
@@ -49,11 +50,13 @@ from ozzie_server_ext.tasks.concurrency import IdleTasks
 from ozzie_server_ext.tasks.configuration import Configuration, SecretChanges
 from ozzie_server_ext.tasks.driver import TaskDriver
 from ozzie_server_ext.tasks.forks import Forks
+from ozzie_server_ext.tasks.incidents import Incidents
 from ozzie_server_ext.tasks.intake import Intake, Joining
 from ozzie_server_ext.tasks.labels import Labels
 from ozzie_server_ext.tasks.models import LastModelCalls, ModelDetails, ModelKnowledge, ModelService
 from ozzie_server_ext.tasks.pauses import PausePoints
 from ozzie_server_ext.tasks.pictures import PictureIntake
+from ozzie_server_ext.tasks.plugin_tools import PluginTools
 from ozzie_server_ext.tasks.progress import Progress, StepProgress, TaskEnds
 from ozzie_server_ext.tasks.reconciliation import Reconciler
 from ozzie_server_ext.tasks.rules import RulesInForce
@@ -112,6 +115,8 @@ class Shared(msgspec.Struct, frozen=True, kw_only=True):
     jobs: JobRunner
     commands: Children
     servers: OwnServers
+    own_host: ToolHost
+    incidents: Incidents
     tool_host: Callable[[str], ToolHost]
     sessions: Sessions
     conversations: Conversations
@@ -152,12 +157,15 @@ class Project:
         await project.configuration.refresh()
         await project._skill_tools.refresh()
         await project.server_tools.refresh()
+        await project.plugin_tools.refresh()
         await project.rules.refresh()
         return project
 
     async def close(self) -> None:
         await self._foreign.close()
         await self.server_tools.close()
+        await self.plugin_tools.close()
+        await self._host.stop()
 
     @property
     def config(self) -> Config:
@@ -170,8 +178,22 @@ class Project:
         self.tools = ToolRegistry(builtin_tools())
         self.skills = Library(shared.home, root, shipped("skills"), lambda: self.config.settings)
         self._skill_tools = SkillTools(self.skills, self.tools)
-        host = shared.tool_host(f"tool host of {root}")
-        self.server_tools = ServerTools(shared.home, root, self.tools, shared.servers, host, shared.log, shared.blobs)
+        self._host = shared.tool_host(f"tool host of {root}")
+        self.server_tools = ServerTools(
+            shared.home, root, self.tools, shared.servers, self._host, shared.log, shared.blobs
+        )
+        self.plugin_tools = PluginTools(
+            shared.home,
+            root,
+            self.tools,
+            Loading(shared.home, root, shared.vault, shared.known_secrets.note_value),
+            shared.own_host,
+            self._host,
+            shared.log,
+            shared.blobs,
+            shared.incidents,
+            lambda: self.config.settings.plugins,
+        )
         self.rules = RulesInForce(shared.home, root, self.tools, shared.log, shared.blobs, shared.spent)
 
     def _build_models(self) -> None:
@@ -222,7 +244,7 @@ class Project:
             shared.artifacts,
             self._index,
             self.rules,
-            (self._skill_tools, self.server_tools),
+            (self._skill_tools, self.server_tools, self.plugin_tools),
             lambda recorder: TasksOfSession(shared.log, shared.tasks, recorder.session_id, recorder.task_id),
         )
         self.cards = ApprovalCards(shared.log, shared.approvals, self.tools, self._turn_tools.context_of)

@@ -1,18 +1,13 @@
 """Keeps the tools of MCP servers up to date in a project's registry."""
 
 import asyncio
-import hashlib
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 
 import msgspec
 
-from ozzie_server_ext.config.files import Stamps, stamps_of
 from ozzie_server_ext.config.home import Home
-from ozzie_server_ext.config.watching import FileWatch
-from ozzie_server_ext.domain.errors import OzzieError
-from ozzie_server_ext.domain.events import ConfigChanged, Draft
 from ozzie_server_ext.observability.logs import logger
 from ozzie_server_ext.plugins.connections import Connections, Values, granted_values
 from ozzie_server_ext.plugins.server_tool import tools_of
@@ -22,8 +17,7 @@ from ozzie_server_ext.protocol.codec import decode, encode
 from ozzie_server_ext.protocol.jsontext import canonical_bytes, loads_object
 from ozzie_server_ext.store.blobs import BlobStore
 from ozzie_server_ext.store.log import EventLog
-from ozzie_server_ext.tasks.configuration import recorded_version
-from ozzie_server_ext.tools.base import Tool
+from ozzie_server_ext.tasks.watched_tools import ReadTools, WatchedTools
 from ozzie_server_ext.tools.registry import ToolRegistry
 from ozzie_server_ext.vault.vault import Vault
 
@@ -42,10 +36,9 @@ class ListedState(msgspec.Struct, frozen=True):
     problem: str
 
 
-class ServerTools:
+class ServerTools(WatchedTools):
     """The tools of the user's servers and of a project's. `own` connects to the user's, which all projects share;
-    `host` is the process for those of the project alone. What is used is recorded, so that a replay has the same
-    tools."""
+    `host` is the process for those of the project alone."""
 
     def __init__(
         self,
@@ -57,72 +50,40 @@ class ServerTools:
         event_log: EventLog,
         blobs: BlobStore,
     ) -> None:
+        super().__init__(project, registry, event_log, blobs, stream=STREAM, what="MCP servers")
         self._home = home
-        self._project = project
-        self._registry = registry
         self._own = own
-        self._host = host
         self._theirs = Connections(host, lambda server, settled: own.values_of(server, settled, project))
-        self._log = event_log
-        self._blobs = blobs
-        self._recorded: str | None = None
-        self._watch = FileWatch()
-        self._looking = asyncio.Lock()
-        self._stamps: Stamps | None = None
-        self._tools: tuple[Tool, ...] = ()
-        self._logged = ""
 
-    async def refresh(self) -> None:
-        """Read changed files. If they can't be read, keep no tools and log the error once."""
-        async with self._looking:
-            if self._watch.is_quiet():
-                return
-            fresh = await self._watch.in_thread(self._look)
-            if fresh == self._stamps or await self._read():
-                self._stamps = fresh
-                self._watch.settle()
+    def files(self) -> tuple[Path, ...]:
+        """See `WatchedTools`."""
+        return files_of(self._home, self.project)
 
-    def _look(self) -> Stamps:
-        self._watch.begin()
-        self._watch.add(files_of(self._home, self._project))
-        return stamps_of(files_of(self._home, self._project))
-
-    async def _read(self) -> bool:
-        """Read the files; return False if that fails."""
-        try:
-            found = await asyncio.to_thread(servers_of, self._home, self._project)
-        except OzzieError as error:
-            if self._logged != str(error):
-                log.warning("the MCP servers can't be read: %s", error)
-            self._logged = str(error)
-            self._tools = self._registry.replace(self._tools, ())
-            self._keep(set())
-            return False
+    async def read(self) -> ReadTools:
+        """See `WatchedTools`. The servers' commands are not recorded: an argument may be a key."""
+        found = await asyncio.to_thread(servers_of, self._home, self.project)
         for problem in found.problems:
             log.warning("MCP servers are left out: %s", problem)
         used = [(server, each) for server in found.servers if (each := server.used) is not None]
-        tools = [
-            tool for server, each in used for tool in tools_of(each, partial(self._connections(server).to, server))
-        ]
-        await self._record([each for _, each in used])
         self._keep({server.key for server, _ in used})
-        self._tools = self._registry.replace(self._tools, tools)
-        for tool in tools:
-            if tool not in self._tools:
-                log.warning("the tool %s is left out: another one has its name", tool.meta.tool_id)
-        self._logged = ""
-        return True
+        return ReadTools(
+            tools=[
+                tool for server, each in used for tool in tools_of(each, partial(self._connections(server).to, server))
+            ],
+            record=recorded_form([each for _, each in used]),
+            names=tuple(each.name for _, each in used),
+        )
 
     async def overview(self) -> tuple[tuple[ListedState, ...], tuple[str, ...]]:
         """Return all servers with the state of their connections, and why files can't be read. Raises ConfigError."""
-        found = await asyncio.to_thread(servers_of, self._home, self._project)
+        found = await asyncio.to_thread(servers_of, self._home, self.project)
         states = (self._connections(server).state(server.key) for server in found.servers)
         listed = tuple(ListedState(server, *state) for server, state in zip(found.servers, states, strict=True))
         return listed, found.problems
 
     def _keep(self, keys: set[str]) -> None:
         """End the connections to all other servers: nobody trusts them any more."""
-        for connections in (self._theirs, self._own.at(self._project)):
+        for connections in (self._theirs, self._own.at(self.project)):
             connections.end_all(but=keys)
 
     def end_connections(self) -> None:
@@ -130,30 +91,10 @@ class ServerTools:
         self._keep(set())
 
     def _connections(self, server: Server) -> Connections:
-        return self._own.at(self._project) if server.is_own else self._theirs
-
-    async def _record(self, used: Sequence[UsedServer]) -> None:
-        """Record the servers if they are others than those of last time. Their commands stay out: an argument may be a
-        key."""
-        if self._recorded is None:
-            self._recorded = await recorded_version(self._log, STREAM, self._project)
-        content = recorded_form(used)
-        version = hashlib.sha256(content).hexdigest()[:12]
-        if version == self._recorded or (not used and not self._recorded):
-            return
-        fact = ConfigChanged(
-            version=version,
-            blob=await self._blobs.put(content),
-            files=tuple(each.name for each in used),
-            previous=self._recorded,
-            project=str(self._project),
-        )
-        await self._log.append(STREAM, [Draft(body=fact, actor="system", source="servers")])
-        self._recorded = version
+        return self._own.at(self.project) if server.is_own else self._theirs
 
     async def close(self) -> None:
         self.end_connections()
-        await self._host.stop()
 
 
 def recorded_form(used: Sequence[UsedServer]) -> bytes:
@@ -197,4 +138,3 @@ class OwnServers:
     async def close(self) -> None:
         for each in self._connections.values():
             each.end_all()
-        await self._host.stop()

@@ -109,7 +109,8 @@ class Address(msgspec.Struct, frozen=True):
 
 
 def read_address(url: str, *, ports: tuple[int, ...] = (), addresses: tuple[str, ...] = ()) -> Address:
-    """Parse an address that may be requested. `ports` and `addresses`: see `Allowance`. Raises NotFetchable."""
+    """Parse an address that may be requested. `ports` and `addresses`: see `Allowance`; `addresses` may also have local
+    names. Raises NotFetchable."""
     if len(url) > MAX_URL:
         raise _refused(f"The address has {len(url):,} characters, and at most {MAX_URL:,} are allowed.")
     host = host_of(url)
@@ -182,7 +183,7 @@ def _expect_public(address: Address, allowed: tuple[str, ...]) -> None:
             raise not_public()
         return
     last = host.rsplit(".", 1)[-1]
-    if "." not in host or last in _LOCAL_SUFFIXES:
+    if host not in allowed and ("." not in host or last in _LOCAL_SUFFIXES):
         raise not_public()
 
 

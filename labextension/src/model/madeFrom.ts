@@ -11,7 +11,7 @@ import type { ITranslate } from './wording';
 export const OZZIE = 'ozzie';
 const MADE_FROM = 'made_from';
 
-const LABELS: ReadonlySet<string> = new Set(['web', 'file', 'mcp', 'channel', 'remote', 'output']);
+const LABELS: ReadonlySet<string> = new Set(['web', 'file', 'mcp', 'plugin', 'channel', 'remote', 'output']);
 const MAX_SOURCES = 32;
 const MAX_SOURCE_LENGTH = 300;
 const MAX_NAMED = 3;
@@ -77,6 +77,8 @@ function kindOf(label: string, trans: ITranslate): string {
       return trans.__('a file outside the project');
     case 'mcp':
       return trans.__('what a server of tools said');
+    case 'plugin':
+      return trans.__('what a plugin said');
     case 'channel':
       return trans.__('a message from a channel');
     case 'remote':

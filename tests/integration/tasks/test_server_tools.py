@@ -25,7 +25,11 @@ from ozzie_server_ext.domain.ids import TaskId, task_stream
 from ozzie_server_ext.domain.json import JsonObject
 from ozzie_server_ext.models.scripted import Say, Use
 from ozzie_server_ext.observability.clock import SystemClock
-from ozzie_server_ext.plugins.servers import Effect, servers_of, settle
+from ozzie_server_ext.plugins.effects import Effect
+from ozzie_server_ext.plugins.servers import (
+    servers_of,
+    settle,
+)
 from ozzie_server_ext.tasks.approvals import Answerer
 from ozzie_server_ext.tasks.service import NewTurn
 from ozzie_server_ext.vault.scope import Scope, Secret

@@ -162,7 +162,7 @@ def test_hosts_and_folders_are_brought_to_one_form() -> None:
     [
         ({"http": True}, '"http" names its hosts'),
         ({"http": {"allowed_hosts": []}}, "needs at least one"),
-        ({"http": {"allowed_hosts": ["*"]}}, "is not a host"),
+        ({"http": {"allowed_hosts": ["*.*"]}}, "is not a host"),
         ({"http": {"allowed_hosts": ["*.com"]}}, "has no dot"),
         ({"http": {"allowed_hosts": ["localhost"]}}, "has no dot"),
         ({"http": {"allowed_hosts": ["127.0.0.1"]}}, "an IP address is no host"),

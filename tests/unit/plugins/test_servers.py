@@ -17,11 +17,11 @@ from ozzie_server_ext.config.jsonc import ConfigError, JsoncError
 from ozzie_server_ext.domain.content import CLEAN, Content, Label
 from ozzie_server_ext.domain.errors import NotFound
 from ozzie_server_ext.domain.toolmeta import Category, Idempotency, RiskLevel, SideEffect, Target, TargetKind
+from ozzie_server_ext.plugins.effects import Effect
 from ozzie_server_ext.plugins.manifest import McpText
 from ozzie_server_ext.plugins.mcp_file import read_mcp_file
 from ozzie_server_ext.plugins.server_tool import ServerTool, tools_of
 from ozzie_server_ext.plugins.servers import (
-    Effect,
     SettledServer,
     SettledTool,
     UsedServer,
@@ -32,10 +32,10 @@ from ozzie_server_ext.plugins.servers import (
     key_of,
     servers_of,
     settle,
-    slug_of,
     write_own,
 )
 from ozzie_server_ext.plugins.tool_host import Connection
+from ozzie_server_ext.plugins.tool_names import slug_of
 from ozzie_server_ext.policy.decision import Action, Caller, Decision, Reading, Verdict
 from ozzie_server_ext.policy.engine import decide
 from ozzie_server_ext.protocol.tool_host import Claims, ServerAccess

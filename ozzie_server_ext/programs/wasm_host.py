@@ -1,0 +1,269 @@
+"""What a plugin in WebAssembly can call: each host function, for what a person granted (docs/writing-plugins.md).
+
+A host function takes texts and returns JSON, `{"ok": …}` or `{"error": "…"}`. It runs in the thread of its call.
+"""
+
+import asyncio
+import base64
+import concurrent.futures
+import os
+import re
+import secrets
+import sqlite3
+import stat
+from collections.abc import Callable, Coroutine, Iterator, Mapping
+from contextlib import closing, contextmanager, suppress
+from pathlib import Path
+from typing import Any, TypeVar
+
+from ozzie_server_ext.domain.json import Json, JsonObject
+from ozzie_server_ext.programs.plane_child import note
+from ozzie_server_ext.programs.wasm_http import Failed, Refused, Request, Requests
+from ozzie_server_ext.protocol.jsontext import InvalidJson, loads_object, repair_text
+from ozzie_server_ext.protocol.tool_host import Module
+from ozzie_server_ext.tools.base import ToolFailed
+from ozzie_server_ext.tools.safe_open import closing as closing_descriptor
+from ozzie_server_ext.tools.safe_open import open_below, parts_below
+
+T = TypeVar("T")
+
+MAX_REQUESTS = 50
+MAX_LOGGED = 100
+MAX_LOGGED_CHARS = 500
+MAX_NOTES = 1 << 20
+"""Characters of all keys and texts that a plugin keeps."""
+MAX_FILE = 1 << 20
+_MAX_KEY = 512
+_SECRET = re.compile(r"\$\{secret:([A-Za-z_]\w{0,127})\}", re.ASCII)
+_METHOD = re.compile(r"[A-Z]{1,10}")
+
+
+class HostCall:
+    """What one call of a plugin asks of the host. `requests` sends its web requests on the loop; `on_refused` is told
+    of what nobody granted, in the call's thread."""
+
+    def __init__(
+        self,
+        module: Module,
+        requests: Requests,
+        loop: asyncio.AbstractEventLoop,
+        on_refused: Callable[[Refused], None],
+    ) -> None:
+        self._module = module
+        self._requests = requests
+        self._loop = loop
+        self._on_refused = on_refused
+        self._granted = frozenset(module.granted)
+        self._sent = 0
+        self._logged = 0
+        self._waiting: concurrent.futures.Future[Any] | None = None
+        self.was_stopped = False
+        self.has_acted = False
+        """Whether it has sent or written something that may have had an effect."""
+        self.wrote: dict[str, None] = {}
+
+    def stop(self) -> None:
+        """End what the call waits for, from the loop's thread; whatever it asks for later fails."""
+        self.was_stopped = True
+        if (waiting := self._waiting) is not None:
+            waiting.cancel()
+
+    def answer(self, name: str, texts: list[str]) -> JsonObject:
+        """Run a host function. Never raises: Extism would swallow it, and the plugin would read nothing."""
+        try:
+            return {"ok": FUNCTIONS[name](self, *texts)}
+        except Refused as refused:
+            self._on_refused(refused)
+            return {"error": str(refused)}
+        except (Failed, InvalidJson, ToolFailed) as error:
+            return {"error": str(error)}
+        except Exception as error:
+            note(f"The host function {name} broke: {type(error).__name__}.")
+            return {"error": "Ozzie made a mistake of its own."}
+
+    # --- host functions -------------------------------------------------------------------------------------------
+
+    def kv_get(self, key: str) -> Json:
+        self._expect("kv", "notes of its own")
+        with self._notes() as notes:
+            row = notes.execute("SELECT value FROM notes WHERE key = ?", (key,)).fetchone()
+        return None if row is None else row[0]
+
+    def kv_set(self, key: str, value: str) -> Json:
+        self._expect("kv", "notes of its own")
+        if len(key) > _MAX_KEY:
+            raise Failed(f"The key has more than {_MAX_KEY} characters.")
+        with self._notes() as notes, notes:
+            notes.execute("BEGIN IMMEDIATE")
+            if value:
+                notes.execute("INSERT OR REPLACE INTO notes VALUES (?, ?)", (key, value))
+            else:
+                notes.execute("DELETE FROM notes WHERE key = ?", (key,))
+            (size,) = notes.execute("SELECT total(length(key) + length(value)) FROM notes").fetchone()
+            if size > MAX_NOTES:
+                raise Failed(f"A plugin may keep {MAX_NOTES:,} characters.")
+        return None
+
+    def log(self, level: str, message: str) -> Json:
+        self._expect("log", "Ozzie's log")
+        self._logged += 1
+        if self._logged <= MAX_LOGGED:
+            words = without_secrets(message, self._module)[:MAX_LOGGED_CHARS]
+            note(f"plugin {self._module.name}, {level[:10]!r}: {words!r}")
+        return None
+
+    def get_secret(self, name: str) -> Json:
+        return self._secret(name)
+
+    def get_env(self, name: str) -> Json:
+        self._expect(f"env:{name}", f"the variable {name}")
+        return self._module.env.get(name)
+
+    def get_config(self, name: str) -> Json:
+        if "config" not in self._granted:
+            self._expect(f"config:{name}", f"{name} of its configuration")
+        return self._module.config.get(name)
+
+    def http_request(self, url: str, method: str, body: str) -> Json:
+        return self._request(method, url, {}, body)
+
+    def http_send(self, request: str) -> Json:
+        given = loads_object(request.encode(), max_bytes=len(request) * 4)
+        headers = given.get("headers", {})
+        texts = [given.get("method", "GET"), given.get("url", ""), given.get("body", "")]
+        if not isinstance(headers, dict) or not all(isinstance(each, str) for each in (*texts, *headers.values())):
+            raise Failed("A request has the texts method, url and body, and headers, texts by their names.")
+        method, url, body = map(str, texts)
+        return self._request(method, url, {name: str(value) for name, value in headers.items()}, body)
+
+    def file_read(self, path: str) -> Json:
+        self._expect_folder("fs_read", path)
+        with closing_descriptor(open_below(Path(self._module.project), path, folder=False)) as descriptor:
+            content = os.read(descriptor, MAX_FILE + 1)
+        if len(content) > MAX_FILE:
+            raise Failed(f"{path} has more than {MAX_FILE >> 20} MiB.")
+        try:
+            return content.decode()
+        except UnicodeDecodeError:
+            raise Failed(f"{path} is no text in UTF-8.") from None
+
+    def file_write(self, path: str, text: str) -> Json:
+        *folders, name = self._expect_folder("fs_write", path) or ("",)
+        if not name or len(text.encode()) > MAX_FILE:
+            raise Failed(f"A text of at most {MAX_FILE >> 20} MiB is written, to a file.")
+        self.has_acted = True
+        self.wrote["/".join((*folders, name))] = None
+        folder = open_below(Path(self._module.project), "/".join(folders), folder=True)
+        with closing_descriptor(folder):
+            _replace(folder, name, text.encode())
+        return None
+
+    # --- what they share ------------------------------------------------------------------------------------------
+
+    def _expect(self, wish: str, what: str) -> None:
+        """Raise Refused for what nobody granted."""
+        if wish not in self._granted:
+            raise Refused(wish, f"Nobody granted this plugin {what}.")
+
+    def _expect_folder(self, kind: str, path: str) -> tuple[str, ...]:
+        """Return the components of a path in a granted folder. Raises Refused, OutsideProject."""
+        parts = parts_below(path)
+        for wish in self._granted:
+            granted, _, folder = wish.partition(":")
+            if granted == kind and (folder == "." or parts[: folder.count("/") + 1] == tuple(folder.split("/"))):
+                return parts
+        raise Refused(f"{kind}:{'/'.join(parts)}", f"Nobody granted this plugin to {_DOES[kind]} {path}.")
+
+    def _secret(self, name: str) -> str:
+        self._expect(f"secret:{name}", f"the secret {name}")
+        if (value := self._module.secrets.get(name)) is None:
+            raise Failed(f"The secret {name} is not set. Set it: ozzie secrets set {name}")
+        return value
+
+    def _request(self, method: str, url: str, headers: Mapping[str, str], body: str) -> Json:
+        self._sent += 1
+        if self._sent > MAX_REQUESTS:
+            raise Failed(f"A call may make {MAX_REQUESTS} requests.")
+        if _METHOD.fullmatch(method) is None:
+            raise Failed("A method is one word in capital letters, as GET.")
+        texts = [url, body, *headers.values()]
+        filled, content, *values = map(self._filled, texts)
+        has_secret = [filled, content, *values] != texts
+        sent = dict(zip(headers, values, strict=True))
+        if method not in ("GET", "HEAD"):
+            self.has_acted = True
+        answer = self._wait(self._requests.send(Request(method, filled, sent, content.encode(), has_secret)))
+        back: JsonObject = {
+            name: without_secrets(repair_text(value), self._module) for name, value in answer.headers.items()
+        }
+        return {
+            "status": answer.status,
+            "headers": back,
+            "body": without_secrets(answer.body.decode(errors="replace"), self._module),
+        }
+
+    def _filled(self, text: str) -> str:
+        """Put secrets where a plugin names them, so that it need not see them."""
+        return _SECRET.sub(lambda match: self._secret(match[1]), text)
+
+    def _wait(self, work: Coroutine[Any, Any, T]) -> T:
+        """Run `work` on the loop, and wait for it. Raises what it raises; Failed once the call was stopped."""
+        future = self._waiting = asyncio.run_coroutine_threadsafe(work, self._loop)
+        if self.was_stopped:
+            future.cancel()
+        try:
+            return future.result()
+        except concurrent.futures.CancelledError:
+            raise Failed("The call was stopped.") from None
+        finally:
+            self._waiting = None
+
+    @contextmanager
+    def _notes(self) -> Iterator[sqlite3.Connection]:
+        with closing(sqlite3.connect(self._module.notes, timeout=5, isolation_level=None)) as notes:
+            notes.execute("CREATE TABLE IF NOT EXISTS notes (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID")
+            yield notes
+
+
+_DOES = {"fs_read": "read", "fs_write": "write"}
+
+FUNCTIONS: dict[str, Callable[..., Json]] = {
+    "kv_get": HostCall.kv_get,
+    "kv_set": HostCall.kv_set,
+    "log": HostCall.log,
+    "get_secret": HostCall.get_secret,
+    "get_env": HostCall.get_env,
+    "get_config": HostCall.get_config,
+    "http_request": HostCall.http_request,
+    "http_send": HostCall.http_send,
+    "file_read": HostCall.file_read,
+    "file_write": HostCall.file_write,
+}
+"""The host functions by the names under which plugins import them."""
+
+
+def without_secrets(text: str, module: Module) -> str:
+    """Remove the secrets of a plugin from a text, also as they are written in base64."""
+    for value in module.secrets.values():
+        if value:
+            text = text.replace(value, "***").replace(base64.b64encode(value.encode()).decode(), "***")
+    return text
+
+
+def _replace(folder: int, name: str, content: bytes) -> None:
+    """Write a plain file in an open folder, whole or not at all. Raises Failed where something else has its name."""
+    with suppress(FileNotFoundError):
+        info = os.stat(name, dir_fd=folder, follow_symlinks=False)
+        if not stat.S_ISREG(info.st_mode) or info.st_nlink != 1:
+            raise Failed(f"{name} is no plain file, or has further names.")
+    temporary = f".new-{secrets.token_hex(8)}"
+    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644, dir_fd=folder)
+    try:
+        with open(descriptor, "wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(temporary, name, src_dir_fd=folder, dst_dir_fd=folder)
+    except BaseException:
+        os.unlink(temporary, dir_fd=folder)
+        raise

@@ -1,0 +1,269 @@
+"""Plugins in WebAssembly, by Extism, which only executables may load (docs/plugins.md).
+
+Each call gets an instance of its own: nothing of another call is in its memory. Its code runs in a thread, and can be
+stopped at any moment, also while it waits for the host.
+"""
+
+import asyncio
+import base64
+import hashlib
+import json
+import os
+from collections.abc import AsyncIterator, Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import extism
+from extism.extism import CompiledPlugin, Plugin
+
+from ozzie_server_ext.config.files import replace_file
+from ozzie_server_ext.domain.json import Json
+from ozzie_server_ext.programs.tool_output import MAX_VALUES, Failure, has_many, pieces
+from ozzie_server_ext.programs.wasm_host import FUNCTIONS, HostCall, without_secrets
+from ozzie_server_ext.programs.wasm_http import CannedAnswers, Failed, Grants, Refused, Request, Requests, WebRequests
+from ozzie_server_ext.protocol import tool_host as wire
+from ozzie_server_ext.protocol.codec import encode
+from ozzie_server_ext.protocol.jsontext import InvalidJson, loads, repair_text
+from ozzie_server_ext.protocol.tool_host import (
+    HEALTH,
+    MAX_OUTPUT_CHARS,
+    Connect,
+    Connected,
+    HostEvent,
+    Invoke,
+    Module,
+    Output,
+    Piece,
+)
+
+MAX_PAGES = 1024
+"""Of memory, 64 KiB each: 64 MiB for one call."""
+AT_ONCE = 16
+"""Calls of one plugin. Others wait."""
+_MAX_TEXT = 4 << 20
+"""Bytes of a text that a plugin gives to a host function."""
+_MOST_OFFSET = 1 << 32
+_MAX_WORDS = 500
+_STOP_EVERY_S = 0.1
+_STOP_TRIES = 100
+_CALL = "call"
+"""The export of a plugin with one tool, whatever that is called (S0: `call(input: JSON) -> JSON`)."""
+
+
+class LoadedPlugin:
+    """A loaded plugin: `run` loads and keeps it, and meanwhile `invoke` may be called."""
+
+    def __init__(self, connect: Connect, send: Callable[[HostEvent], None]) -> None:
+        assert isinstance(connect.server, Module)
+        self._module = connect.server
+        self._connect = connect
+        self._send = send
+        self._loop = asyncio.get_running_loop()
+        self._threads = ThreadPoolExecutor(AT_ONCE, thread_name_prefix="plugin")
+        self._requests = _requests_of(self._module)
+        self._compiled: CompiledPlugin | None = None
+        self._exports: dict[str, str] = {}
+
+    async def run(self) -> None:
+        """Load it, and keep it until cancelled. Raises Failure."""
+        try:
+            async with asyncio.timeout(self._connect.within_s):
+                await self._loop.run_in_executor(self._threads, self._load)
+        except TimeoutError:
+            raise Failure("plugin.start", f"It was not compiled within {self._connect.within_s:g} s.") from None
+        except (OSError, extism.Error, ValueError) as error:
+            raise Failure("plugin.start", f"It can't be loaded: {_first_line(error)}") from None
+        name = self._module.name
+        self._send(Connected(id=self._connect.id, name=name, version="", era="", instructions="", tools=()))
+        try:
+            await asyncio.Event().wait()
+        finally:
+            await self._requests.close()
+            self._threads.shutdown(wait=False, cancel_futures=True)
+
+    def _load(self) -> None:
+        """Compile it, and find its exports. Raises OSError, ValueError, extism.Error."""
+        content = Path(self._module.wasm).read_bytes()
+        if hashlib.sha256(content).hexdigest() != self._module.digest:
+            raise ValueError("its file is another one than was granted.")
+        manifest: dict[str, Any] = {
+            # As data: a JSON manifest in place of code would be taken, with permissions of its own.
+            "wasm": [{"data": base64.b64encode(content).decode()}],
+            "memory": {"max_pages": MAX_PAGES},
+            "allowed_hosts": [],
+        }
+        _keep_compiled(Path(self._module.compiled))
+        compiled = CompiledPlugin(manifest, wasi=False, functions=[*_HOST_FUNCTIONS])
+        with Plugin(compiled) as instance:
+            only = len(self._module.exports) == 1
+            for name in self._module.exports:
+                there = name if instance.function_exists(name) else _CALL
+                if not instance.function_exists(there) or (there == _CALL != name and not only):
+                    raise ValueError(f"it has no function {name}.")
+                self._exports[name] = there
+        self._compiled = compiled
+
+    async def invoke(self, invoke: Invoke) -> AsyncIterator[HostEvent]:
+        """Call an export with JSON; yield its output. Raises Failure."""
+        if invoke.tool == HEALTH and self._module.health_url:
+            yield Piece(id=invoke.id, text=json.dumps(encode(await self._health())))
+            return
+
+        def refused(what: Refused) -> None:
+            event = wire.Refused(id=invoke.id, wish=repair_text(what.wish), words=repair_text(str(what)))
+            self._loop.call_soon_threadsafe(self._send, event)
+
+        call = _Call(HostCall(self._module, self._requests, self._loop, refused))
+        export = self._exports.get(invoke.tool, invoke.tool)
+        work = self._loop.run_in_executor(self._threads, self._called, call, export, invoke)
+        try:
+            async with asyncio.timeout(invoke.within_s):
+                found = await asyncio.shield(work)
+        except TimeoutError:
+            words = f"It did not answer within {invoke.within_s:g} s."
+            raise Failure("plugin.timeout", words, was_sent=call.host.has_acted) from None
+        finally:
+            if not work.done():
+                await asyncio.shield(_stopped(call, work))
+        for piece in found:
+            yield piece
+
+    async def _health(self) -> Output:
+        """Ask the address of its health check, which was granted with the plugin."""
+        url = self._module.health_url
+        parts = urlsplit(url)
+        place = f"{parts.hostname}:{parts.port or (443 if parts.scheme == 'https' else 80)}"
+        requests = WebRequests(Grants([f"GET {place}"]))
+        try:
+            answer = await requests.send(Request("GET", url))
+        except (Failed, Refused) as error:
+            return Output(texts=(str(error),), failed=True)
+        finally:
+            await requests.close()
+        words = f"{place} answers with the status {answer.status}."
+        return Output(structured=True) if 200 <= answer.status < 300 else Output(texts=(words,), failed=True)
+
+    def _called(self, call: "_Call", export: str, invoke: Invoke) -> list[HostEvent]:
+        """Make a call in this thread; return its output in pieces. Raises Failure."""
+        assert self._compiled is not None, "it is called once it has been loaded"
+        given = json.dumps(invoke.arguments, ensure_ascii=False).encode()
+        try:
+            raw = call.run(self._compiled, export, given)
+            value = loads(raw, max_bytes=MAX_OUTPUT_CHARS, surrogates="repair")
+            if has_many(value):
+                raise Failure("plugin.garbage", f"Its answer has more than {MAX_VALUES:,} values.")
+            return [*pieces(invoke.id, _output(value, tuple(call.host.wrote)))]
+        except extism.Error as error:
+            code, words = _why(error)
+            raise Failure(code, without_secrets(words, self._module), was_sent=call.host.has_acted) from None
+        except InvalidJson as error:
+            raise Failure("plugin.garbage", f"Its answer is no JSON: {error}", was_sent=call.host.has_acted) from None
+        except Failure as failure:
+            raise Failure(failure.code, str(failure), was_sent=call.host.has_acted) from None
+
+
+class _Call:
+    """One call in its thread, and how it is stopped."""
+
+    def __init__(self, host: HostCall) -> None:
+        self.host = host
+        self._handle: Any = None
+
+    def run(self, compiled: CompiledPlugin, export: str, given: bytes) -> bytes:
+        """Make the call. Raises extism.Error, also if it is stopped."""
+        with Plugin(compiled) as instance:
+            self._handle = instance.cancel_handle()
+            try:
+                if self.host.was_stopped:
+                    raise extism.Error("stopped")
+                return instance.call(export, given, host_context=self.host)
+            finally:
+                self._handle = None
+
+    def stop(self) -> None:
+        """Stop its code, and what it waits for, from the loop's thread."""
+        self.host.stop()
+        if (handle := self._handle) is not None:
+            handle.cancel()
+
+
+async def _stopped(call: _Call, work: "asyncio.Future[Any]") -> None:
+    """Stop a call, and wait until it has ended. Extism forgets an order to stop that comes before the first
+    instruction, so it is repeated."""
+    for _ in range(_STOP_TRIES):
+        call.stop()
+        await asyncio.wait([work], timeout=_STOP_EVERY_S)
+        if work.done():
+            break
+    if work.done() and not work.cancelled():
+        work.exception()  # nobody waits for it any more
+
+
+def _keep_compiled(folder: Path) -> None:
+    """Have Extism keep what it compiles in this folder: its first load takes seconds for a large plugin. By itself it
+    would use one of the user's, `~/.cache/wasmtime`."""
+    folder.mkdir(mode=0o700, exist_ok=True)
+    settings = folder / "cache.toml"
+    content = f"[cache]\ndirectory = {json.dumps(str(folder / 'modules'))}\n".encode()
+    if not settings.exists() or settings.read_bytes() != content:
+        replace_file(settings, content)
+    os.environ["EXTISM_CACHE_CONFIG"] = str(settings)
+
+
+def _requests_of(module: Module) -> Requests:
+    grants = Grants(wish.removeprefix("http:") for wish in module.granted if wish.startswith("http:"))
+    return WebRequests(grants) if module.answers is None else CannedAnswers(grants, module.answers)
+
+
+def _output(value: Json, wrote: tuple[str, ...]) -> Output:
+    if isinstance(value, dict) and value.keys() == {"error"}:
+        words = value["error"]
+        return Output(texts=(words if isinstance(words, str) else json.dumps(words),), failed=True, wrote=wrote)
+    return Output(structured=value, wrote=wrote)
+
+
+def _why(error: Exception) -> tuple[wire.ErrorCode, str]:
+    """Return why a call failed: the plugin said so, or it broke."""
+    text = str(error)
+    if "oom" in text.lower() or "memory" in text.lower():
+        return "plugin.broke", f"It was ended: it took more than {MAX_PAGES >> 4} MiB of memory."
+    if "wasm trap" in text or "wasm backtrace" in text or not text:
+        return "plugin.broke", f"It broke: {_first_line(error)}"
+    return "plugin.failed", f"It says: {_first_line(error)}"
+
+
+def _first_line(error: BaseException) -> str:
+    line = (str(error).strip().splitlines() or [type(error).__name__])[0][:_MAX_WORDS]
+    return repair_text(line if line.endswith(".") else f"{line}.")
+
+
+# --- host functions, as Extism takes them -----------------------------------------------------------------------------
+
+
+def _host_function(name: str) -> Any:
+    """Return a host function that takes as many texts as the function of `wasm_host.HostCall` with this name, and
+    returns JSON."""
+    count = FUNCTIONS[name].__code__.co_argcount - 1
+    signature = ([extism.ValType.PTR] * count, [extism.ValType.PTR])
+
+    def call(plugin: extism.CurrentPlugin, inputs: list[Any], outputs: list[Any], *_: Any) -> None:
+        host: HostCall = plugin.host_context()
+        texts = [text for each in inputs if (text := _text(plugin, each.value)) is not None]
+        is_whole = len(texts) == len(inputs)
+        answer = host.answer(name, texts) if is_whole else {"error": "A text is too long, or is none."}
+        plugin.return_bytes(outputs[0], json.dumps(answer, ensure_ascii=False).encode(errors="replace"))
+
+    return extism.host_fn(name=name, signature=signature)(call)
+
+
+def _text(plugin: extism.CurrentPlugin, offset: int) -> str | None:
+    """Return a text of a plugin's; None for one out of bounds. A plugin may have forged its offset and its length."""
+    memory = plugin.memory_at_offset(offset)
+    if not 0 <= offset < _MOST_OFFSET or not 0 <= memory.length <= _MAX_TEXT:
+        return None
+    return bytes(plugin.memory(memory)).decode(errors="replace") if memory.length else ""
+
+
+_HOST_FUNCTIONS = tuple(map(_host_function, FUNCTIONS))
