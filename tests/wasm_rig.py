@@ -26,7 +26,7 @@ _MODULE = """(module
  (import "extism:host/user" "http_send" (func $http_send (param i64) (result i64)))
  (import "extism:host/user" "file_read" (func $file_read (param i64) (result i64)))
  (import "extism:host/user" "file_write" (func $file_write (param i64 i64) (result i64)))
- (memory (export "memory") 4)
+ (memory (export "memory") 64)
  (global $kept (mut i32) (i32.const 0))
 %(data)s
  (func $text (param $at i32) (param $size i32) (result i64)

@@ -1,6 +1,7 @@
 """`ozzie plugins test FOLDER`: run the examples of a plugin's author, in a real tool host without a network."""
 
 import argparse
+import json
 import os
 import tempfile
 from collections.abc import Iterator
@@ -21,7 +22,7 @@ from ozzie_server_ext.plugins.manifest import FoundPlugin, find_plugin
 from ozzie_server_ext.plugins.tool_host import Connection, ServerFailed, ToolHost
 from ozzie_server_ext.protocol.codec import InvalidShape, decode
 from ozzie_server_ext.protocol.tool_host import CannedAnswer, Module, Output
-from ozzie_server_ext.render.text import counted, cut_end, visible_json, visible_label
+from ozzie_server_ext.render.text import counted, cut_end, visible_label
 
 EXAMPLES = "examples.jsonc"
 _LOAD_S = 60.0
@@ -127,7 +128,7 @@ def _differences(example: Example, output: Output, refused: list[str]) -> Iterat
 
 
 def _shown(value: Any) -> str:
-    return cut_end(visible_json(value), _MAX_SHOWN)
+    return cut_end(visible_label(json.dumps(value, ensure_ascii=False)), _MAX_SHOWN)
 
 
 def _module(found: FoundPlugin, scratch: Path, example: Example) -> Module:

@@ -19,7 +19,7 @@ from ozzie_server_ext.plugins.hosts import HostGrant
 from ozzie_server_ext.programs.checked_hosts import NotPublic, checked_addresses
 from ozzie_server_ext.programs.web_download import tls_context
 from ozzie_server_ext.protocol.tool_host import CannedAnswer
-from ozzie_server_ext.web.address import Address, read_address
+from ozzie_server_ext.web.address import Address, not_public, read_address
 from ozzie_server_ext.web.reach import Allowance
 
 MAX_ANSWER = 2 << 20
@@ -27,6 +27,9 @@ MAX_BODY = 1 << 20
 MAX_HEADERS = 50
 MAX_HEADER_BYTES = 16 << 10
 TIMEOUT_S = 60.0
+_MAX_TOLD = 200
+_ALL_PORTS = range(1, 1 << 16)
+"""A grant says which it is for."""
 _OURS = frozenset({"host", "content-length", "transfer-encoding", "connection", "upgrade", "te", "trailer", "expect"})
 """Headers that say where a request goes or ends: a plugin can't set them."""
 
@@ -87,11 +90,12 @@ class Grants:
     def checked(self, request: Request) -> Address:
         """Return where a request goes. Raises Refused for what was not granted, Failed for what is no address."""
         exact = [grant for grant in self.hosts if grant.is_exact]
-        ports = tuple(grant.port for grant in exact if grant.port is not None)
         addresses = tuple(found for grant in exact if (found := _host_of(grant)))
         try:
-            address = read_address(request.url, ports=ports, addresses=addresses)
+            address = read_address(request.url, ports=_ALL_PORTS, addresses=addresses)
         except OzzieError as error:
+            if str(error) == str(not_public()):  # a trick more often than a mistake
+                raise Refused(f"http:{request.method} {request.url[:_MAX_TOLD]}", str(error)) from None
             raise Failed(str(error)) from None
         if not any(grant.covers(address.name, address.port) for grant in self._by_method.get(request.method, [])):
             wish = f"http:{request.method} {address.authority}"

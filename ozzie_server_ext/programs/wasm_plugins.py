@@ -9,6 +9,7 @@ import base64
 import hashlib
 import json
 import os
+import re
 from collections.abc import AsyncIterator, Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -21,6 +22,7 @@ from extism.extism import CompiledPlugin, Plugin
 from ozzie_server_ext.config.files import replace_file
 from ozzie_server_ext.domain.json import Json
 from ozzie_server_ext.programs.tool_output import MAX_VALUES, Failure, has_many, pieces
+from ozzie_server_ext.programs.wasm_code import prepared
 from ozzie_server_ext.programs.wasm_host import FUNCTIONS, HostCall, without_secrets
 from ozzie_server_ext.programs.wasm_http import CannedAnswers, Failed, Grants, Refused, Request, Requests, WebRequests
 from ozzie_server_ext.protocol import tool_host as wire
@@ -48,6 +50,7 @@ _MOST_OFFSET = 1 << 32
 _MAX_WORDS = 500
 _STOP_EVERY_S = 0.1
 _STOP_TRIES = 100
+_TRAP = re.compile(r"wasm trap: (.+)")
 _CALL = "call"
 """The export of a plugin with one tool, whatever that is called (S0: `call(input: JSON) -> JSON`)."""
 
@@ -65,6 +68,7 @@ class LoadedPlugin:
         self._requests = _requests_of(self._module)
         self._compiled: CompiledPlugin | None = None
         self._exports: dict[str, str] = {}
+        self._first: tuple[str, ...] = ()
 
     async def run(self) -> None:
         """Load it, and keep it until cancelled. Raises Failure."""
@@ -88,9 +92,10 @@ class LoadedPlugin:
         content = Path(self._module.wasm).read_bytes()
         if hashlib.sha256(content).hexdigest() != self._module.digest:
             raise ValueError("its file is another one than was granted.")
+        code, self._first = prepared(content)
         manifest: dict[str, Any] = {
             # As data: a JSON manifest in place of code would be taken, with permissions of its own.
-            "wasm": [{"data": base64.b64encode(content).decode()}],
+            "wasm": [{"data": base64.b64encode(code).decode()}],
             "memory": {"max_pages": MAX_PAGES},
             "allowed_hosts": [],
         }
@@ -150,7 +155,7 @@ class LoadedPlugin:
         assert self._compiled is not None, "it is called once it has been loaded"
         given = json.dumps(invoke.arguments, ensure_ascii=False).encode()
         try:
-            raw = call.run(self._compiled, export, given)
+            raw = call.run(self._compiled, (*self._first, export), given)
             value = loads(raw, max_bytes=MAX_OUTPUT_CHARS, surrogates="repair")
             if has_many(value):
                 raise Failure("plugin.garbage", f"Its answer has more than {MAX_VALUES:,} values.")
@@ -171,14 +176,17 @@ class _Call:
         self.host = host
         self._handle: Any = None
 
-    def run(self, compiled: CompiledPlugin, export: str, given: bytes) -> bytes:
-        """Make the call. Raises extism.Error, also if it is stopped."""
+    def run(self, compiled: CompiledPlugin, exports: tuple[str, ...], given: bytes) -> bytes:
+        """Call these exports, and return the output of the last one. Raises extism.Error, also if it is stopped."""
         with Plugin(compiled) as instance:
             self._handle = instance.cancel_handle()
             try:
-                if self.host.was_stopped:
-                    raise extism.Error("stopped")
-                return instance.call(export, given, host_context=self.host)
+                raw = b""
+                for export in exports:
+                    if self.host.was_stopped:
+                        raise extism.Error("stopped")
+                    raw = instance.call(export, given, host_context=self.host)
+                return raw
             finally:
                 self._handle = None
 
@@ -227,10 +235,12 @@ def _output(value: Json, wrote: tuple[str, ...]) -> Output:
 def _why(error: Exception) -> tuple[wire.ErrorCode, str]:
     """Return why a call failed: the plugin said so, or it broke."""
     text = str(error)
-    if "oom" in text.lower() or "memory" in text.lower():
+    if text == "oom":  # Extism's own word for it
         return "plugin.broke", f"It was ended: it took more than {MAX_PAGES >> 4} MiB of memory."
-    if "wasm trap" in text or "wasm backtrace" in text or not text:
-        return "plugin.broke", f"It broke: {_first_line(error)}"
+    if (trap := _TRAP.search(text)) is not None:
+        return "plugin.broke", f"It broke: {trap[1][:_MAX_WORDS]}."
+    if "wasm backtrace" in text or not text:
+        return "plugin.broke", "It broke off: its code ran into a trap."
     return "plugin.failed", f"It says: {_first_line(error)}"
 
 

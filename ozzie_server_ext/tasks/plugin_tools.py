@@ -77,6 +77,7 @@ class PluginTools(WatchedTools):
         self._known: Plugins | None = None
         self._failures: Counter[str] = Counter()
         self._checks: dict[str, asyncio.Task[None]] = {}
+        self._failed_checks: Counter[str] = Counter()
         self._unhealthy: dict[str, str] = {}
 
     def files(self) -> tuple[Path, ...]:
@@ -133,9 +134,10 @@ class PluginTools(WatchedTools):
         """Return the loaded plugin. Raises ServerFailed."""
         if (reason := self._unhealthy.get(key)) is not None:
             raise ServerFailed(f"It fails its health check: {reason}", code="plugin.unhealthy")
-        return await self._loaded(key)
+        return await self.loaded(key)
 
-    async def _loaded(self, key: str) -> Connection:
+    async def loaded(self, key: str) -> Connection:
+        """Return a plugin that is on, loaded as it was granted. Raises ServerFailed."""
         plugin = self._used.get(key)
         if plugin is None or plugin.settled is None:
             raise ServerFailed("It is not used any more.", code="plugin.off")
@@ -231,18 +233,22 @@ class PluginTools(WatchedTools):
     async def _follow_health(self, plugin: Plugin) -> None:
         check = plugin.manifest.healthcheck
         assert check is not None, "only plugins that say how are checked"
-        failures = 0
         while True:
-            reason = await self._problem(plugin)
-            failures = failures + 1 if reason else 0
-            if failures >= UNHEALTHY_AFTER or not reason:
-                await self._set_health(plugin, reason)
+            await self.check_health(plugin.key)
             await asyncio.sleep(check.every_s)
+
+    async def check_health(self, key: str) -> None:
+        """Check a plugin now. It is unhealthy after failing twice in a row, and healthy once it passes."""
+        plugin = self._used[key]
+        reason = await self._problem(plugin)
+        self._failed_checks[key] = self._failed_checks[key] + 1 if reason else 0
+        if self._failed_checks[key] >= UNHEALTHY_AFTER or not reason:
+            await self._set_health(plugin, reason)
 
     async def _problem(self, plugin: Plugin) -> str:
         """Return why a plugin does not work, or ""."""
         try:
-            connection = await self._loaded(plugin.key)
+            connection = await self.loaded(plugin.key)
             output = await connection.call(HEALTH, {}, within_s=HEALTH_S)
         except ServerFailed as error:
             return str(error)

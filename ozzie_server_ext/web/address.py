@@ -2,7 +2,7 @@
 
 import ipaddress
 import re
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from urllib.parse import quote, urljoin, urlsplit
 
 import msgspec
@@ -108,7 +108,7 @@ class Address(msgspec.Struct, frozen=True):
         return self.name.removeprefix("www.") == other.name.removeprefix("www.")
 
 
-def read_address(url: str, *, ports: tuple[int, ...] = (), addresses: tuple[str, ...] = ()) -> Address:
+def read_address(url: str, *, ports: Container[int] = (), addresses: tuple[str, ...] = ()) -> Address:
     """Parse an address that may be requested. `ports` and `addresses`: see `Allowance`; `addresses` may also have local
     names. Raises NotFetchable."""
     if len(url) > MAX_URL:

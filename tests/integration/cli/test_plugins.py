@@ -38,6 +38,7 @@ def test_it_says_what_a_plugin_asks_for(home: GatewayHome, tmp_path: Path) -> No
         "  It may write into Ozzie's log.",
         "It says that it has these tools:",
         "  web_search(query, max_results): Search the web using DuckDuckGo",
+        "    - max_results: by default 5",
     ]
     assert digest.startswith("A grant would be for: ")
     told = json.loads(ozzie(home, "plugins", "check", folder, "--json").stdout)
