@@ -22,6 +22,7 @@ BENCHMARKS = (
     "broker",
     "decision",
     "mcp_call",
+    "plugin_call",
     "steps",
     "many_tasks",
     "long_session",

@@ -100,7 +100,7 @@ class LoadedPlugin:
             "allowed_hosts": [],
         }
         _keep_compiled(Path(self._module.compiled))
-        compiled = CompiledPlugin(manifest, wasi=False, functions=[*_HOST_FUNCTIONS])
+        compiled = CompiledPlugin(manifest, wasi=False, functions=[*HOST_FUNCTIONS])
         with Plugin(compiled) as instance:
             only = len(self._module.exports) == 1
             for name in self._module.exports:
@@ -276,4 +276,4 @@ def _text(plugin: extism.CurrentPlugin, offset: int) -> str | None:
     return bytes(plugin.memory(memory)).decode(errors="replace") if memory.length else ""
 
 
-_HOST_FUNCTIONS = tuple(map(_host_function, FUNCTIONS))
+HOST_FUNCTIONS = tuple(map(_host_function, FUNCTIONS))
