@@ -9,7 +9,7 @@ import wasmtime
 
 _MODULE = """(module
  (import "extism:host/env" "input_length" (func $input_length (result i64)))
- (import "extism:host/env" "input_load_u8" (func $input_u8 (param i64) (result i32)))
+ (import "extism:host/env" "input_offset" (func $input_offset (result i64)))
  (import "extism:host/env" "output_set" (func $output (param i64 i64)))
  (import "extism:host/env" "error_set" (func $error (param i64)))
  (import "extism:host/env" "length" (func $length (param i64) (result i64)))

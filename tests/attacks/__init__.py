@@ -10,7 +10,8 @@ from tests.attacks.hosts import HOSTS
 from tests.attacks.kernels import KERNELS
 from tests.attacks.leaks import LEAKS
 from tests.attacks.notebooks import NOTEBOOKS
+from tests.attacks.others import OTHERS
 from tests.attacks.paths import PATHS
 from tests.attacks.told import TOLD
 
-ATTACKS = (*TOLD, *LEAKS, *PATHS, *ADDRESSES, *ESCAPES, *HOSTS, *NOTEBOOKS, *KERNELS)
+ATTACKS = (*TOLD, *LEAKS, *PATHS, *ADDRESSES, *ESCAPES, *HOSTS, *NOTEBOOKS, *KERNELS, *OTHERS)

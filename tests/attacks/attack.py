@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
+from ozzie_server_ext.config.home import Home
 from ozzie_server_ext.domain.content import CLEAN, Content
 from ozzie_server_ext.domain.json import JsonObject
 from ozzie_server_ext.models.scripted import Use
@@ -28,13 +29,16 @@ Kind: TypeAlias = Literal[
     "the user's machine",
     "notebooks",
     "live kernels",
+    "tools of others",
 ]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class World:
-    """Where an attack takes place: the project, a folder beside it, the web's server, one that nobody may reach, and a
-    live kernel of the user's."""
+    """Where an attack takes place: Ozzie's folder, the project, a folder beside it, the web's server, one that nobody
+    may reach, and a live kernel of the user's."""
+
+    home: Home
 
     project: Path
     beside: Path

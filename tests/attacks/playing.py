@@ -78,8 +78,7 @@ class Played:
 async def play(attack: Attack, folder: Path, way: Reach) -> Played:
     """In a home, a project and a web of its own, below `folder`."""
     with _world(attack, folder) as world:
-        home = Home(folder / "home")
-        home.create()
+        home = world.home
         if rules := attack.rules or (NOTES_FREE if attack.notes_free else ""):
             home.policy_file.write_text(rules)
         allowance = world.web.allowance()
@@ -101,7 +100,9 @@ def _world(attack: Attack, folder: Path) -> Iterator[World]:
     project, beside = folder / "project", folder / "beside"
     with FakeWeb() as web, FakeWeb(host=INSIDE) as internal:
         kernels = InMemoryKernels(kernels=[LIVE], variables={"variable": {"name": "note", "value": ORDER}})
-        world = World(project=project, beside=beside, web=web, internal=internal, kernels=kernels)
+        home = Home(folder / "home")
+        home.create()
+        world = World(home=home, project=project, beside=beside, web=web, internal=internal, kernels=kernels)
         for path, text in {**attack.files, "key.txt": SECRET, "notes/a.md": "mine\n"}.items():
             (project / path).parent.mkdir(parents=True, exist_ok=True)
             (project / path).write_text(text)
