@@ -9,6 +9,8 @@ from tests.workloads import WORKLOADS
 from tests.workloads.outside import OUTSIDE
 from tests.workloads.outside_playing import play_outside
 from tests.workloads.playing import Played, play_all
+from tests.workloads.with_tools import WITH_TOOLS
+from tests.workloads.with_tools_playing import play_with_tools
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "prompts.md"
 
@@ -54,4 +56,6 @@ def with_tables(page: str, played: Sequence[Played], place: str = "workloads") -
 if __name__ == "__main__":
     with tempfile.TemporaryDirectory() as folder:
         page = with_tables(PAGE.read_text(), play_all(WORKLOADS, Path(folder, "usual")))
-        PAGE.write_text(with_tables(page, play_outside(OUTSIDE, Path(folder, "outside")), "outside"))
+        page = with_tables(page, play_outside(OUTSIDE, Path(folder, "outside")), "outside")
+        Path(folder, "tools").mkdir()
+        PAGE.write_text(with_tables(page, play_with_tools(WITH_TOOLS, Path(folder, "tools")), "with-tools"))
