@@ -170,6 +170,15 @@ PLUGINS = group(
         argument("folder", metavar="FOLDER", help="the folder with its manifest"),
     ),
     verb(
+        "new",
+        "make a folder to write a plugin in",
+        "plugins_new:new_plugin",
+        argument("name", metavar="NAME", help="a name for it, such as word-count"),
+        argument("--lang", choices=("assemblyscript", "c"), default="assemblyscript", help="the language"),
+        argument("--folder", metavar="FOLDER", help="the new folder (default: NAME, here)"),
+        more="It has a tool, a request to the web, and examples. The guide is docs/writing-plugins.md.",
+    ),
+    verb(
         "test",
         "run a plugin's examples, without a network",
         "plugins_examples:run_examples",

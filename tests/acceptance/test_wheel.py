@@ -146,6 +146,20 @@ def test_the_first_notebook_runs(python: Path, its_home: GatewayHome) -> None:
     assert "**434**" in (its_home.project / "01_first_turn.ipynb").read_text()
 
 
+def test_a_plugin_can_be_begun(python: Path, its_home: GatewayHome) -> None:
+    for lang, files in {
+        "assemblyscript": {".npmrc", "package-lock.json", "plugin.ts", "sdk/json.ts"},
+        "c": {"plugin.c", "ozzie.h"},
+    }.items():
+        said = run(
+            *(python, "-m", "ozzie_server_ext.cli.main", "plugins", "new", "words", "--json"),
+            *("--lang", lang, "--folder", its_home.project / lang),
+            cwd=its_home.project,
+            env=its_home.env,
+        )
+        assert set(json.loads(said)["files"]) >= {"manifest.jsonc", "examples.jsonc", "README.md", *files}
+
+
 def ask(url: str, path: str) -> str:
     request = urllib.request.Request(url + path, headers={"Authorization": f"token {JUPYTER_TOKEN}"})
     with urllib.request.urlopen(request, timeout=30) as response:
