@@ -15,9 +15,12 @@ from urllib.parse import quote, unquote_plus, urljoin
 import pytest
 
 from ozzie_server_ext.config.jsonc import parse
-from ozzie_server_ext.plugins.manifest import read_manifest
+from ozzie_server_ext.plugins import plugin_tool
+from ozzie_server_ext.plugins.manifest import MAX_WASM, read_manifest
+from ozzie_server_ext.programs import wasm_host, wasm_http
 from tests.plugin_harness import (
     FUNCTIONS,
+    MAX_PAGES,
     PLUGINS,
     ROOT,
     SHIPPED,
@@ -103,6 +106,24 @@ def test_the_guide_names_every_function_of_the_host() -> None:
     assert {script for _, script, _ in named} == exported - {"input", "output", "fail", "abort"}
     assert {c for _, _, c in named} <= header
     assert set(re.findall(r"^OZZIE\((\w+)\)", HEADER, re.M)) == set(FUNCTIONS)
+
+
+def test_the_limits_of_the_guide_are_those_of_the_host() -> None:
+    limits = dict(re.findall(r"^\| ([^|]+) \| ([^|]+) \|$", GUIDE.partition("## Limits")[2], re.M))
+
+    assert limits == {
+        "memory of a call": f"{MAX_PAGES >> 4} MiB",
+        "time of a call": f"{plugin_tool.TIMEOUT_S:g} s, with all that it waits for",
+        "requests of a call": (
+            f"{wasm_host.MAX_REQUESTS}; each {wasm_http.TIMEOUT_S:g} s, "
+            f"{wasm_http.MAX_BODY >> 20} MiB out and {wasm_http.MAX_ANSWER >> 20} MiB in"
+        ),
+        "notes": f"{wasm_host.MAX_NOTES >> 20} MiB of text, keys of 512 characters",
+        "a file": f"{wasm_host.MAX_FILE >> 20} MiB",
+        "lines in the log": f"{wasm_host.MAX_LOGGED} for a call, of {wasm_host.MAX_LOGGED_CHARS} characters",
+        "the code": f"{MAX_WASM >> 20} MiB",
+        "JSON that the SDK reads": "64 levels",
+    }
 
 
 # --- documents --------------------------------------------------------------------------------------------------------

@@ -1,6 +1,7 @@
 """The plugins that Ozzie ships, as they are committed: their examples, what they ask for, and what they send."""
 
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,7 +11,10 @@ from ozzie_server_ext.config.jsonc import parse_object
 from ozzie_server_ext.plugins.manifest import find_plugin
 from tests.documents.examples_read import text
 from tests.plugin_harness import PLUGINS, SHIPPED, Host, WasmError, example, read_jsonc, shipped
+from tests.rig import new_home, ozzie
 from tests.tiers import rows
+
+pytestmark = pytest.mark.timeout(120)
 
 EXAMPLES = [(name, at) for name in SHIPPED for at in range(len(read_jsonc(PLUGINS / name / "examples.jsonc")))]
 HALF_A_MILLION = 500_000
@@ -19,6 +23,15 @@ HALF_A_MILLION = 500_000
 @pytest.mark.parametrize(("name", "at"), EXAMPLES)
 def test_its_examples_hold(name: str, at: int) -> None:
     example(shipped(name), read_jsonc(PLUGINS / name / "examples.jsonc")[at])
+
+
+@pytest.mark.parametrize("name", SHIPPED)
+def test_they_hold_in_a_real_tool_host(tmp_path: Path, name: str) -> None:
+    number = sum(name == each for each, _ in EXAMPLES)
+
+    done = ozzie(new_home(tmp_path), "plugins", "test", str(PLUGINS / name))
+
+    assert done.stdout.splitlines()[1:] == [f"{number} of {number} examples passed."]
 
 
 @pytest.mark.parametrize(
