@@ -92,7 +92,7 @@ class Host:
         self.requests.append(request)
         url = _SECRET.sub(lambda found: str(self.get_secret(found[1])), request["url"])
         for answer in self.answers:
-            if (answer.get("method", "GET"), answer["url"].strip()) == (request["method"], url.strip()):
+            if (answer.get("method", "GET"), answer["url"]) == (request["method"], url):
                 self.answers.remove(answer)
                 headers = {name.lower(): value for name, value in answer.get("headers", {}).items()}
                 return {"status": answer.get("status", 200), "headers": headers, "body": answer.get("body", "")}

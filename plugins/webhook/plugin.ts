@@ -15,7 +15,7 @@ class Service {
 export function notify(): i32 {
   const text = input().get("text").str();
   if (text.trim().length == 0) throw new Error("The text is empty: say what to send.");
-  const address = getSecret("WEBHOOK_URL").trim();
+  const address = getSecret("WEBHOOK_URL");
   const service = serviceAt(address);
   if (text.length > service.most) {
     throw new Error(`${service.name} takes at most ${service.most} characters, and the text has ${text.length}: shorten it.`);
@@ -31,7 +31,8 @@ export function notify(): i32 {
 
 /** The service that has this address, with the characters that it takes. */
 function serviceAt(address: string): Service {
-  const host = address.startsWith("https://") ? hostOf(address) : "";
+  const isWhole = address.startsWith("https://") && address.trim() == address; // the host sends it as it is stored
+  const host = isWhole ? hostOf(address) : "";
   if (host == "hooks.slack.com") return new Service("Slack", 40_000);
   if (host == "discord.com" || host == "discordapp.com") return new Service("Discord", 2_000);
   if (host == "chat.googleapis.com") return new Service("Google Chat", 4_096);
