@@ -22,7 +22,7 @@ export function web_search(): i32 {
 
   const results = new Results(<i32>most);
   let source = "results";
-  const problem = readPage(httpGet("https://duckduckgo.com/html/?q=" + encodeURIComponent(query)), results);
+  const problem = readPage(httpGet("https://html.duckduckgo.com/html/?q=" + encodeURIComponent(query)), results);
   if (problem.length > 0) {
     log("info", problem + " Asking for instant answers instead.");
     source = "instant answers";
