@@ -19,6 +19,7 @@ from ozzie_server_ext.domain.messages import MentionedPictures
 from ozzie_server_ext.domain.toolmeta import Capability
 from ozzie_server_ext.execution.box import find_programs
 from ozzie_server_ext.execution.bubblewrap import BubblewrapRunner
+from ozzie_server_ext.gateway.mcp_plane import PLANE_ARGV, McpPlane
 from ozzie_server_ext.jupyter.documents import Jupyter
 from ozzie_server_ext.jupyter.kernels import NoKernels
 from ozzie_server_ext.models.chain import Health
@@ -53,6 +54,7 @@ from ozzie_server_ext.tasks.activity import Activity
 from ozzie_server_ext.tasks.answers import Answers
 from ozzie_server_ext.tasks.approvals import Approvals, Expiry
 from ozzie_server_ext.tasks.budgets import TodaysUsage, balance_of
+from ozzie_server_ext.tasks.client_calls import ClientCalls
 from ozzie_server_ext.tasks.concurrency import IdleTasks, TaskSlots
 from ozzie_server_ext.tasks.configuration import SecretChanges
 from ozzie_server_ext.tasks.confirmations import Confirmations
@@ -89,6 +91,7 @@ log = logger(__name__)
 MODEL_PLANE = "model"
 HOST_PLANE = "host command"
 TOOLS_PLANE = "tools"
+MCP_PLANE = "mcp"
 
 
 class Ozzie:
@@ -238,6 +241,21 @@ class Ozzie:
             Retries(self.log, self.blobs, self.tasks, self.sessions, self.driver, self._starts_of, self.times),
         )
         self.answers = Answers(self.log, self.tasks, self._ledger, self.clock)
+        self._client_calls = ClientCalls(
+            self.log,
+            self.feed,
+            self.ids,
+            self.projects,
+            self.sessions,
+            self.artifacts,
+            self.tasks,
+            self.driver,
+            self.submit,
+            leaving=lambda: self.driver.stopping,
+        )
+        self._clients_record = WorkerRecord(self.log, MCP_PLANE)
+        self.mcp = McpPlane(self._mcp_process(), self._client_calls)
+        self._closing.push_async_callback(self._stop_mcp)
 
     def _what_projects_share(self) -> Shared:
         return Shared(
@@ -286,6 +304,7 @@ class Ozzie:
 
     async def _resume(self) -> None:
         """Recover unfinished tasks, then start the background work."""
+        await self._client_calls.end_left()
         await self.control.updates.forward_missed()
         count = await recover(
             self.log, self.driver, ids=self.ids, reconciler_of=self._reconciler_of, publish=self.feed.publish
@@ -366,6 +385,19 @@ class Ozzie:
                 on_lost=self._host_record.lost,
             )
         )
+
+    def _mcp_process(self) -> Supervisor:
+        return Supervisor(
+            "process for MCP clients",
+            PLANE_ARGV,
+            log_file=self.home.app_logs / "mcp-server.log",
+            on_started=self._clients_record.started,
+            on_lost=self._clients_record.lost,
+        )
+
+    async def _stop_mcp(self) -> None:
+        await self.mcp.stop()
+        await self._clients_record.settle()
 
     async def _stop_workers(self) -> None:
         await self.workers.stop()

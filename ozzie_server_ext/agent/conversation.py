@@ -508,10 +508,12 @@ class Conversation:
         return event.task_id in self._runs and event.type in CALL_TYPES
 
     def _is_delegated(self, event: Event) -> bool:
-        """Whether the event belongs to a task delegated from here, which its first event tells."""
-        if self._of is None and isinstance(event.body, TaskCreated) and event.body.parent is not None:
+        """Whether the event belongs to a task with a thread of its own, as its first event tells: one delegated from
+        here, or an MCP client's call."""
+        if self._of is None and isinstance(event.body, TaskCreated):
             assert event.task_id is not None, "a created task has an id"
-            self._delegated.add(event.task_id)
+            if event.body.parent is not None or event.body.thread_id == event.task_id:
+                self._delegated.add(event.task_id)
         return event.task_id in self._delegated
 
     def _add_given_call(self, task_id: TaskId | None, call: GivenCall) -> None:

@@ -11,7 +11,7 @@ from ozzie_server_ext.domain.ids import BlobRef
 
 class Channel(StrEnum):
     """`notebook`: a cell; `cli`: `ozzie ask`, or another program with the gateway's own token; `page`: a view in the
-    browser; `rest`: a request over HTTP.
+    browser; `rest`: a request over HTTP; `mcp`: another agent, which uses Ozzie as an MCP server.
 
     Logs of earlier versions have `local` and `user` for `cli` and `page`.
     """
@@ -20,6 +20,7 @@ class Channel(StrEnum):
     CLI = "cli"
     PAGE = "page"
     REST = "rest"
+    MCP = "mcp"
 
 
 DELEGATED = "skill"

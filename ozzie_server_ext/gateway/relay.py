@@ -41,13 +41,14 @@ MAX_MESSAGE_BYTES = 64 << 20
 
 class Forwarded(msgspec.Struct, frozen=True, kw_only=True):
     """A request to relay. `path`: below the server's base URL, with its original query. `waits_s`: extra seconds that
-    its answer may take."""
+    its answer may take. `headers`: further ones that go along."""
 
     method: str
     path: str
     user: str
     body: bytes = b""
     waits_s: float = 0.0
+    headers: dict[str, str] = msgspec.field(default_factory=dict[str, str])
 
 
 class Answer(HTTPMessageDelegate):
@@ -219,12 +220,12 @@ async def _send(
     connection: HTTP1Connection, forwarded: Forwarded, handshake: Handshake, said: Mapping[str, str]
 ) -> None:
     address = urlsplit(handshake.url)
-    headers = {**said, "Host": address.netloc, "Connection": "close"}
+    headers = {**forwarded.headers, **said, "Host": address.netloc, "Connection": "close"}
     body = b""
     if forwarded.method == "POST":
         # A body without a length would be read as another request.
         body = forwarded.body
-        headers |= {"Content-Type": "application/json", "Content-Length": str(len(body))}
+        headers = {"Content-Type": "application/json", **headers, "Content-Length": str(len(body))}
     connection.params.header_timeout = ANSWER_S + forwarded.waits_s
     line = RequestStartLine(forwarded.method, f"{address.path}{forwarded.path}", "HTTP/1.1")
     await connection.write_headers(line, HTTPHeaders(headers), body)

@@ -6,6 +6,7 @@ import msgspec
 
 from ozzie_server_ext.domain.json import JsonObject
 from ozzie_server_ext.gateway import methods, ws
+from ozzie_server_ext.gateway.mcp import MCP_PATH, McpHandler
 from ozzie_server_ext.gateway.openapi import document
 from ozzie_server_ext.gateway.operation import Call, Operation, pattern
 from ozzie_server_ext.gateway.rest import (
@@ -211,4 +212,5 @@ def handlers() -> list[tuple[Any, ...]]:
         *((PREFIX + pattern(path), RestHandler, {"operations": operations}) for path, operations in by_path().items()),
         (PREFIX + WS_PATH, WsHandler, {"methods": METHODS}),
         (PREFIX + r"(?P<rest>|/.*)", NothingHandler),
+        (MCP_PATH, McpHandler),
     ]

@@ -32,6 +32,7 @@ from ozzie_server_ext.tasks.views import FoldedTurns
 
 if TYPE_CHECKING:
     from ozzie_server_ext.export.service import Exports
+    from ozzie_server_ext.gateway.mcp_plane import McpPlane
 
 
 class Services(Protocol):
@@ -88,6 +89,8 @@ class Services(Protocol):
     def turns(self) -> FoldedTurns: ...
     @property
     def workers(self) -> Pool: ...
+    @property
+    def mcp(self) -> "McpPlane": ...
     @property
     def clock(self) -> Clock: ...
     @property

@@ -47,7 +47,7 @@ from ozzie_server_ext.tasks.concurrency import IdleTasks
 from ozzie_server_ext.tasks.driver import TaskDriver
 from ozzie_server_ext.tasks.pauses import PausePoints
 from ozzie_server_ext.tasks.progress import Progress, StepProgress
-from ozzie_server_ext.tasks.rows import open_tasks, session_of, task_of
+from ozzie_server_ext.tasks.rows import has_own_thread, open_tasks, session_of, task_of
 from ozzie_server_ext.tasks.service import TaskService
 from ozzie_server_ext.tasks.session_tasks import TasksOfSession
 from ozzie_server_ext.tasks.sessions import Sessions
@@ -187,12 +187,12 @@ class _Parts:
         await self._waits.load()
         await self.open()
         for row in await open_tasks(self.log):
-            is_delegated = row["parent_id"] is not None
+            is_delegated = has_own_thread(row)
             if row["status"] in HELD:
                 self.driver.hold(task_of(row), session_of(row), delegated=is_delegated)
         for row in await open_tasks(self.log):
             if row["status"] not in HELD:
-                self.driver.enqueue(task_of(row), session_of(row), delegated=row["parent_id"] is not None)
+                self.driver.enqueue(task_of(row), session_of(row), delegated=has_own_thread(row))
         await self._waits.recover()
 
     async def _run_task(self, row: Row, recorder: Recorder) -> int:

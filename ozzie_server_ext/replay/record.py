@@ -290,6 +290,14 @@ def parents_of(events: Sequence[Event]) -> Mapping[TaskId, TaskId]:
     }
 
 
+def own_threads(events: Sequence[Event]) -> frozenset[TaskId]:
+    """Return the tasks that ran beside their session's turns (`tasks.rows.has_own_thread`)."""
+    created = ((event.task_id, event.body) for event in events if isinstance(event.body, TaskCreated))
+    return frozenset(
+        task_id for task_id, body in created if task_id is not None and (body.parent or body.thread_id == task_id)
+    )
+
+
 class _ReadableLog:
     """The part of an `EventLog` that reads, over a connection."""
 

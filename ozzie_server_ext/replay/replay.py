@@ -21,7 +21,7 @@ from ozzie_server_ext.replay.gateway import ReplayedGateway
 from ozzie_server_ext.replay.ids import Ids, ids_in
 from ozzie_server_ext.replay.log import StagedLog
 from ozzie_server_ext.replay.loop import ReplayLoop, running
-from ozzie_server_ext.replay.record import MissingFact, Record, parents_of
+from ozzie_server_ext.replay.record import MissingFact, Record, own_threads
 from ozzie_server_ext.replay.settings import Skills
 from ozzie_server_ext.replay.stage import Cursor, Divergence, Stage
 from ozzie_server_ext.store.blobs import is_ref
@@ -130,7 +130,7 @@ def _replay(
         ids = Ids(_ids_of(record))
         comparing = Comparing(expand=_expand(blobs), comparable=changes.comparable)
         blobs.know(changes.texts.values())
-        stage = Stage(log, loop, cursor, ids, parents_of(record.events), comparing, changes.revised, early)
+        stage = Stage(log, loop, cursor, ids, own_threads(record.events), comparing, changes.revised, early)
         for event in record.history:
             stage.take_history(event)  # before there is a gateway, which would go on with it
         gateway = ReplayedGateway(record, stage, log, blobs, loop.clock, changes, skills, tools)

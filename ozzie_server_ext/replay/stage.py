@@ -8,7 +8,7 @@ what would be recorded now differs from what was.
 """
 
 import asyncio
-from collections.abc import Callable, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Iterator, Sequence, Set
 from contextvars import ContextVar
 from datetime import datetime
 from typing import NoReturn, Protocol
@@ -173,14 +173,14 @@ class Stage:
         loop: ReplayLoop,
         cursor: Cursor,
         ids: Ids,
-        parents: Mapping[TaskId, TaskId],
+        own_threads: Set[TaskId],
         comparing: Comparing,
         revised: Callable[[EventBody], EventBody] = lambda body: body,
         early: Set[int] = frozenset(),
     ) -> None:
         self._log = log
         self._loop = loop
-        self._parents = parents
+        self._own_threads = own_threads
         self._comparing = comparing
         self._revised = revised
         self._early = early
@@ -439,14 +439,14 @@ class Stage:
             assert event.task_id is not None, "it is of a task"
             assert event.session_id is not None, "it is of a session"
             task_id = TaskId(self.ids.now(event.task_id))  # before it is recorded, as `tasks.recovery` does
-            self._gateway.hold(task_id, event.session_id, delegated=event.task_id in self._parents)
+            self._gateway.hold(task_id, event.session_id, delegated=event.task_id in self._own_threads)
         draft = self._record(event)
         task_id = draft.task_id
         if task_id is None or event.session_id is None:
             return
         match draft.body:
             case TaskQueued(reason="created") | TaskRetried():
-                delegated = event.task_id in self._parents
+                delegated = event.task_id in self._own_threads
                 self._gateway.enqueue(task_id, event.session_id, delegated=delegated)
             case TaskCancelRequested(by=by, reason=reason):
                 self._gateway.interrupt(task_id, by, reason)

@@ -22,7 +22,7 @@ from ozzie_server_ext.store.tables import Row
 from ozzie_server_ext.tasks.budgets import balance_of
 from ozzie_server_ext.tasks.pauses import Pauses
 from ozzie_server_ext.tasks.reconciliation import not_again, unfinished
-from ozzie_server_ext.tasks.rows import find_task, limits_of, session_of, task_of, user_recorder
+from ozzie_server_ext.tasks.rows import find_task, has_own_thread, limits_of, session_of, task_of, user_recorder
 from ozzie_server_ext.tasks.service import TaskQueue, TaskService
 from ozzie_server_ext.tasks.sessions import Sessions
 from ozzie_server_ext.tasks.signals import SignalIntake
@@ -92,7 +92,7 @@ class Retries(msgspec.Struct, frozen=True):
                 continue
             for part in parts[:-1]:
                 self.queue.enqueue(task_of(part.row), session_id, delegated=True)
-            ahead = self.queue.enqueue(task_id, session_id)
+            ahead = self.queue.enqueue(task_id, session_id, delegated=has_own_thread(row))
             return await self._retried(parts[-1], ahead)
         raise Conflict("Others change this task at the moment.", hint="Try it once more.", code="task.busy")
 
@@ -146,7 +146,7 @@ class Retries(msgspec.Struct, frozen=True):
         after = msgspec.structs.replace(
             last_event, body=retried, position=last_event.position + 1, version=last_event.version + 1
         )
-        delegated = task_id if row["parent_id"] is not None else None
+        delegated = task_id if has_own_thread(row) else None
         last = Conversation((*events, after), of=delegated).last_round(task_id)
         rounds = limits_of(row).max_rounds
         used = last.number if last else 0

@@ -17,7 +17,7 @@ from ozzie_server_ext.store.tables import Row
 from ozzie_server_ext.tasks.answers import Answers
 from ozzie_server_ext.tasks.budgets import limits_under
 from ozzie_server_ext.tasks.configuration import Configuration, SecretChanges
-from ozzie_server_ext.tasks.rows import above, find_task, open_tasks, run_of, task_of, user_recorder
+from ozzie_server_ext.tasks.rows import above, find_task, has_own_thread, open_tasks, run_of, task_of, user_recorder
 from ozzie_server_ext.tasks.service import NOT_PLAIN, NewTurn, Submitted, TaskService
 from ozzie_server_ext.tasks.sessions import Sessions
 from ozzie_server_ext.tasks.updates import UpdateIntake
@@ -87,7 +87,7 @@ class Joining:
         """Update the sender's own running task, unless another one is queued behind it, which the message would
         overtake. A run of a skill may have no step left that reads the message, and a task that is being stopped reads
         none."""
-        turns = [row for row in open_ if row["parent_id"] is None]
+        turns = [row for row in open_ if not has_own_thread(row)]
         if not turn.may_update or len(turns) != 1 or turns[0]["mode"] == "GRAPH":
             return None
         if turns[0]["status"] != TaskStatus.RUNNING or turns[0]["stop_by"]:

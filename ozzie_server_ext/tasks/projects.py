@@ -19,7 +19,7 @@ from ozzie_server_ext.config.home import Home, shipped
 from ozzie_server_ext.config.loader import Config
 from ozzie_server_ext.domain.clock import Clock, IdSource
 from ozzie_server_ext.domain.errors import InputError, PolicyError, Unavailable
-from ozzie_server_ext.domain.events import Event, SessionMoved
+from ozzie_server_ext.domain.events import Brief, Event, SessionMoved
 from ozzie_server_ext.domain.ids import SessionId
 from ozzie_server_ext.execution.host_commands import Children
 from ozzie_server_ext.execution.runner import JobRunner
@@ -36,6 +36,7 @@ from ozzie_server_ext.models.worker_client import KnownProviders, WorkerDriver
 from ozzie_server_ext.planes.pool import Pool
 from ozzie_server_ext.plugins.loading import Loading
 from ozzie_server_ext.plugins.tool_host import ToolHost
+from ozzie_server_ext.policy.decision import Caller
 from ozzie_server_ext.policy.engine import Rulings
 from ozzie_server_ext.render.text import visible_label
 from ozzie_server_ext.skills.library import Library
@@ -72,9 +73,10 @@ from ozzie_server_ext.tasks.updates import UpdateIntake
 from ozzie_server_ext.tasks.workflows.delegation import Delegation
 from ozzie_server_ext.tasks.workflows.run_waits import RunWaits
 from ozzie_server_ext.tasks.workflows.skill_starts import SkillStarts
-from ozzie_server_ext.tools.base import ToolContext
+from ozzie_server_ext.tools.base import Tool, ToolContext
 from ozzie_server_ext.tools.builtin import builtin_tools
 from ozzie_server_ext.tools.index import ToolIndex
+from ozzie_server_ext.tools.offering import FIND_ID, allowed
 from ozzie_server_ext.tools.outcome import OutcomeWriter
 from ozzie_server_ext.tools.permissions import Permissions
 from ozzie_server_ext.tools.registry import ToolRegistry
@@ -87,6 +89,9 @@ if TYPE_CHECKING:  # what only running tasks need is loaded with the first of th
     from ozzie_server_ext.tasks.workflows.runner import TaskRunner
     from ozzie_server_ext.tasks.workflows.step_runner import StepParts
     from ozzie_server_ext.tools.broker import ToolBroker
+
+
+_FOR_MODELS = frozenset({FIND_ID, "user.ask"})
 
 
 class Shared(msgspec.Struct, frozen=True, kw_only=True):
@@ -279,6 +284,14 @@ class Project:
         files = ProjectFiles(self.root)
         self.completion = Completion(shared.sessions, self.models, files)
         self.inspection = Inspection(shared.sessions, self.models, self.details, self.tools, files)
+
+    async def client_tools(self, caller: Caller) -> tuple[Tool, ...]:
+        """Return the tools that an MCP client may call: all that a turn could be offered, but those with which a model
+        finds tools and asks the user."""
+        settings = (await self.configuration.refresh()).settings
+        may_delegate = settings.skills.max_delegations > 0
+        offers = await self._turn_tools.offers(settings.tools, caller, Brief(), may_delegate=may_delegate)
+        return tuple(tool for tool in allowed(self.tools.all(), offers) if tool.meta.tool_id not in _FOR_MODELS)
 
     @cached_property
     def runs(self) -> "TaskRunner":

@@ -46,7 +46,7 @@ from ozzie_server_ext.tasks.reconciliation import (
     stopped,
     unfinished,
 )
-from ozzie_server_ext.tasks.rows import find_task, open_tasks, with_delegated
+from ozzie_server_ext.tasks.rows import find_task, has_own_thread, open_tasks, with_delegated
 from ozzie_server_ext.tasks.service import TaskQueue
 from ozzie_server_ext.tasks.times import RECOVERY
 
@@ -83,11 +83,11 @@ async def recover(
     for row in await event_log.rows("tasks", where={"status": [str(status) for status in HELD]}):
         waiting = task_from(row)
         if waiting.session_id is not None:  # it stays as it is, and blocks later tasks of its session
-            queue.hold(waiting.task_id, waiting.session_id, delegated=row["parent_id"] is not None)
+            queue.hold(waiting.task_id, waiting.session_id, delegated=has_own_thread(row))
             await _end_model_calls(event_log, waiting)
     open_states: list[Json] = [TaskStatus.CREATED, TaskStatus.QUEUED, TaskStatus.RUNNING]
     for row in await event_log.rows("tasks", where={"status": open_states}, order_by="task_id"):
-        task, is_delegated = task_from(row), row["parent_id"] is not None
+        task, is_delegated = task_from(row), has_own_thread(row)
         if task.session_id is None:
             log.error("a task without a session can't be recovered", extra={"task_id": task.task_id})
             continue

@@ -37,6 +37,12 @@ def session_of(row: Row) -> SessionId:
     return cast(SessionId, row["session_id"])
 
 
+def has_own_thread(row: Row) -> bool:
+    """Whether the task runs beside its session's turns, outside their conversation: it was delegated, or is an MCP
+    client's call of a tool."""
+    return row["parent_id"] is not None or row["thread_id"] == row["task_id"]
+
+
 def limits_of(row: Row) -> Limits:
     return decode(Limits, loads(str(row["limits"])))
 

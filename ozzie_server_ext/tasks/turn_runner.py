@@ -23,7 +23,7 @@ from ozzie_server_ext.tasks.configuration import Configuration
 from ozzie_server_ext.tasks.models import ModelKnowledge, ModelService
 from ozzie_server_ext.tasks.pauses import PausePoints
 from ozzie_server_ext.tasks.progress import Progress
-from ozzie_server_ext.tasks.rows import limits_of, task_of, used_below
+from ozzie_server_ext.tasks.rows import has_own_thread, limits_of, task_of, used_below
 from ozzie_server_ext.tasks.sessions import SessionInfo, Sessions
 from ozzie_server_ext.tasks.turn_tools import TurnTools
 from ozzie_server_ext.tasks.workflows.delegates import Room
@@ -171,7 +171,7 @@ class TurnRunner(msgspec.Struct):
             is_pausing=partial(self.pauses.is_requested, recorder.task_id),
             success=partial(self.delegation.success, recorder.task_id),
         )
-        delegated = recorder.task_id if row["parent_id"] is not None else None
+        delegated = recorder.task_id if has_own_thread(row) else None
         conversation = await self.conversations.for_turn(recorder.session_id, delegated)
         recorder = msgspec.structs.replace(recorder, content_now=lambda: conversation.content)
         context = self.delegation.bound(context, row, recorder, brief, room)

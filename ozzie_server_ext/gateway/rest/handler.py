@@ -1,7 +1,7 @@
 """Tornado's side of the REST interface: one handler class for all paths, given their operations."""
 
 import asyncio
-from collections.abc import Awaitable, Mapping
+from collections.abc import Awaitable, Iterable, Mapping
 from typing import Any, Protocol
 
 import msgspec
@@ -35,9 +35,11 @@ class Responder(Protocol):
 class Passed(Answer):
     """Streams the owner's answer to the page as fast as the page takes it; sets `gone` when the page disconnects."""
 
-    def __init__(self, page: Responder, gone: asyncio.Event) -> None:
+    def __init__(self, page: Responder, gone: asyncio.Event, names: Iterable[str] = _HEADERS) -> None:
+        """`names` are the headers that are passed on."""
         self._page = page
         self._gone = gone
+        self._names = tuple(names)
         self.content_type = ""
 
     def headers_received(self, start_line: RequestStartLine | ResponseStartLine, headers: HTTPHeaders) -> None:
@@ -45,7 +47,7 @@ class Passed(Answer):
         assert isinstance(start_line, ResponseStartLine)
         self._page.set_status(start_line.code)
         self.content_type = headers.get("Content-Type", "")
-        for name in _HEADERS:
+        for name in self._names:
             if name in headers:
                 self._page.set_header(name, headers[name])
 

@@ -1,0 +1,216 @@
+"""`/ozzie/mcp`: Ozzie as an MCP server, over streamable HTTP.
+
+Only a token in the Authorization header lets a client in: no cookie, so that no page can use a browser's. What a page
+sends is refused by its Origin, whatever Jupyter's own settings allow. Behind that door, `programs/mcp_server.py` speaks
+the protocol.
+"""
+
+import asyncio
+from typing import Any
+from urllib.parse import urlsplit
+
+from jupyter_server.auth.decorator import allow_unauthenticated, authorized
+from tornado.iostream import StreamClosedError
+from tornado.web import authenticated
+
+from ozzie_server_ext.domain.errors import OzzieError, Unavailable
+from ozzie_server_ext.gateway.base import OzzieHandler, Refusal
+from ozzie_server_ext.gateway.mcp_plane import Request, lost_answer
+from ozzie_server_ext.gateway.relay import Forwarded, Relay
+from ozzie_server_ext.gateway.rest.handler import Passed
+from ozzie_server_ext.protocol.mcp_server import MAX_BODY_BYTES, PROJECT_HEADER, project_in
+
+MCP_PATH = "/ozzie/mcp"
+METHODS = "GET, POST, DELETE, OPTIONS"
+STREAM_S = 24 * 3600.0
+"""How long an answer may take that an attached server relays: a call waits for a person."""
+_FORWARDED = (
+    "accept",
+    "content-type",
+    "last-event-id",
+    "mcp-session-id",
+    "mcp-protocol-version",
+    "mcp-method",
+    "mcp-name",
+)
+_PARAMETERS = "mcp-param-"
+_ANSWERED = frozenset({"content-type", "mcp-session-id", "cache-control", "allow"})
+MOST_HEADERS, MOST_HEADER_CHARS = 64, 4096
+
+
+class McpHandler(OzzieHandler):
+    """Hands requests of MCP clients to the process that serves them, and its answers back as they come."""
+
+    max_body_bytes = MAX_BODY_BYTES
+
+    def initialize(self) -> None:
+        self._gone = asyncio.Event()
+
+    async def _let_in(self, **kwargs: Any) -> None:
+        await super()._let_in(**kwargs)
+        origin = self.request.headers.get("Origin")
+        if origin is not None and urlsplit(origin).netloc.lower() != (self.request.host or "").lower():
+            raise Refusal(403, "Pages of other places are not let in.", hint="", code="http.origin")
+        if self.request.method != "OPTIONS" and self.granted is None and not self.token_authenticated:
+            raise Refusal(
+                403,
+                "MCP clients need a token in the Authorization header.",
+                hint="Send one of this Jupyter Server: Authorization: token …",
+                code="http.403",
+            )
+
+    @authenticated
+    @authorized
+    async def get(self) -> None:
+        await self._serve()
+
+    @authenticated
+    @authorized
+    async def post(self) -> None:
+        await self._serve()
+
+    @authenticated
+    @authorized
+    async def delete(self) -> None:
+        await self._serve()
+
+    @authenticated
+    @authorized
+    async def put(self) -> None:
+        raise self._unsupported()
+
+    head = patch = put
+
+    @allow_unauthenticated
+    def options(self) -> None:
+        """Name the methods. No page of another place may use them, so there are no headers for preflights."""
+        self.set_header("Allow", METHODS)
+        self.set_status(204)
+
+    def on_connection_close(self) -> None:
+        self._gone.set()
+        super().on_connection_close()
+
+    async def _serve(self) -> None:
+        """Answer, until the client is gone."""
+        work = asyncio.ensure_future(self._answer())
+        gone = asyncio.ensure_future(self._gone.wait())
+        try:
+            await asyncio.wait({work, gone}, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            gone.cancel()
+            work.cancel()
+        if self._gone.is_set() and not work.done():
+            await asyncio.wait({work})
+            return
+        await work
+
+    async def _answer(self) -> None:
+        if self.request.method != "POST" and self._body:
+            raise Refusal(400, "Only a POST has a body.", hint="", code="http.400")
+        if self.state.relay is not None and await self._handed_on(self.state.relay):
+            return
+        try:
+            body = self.body.decode()
+        except UnicodeDecodeError:
+            raise Refusal(400, "The body is not UTF-8.", hint="Send JSON.", code="input.json") from None
+        request = Request(
+            user=self.principal.name,
+            project=project_in(self.request.headers.get(PROJECT_HEADER, "")),
+            method=str(self.request.method),
+            headers=tuple(self._of_protocol().items()),
+            body=body,
+        )
+        answer = _Streamed(self)
+        try:
+            await self.services.mcp.exchange(request, answer)
+        except StreamClosedError:
+            self._gone.set()
+            return
+        except OzzieError as error:
+            if isinstance(error, Unavailable) and error.code == "mcp.lost" and not answer.began:
+                self.set_status(503)
+                await self.finish(lost_answer(body))
+                return
+            raise
+        await self.finish(set_content_type=answer.content_type or "application/json")
+
+    def _of_protocol(self) -> dict[str, str]:
+        """Return the headers that the protocol knows. Raises Refusal for one that came twice, since two programs could
+        read different ones."""
+        found: dict[str, str] = {}
+        for name, value in self.request.headers.get_all():
+            lower = name.lower()
+            if lower not in _FORWARDED and not lower.startswith(_PARAMETERS):
+                continue
+            if lower in found or len(found) >= MOST_HEADERS or len(value) > MOST_HEADER_CHARS:
+                raise Refusal(
+                    400, "A header came twice, is too long, or there are too many.", hint="", code="http.header"
+                )
+            if not (value.isascii() and value.isprintable()):
+                raise Refusal(400, "A header has characters that no header has.", hint="", code="http.header")
+            found[lower] = value
+        return found
+
+    async def _handed_on(self, relay: Relay) -> bool:
+        """Relay the request to the owner; return False if this server is now the owner. Raises Unavailable."""
+        forwarded = Forwarded(
+            method=str(self.request.method),
+            path="ozzie/mcp",
+            user=self.principal.name,
+            body=self.body,
+            waits_s=STREAM_S,
+            headers={**self._of_protocol(), **_named(self.request.headers.get(PROJECT_HEADER, ""))},
+        )
+        passed = Passed(self, self._gone, _ANSWERED)
+        try:
+            if not await relay.exchange(forwarded, passed, self._gone):
+                return False
+        except Unavailable:
+            if not passed.began:
+                raise
+            self.detach().close()  # a part must not look complete
+        else:
+            if not self._gone.is_set():
+                await self.finish(set_content_type=passed.content_type)
+        return True
+
+    def _unsupported(self) -> Refusal:
+        return Refusal(
+            405,
+            f"{self.request.method} is not possible here.",
+            hint=f"Possible are: {METHODS}.",
+            code="http.405",
+            allow=METHODS,
+        )
+
+    def write_error(self, status_code: int, **kwargs: Any) -> None:
+        if status_code == 405:
+            kwargs["exc_info"] = (Refusal, self._unsupported(), None)
+        super().write_error(status_code, **kwargs)
+
+
+def _named(project: str) -> dict[str, str]:
+    return {PROJECT_HEADER: project} if project else {}
+
+
+class _Streamed:
+    """An answer that is written as it comes."""
+
+    def __init__(self, handler: McpHandler) -> None:
+        self._handler = handler
+        self.content_type = ""
+        self.began = False
+
+    def start(self, status: int, headers: tuple[tuple[str, str], ...]) -> None:
+        self.began = True
+        self._handler.set_status(status)
+        for name, value in headers:
+            if name in _ANSWERED:
+                self._handler.set_header(name, value)
+            if name == "content-type":
+                self.content_type = value
+
+    async def write(self, text: str) -> None:
+        self._handler.write(text)
+        await self._handler.flush()

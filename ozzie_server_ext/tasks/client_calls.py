@@ -1,0 +1,556 @@
+"""What MCP clients do with Ozzie: call tools, send messages to sessions, and read them.
+
+A call is a task of the client's session, with a thread of its own, so that a call that waits for a person holds up no
+other. It passes the one gate like a step's call, is listed, stopped and recorded like any task, and bears the label of
+a remote agent: nothing that a client sends counts as a person's own words. A client answers no question and no request
+for approval.
+"""
+
+import asyncio
+import base64
+from collections.abc import Callable, Coroutine, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from ozzie_server_ext.artifacts.store import ArtifactStore
+from ozzie_server_ext.domain.artifacts import Artifact
+from ozzie_server_ext.domain.clock import IdSource
+from ozzie_server_ext.domain.content import Content, Label
+from ozzie_server_ext.domain.errors import Conflict, InputError, NotFound, OzzieError, RetryLater, Unavailable
+from ozzie_server_ext.domain.events import (
+    FINAL_TYPES,
+    HUB,
+    ApprovalGranted,
+    ApprovalRequested,
+    Draft,
+    Event,
+    GivenCall,
+    MessageCompleted,
+    Origin,
+    PromptRequested,
+    TaskCancelled,
+    TaskCancelRequested,
+    TaskCreated,
+    TaskFailed,
+    TaskQueued,
+    ToolCallCompleted,
+    ToolCallFailed,
+    ToolCallRequested,
+    Transient,
+)
+from ozzie_server_ext.domain.ids import GATEWAY, ArtifactId, MessageId, SessionId, TaskId, is_ulid, task_stream
+from ozzie_server_ext.domain.json import Json, JsonObject
+from ozzie_server_ext.domain.messages import Channel
+from ozzie_server_ext.domain.tasks import TaskStatus
+from ozzie_server_ext.domain.toolmeta import Category, SideEffect
+from ozzie_server_ext.observability.logs import logger
+from ozzie_server_ext.policy.decision import Caller
+from ozzie_server_ext.protocol import mcp_server as protocol
+from ozzie_server_ext.protocol.jsontext import dumps
+from ozzie_server_ext.render.text import cut_end, visible_label
+from ozzie_server_ext.store.feed import Feed
+from ozzie_server_ext.store.log import EventLog
+from ozzie_server_ext.store.shielded import shielded
+from ozzie_server_ext.store.tables import Row
+from ozzie_server_ext.tasks.budgets import limits_under
+from ozzie_server_ext.tasks.projects import Project, Projects
+from ozzie_server_ext.tasks.rows import has_own_thread, open_tasks, session_of, task_of, user_recorder
+from ozzie_server_ext.tasks.service import NewTurn, Submitted, TaskQueue, TaskService
+from ozzie_server_ext.tasks.sessions import Sessions, unknown_session
+from ozzie_server_ext.tools.base import Tool
+
+log = logger(__name__)
+
+Note = Callable[[str], None]
+"""Receives how far a call is, in words."""
+
+ASK, SESSIONS, READ = "ozzie_ask", "ozzie_sessions", "ozzie_session_read"
+MOST_CALLS = 16
+"""Calls at once of one identity."""
+MOST_CLIENTS = 32
+"""Names of clients of one identity that get sessions of their own."""
+MOST_TURNS, MOST_CHARS = 50, 200_000
+MOST_LISTED = 50
+_MOST_NAME = 40
+_URI = "ozzie://"
+
+
+class Client(msgspec.Struct, frozen=True, kw_only=True):
+    """An MCP client: the authenticated `user`, the folder that it works in (None: the gateway's own), and what it calls
+    itself, which nobody has checked."""
+
+    user: str
+    project: Path | None = None
+    claimed: str = ""
+
+    @property
+    def name(self) -> str:
+        return cut_end(visible_label(self.claimed), _MOST_NAME) or "a client"
+
+    @property
+    def content(self) -> Content:
+        """The provenance of what it sends. What it calls itself is no part of that: a rule could name it."""
+        return Content.of(Label.REMOTE, ["mcp"])
+
+
+class Clients(msgspec.Struct):
+    """The calls and the names of one identity."""
+
+    running: int = 0
+    names: dict[str, None] = msgspec.field(default_factory=dict[str, None])
+
+
+class ClientCalls:
+    """Carries out what clients want. `submit` takes messages to sessions; `leaving`: the gateway stops."""
+
+    def __init__(
+        self,
+        log_: EventLog,
+        feed: Feed,
+        ids: IdSource,
+        projects: Projects,
+        sessions: Sessions,
+        artifacts: ArtifactStore,
+        tasks: TaskService,
+        queue: TaskQueue,
+        submit: Callable[[NewTurn], Coroutine[Any, Any, Submitted]],
+        leaving: Callable[[], bool],
+    ) -> None:
+        self._log = log_
+        self._feed = feed
+        self._ids = ids
+        self._projects = projects
+        self._sessions = sessions
+        self._artifacts = artifacts
+        self._tasks = tasks
+        self._queue = queue
+        self._submit = submit
+        self._leaving = leaving
+        self._clients: dict[str, Clients] = {}
+
+    async def end_left(self) -> None:
+        """End the calls whose gateway is gone, and with it the connections of their clients. Call it before any task is
+        recovered, which would make them again."""
+        for row in await open_tasks(self._log, channel=str(Channel.MCP), parent_id=None):
+            if not has_own_thread(row):
+                continue
+            reason = "Its client is gone."
+            with suppress(Conflict):
+                if row["status"] == TaskStatus.RUNNING:  # recovery finds out how far it got, and ends it
+                    recorder = user_recorder(self._log, session_of(row), task_of(row))
+                    await recorder.append(TaskCancelRequested(by=GATEWAY, reason=reason))
+                else:
+                    await self._tasks.cancel(task_of(row), by=GATEWAY, reason=reason)
+
+    # --- tools ----------------------------------------------------------------------------------------------------
+
+    async def tools(self, client: Client) -> tuple[protocol.OfferedTool, ...]:
+        """Return the tools that a client may call, by name."""
+        project = await self._projects.at(client.project)
+        own = {each.name: each for each in _SESSION_TOOLS}
+        found = {tool.meta.name: _offered(tool) for tool in await project.client_tools(_caller(client, project))}
+        both = found | own
+        return tuple(both[name] for name in sorted(both))
+
+    async def call(self, client: Client, name: str, args: JsonObject, note: Note) -> protocol.Output:
+        """Call a tool, and wait for what comes of it. `note` receives progress. Cancelling it stops the call.
+
+        Raises OzzieError, with a message for the client, if there is no such tool or nothing could be recorded.
+        """
+        clients = self._clients.setdefault(client.user, Clients())
+        if clients.running >= MOST_CALLS:
+            raise RetryLater(
+                f"{MOST_CALLS} calls are running already.", hint="Wait for one of them to end.", code="mcp.busy"
+            )
+        clients.running += 1
+        try:
+            match name:
+                case "ozzie_ask":
+                    return await self._ask(client, args, note)
+                case "ozzie_sessions":
+                    return await self._list(client, args)
+                case "ozzie_session_read":
+                    return await self._read(client, args)
+                case _:
+                    return await self._call(client, name, args, note)
+        finally:
+            clients.running -= 1
+
+    async def _call(self, client: Client, name: str, args: JsonObject, note: Note) -> protocol.Output:
+        project = await self._projects.at(client.project)
+        tools = {tool.meta.name: tool for tool in await project.client_tools(_caller(client, project))}
+        if (tool := tools.get(name)) is None:
+            raise NotFound(f"There is no tool {visible_label(name)[:64]}.", hint="List the tools.", code="tool.unknown")
+        session_id = await self._session(client, project)
+        task_id = TaskId(self._ids.new())
+        created = TaskCreated(
+            title=f"{tool.meta.delegates_to or tool.meta.name}, for {client.name}",
+            mode="FREE",
+            mode_reason="An MCP client calls a tool.",
+            message_id=MessageId(task_id),
+            limits=limits_under(project.config.settings),
+            thread_id=str(task_id),
+            scope_id=f"mcp:{session_id}",
+            channel=Channel.MCP,
+            sender_id=client.user,
+            call=GivenCall(tool=tool.meta.tool_id, args=args),
+        )
+        content = client.content
+        drafts = [
+            Draft(
+                body=body,
+                actor="user",
+                source=HUB,
+                session_id=session_id,
+                task_id=task_id,
+                labels=content.labels,
+                sources=content.sources,
+            )
+            for body in (created, TaskQueued(reason="created"))
+        ]
+
+        async def begin() -> int:
+            events = await self._log.append(task_stream(task_id), drafts, expected_version=0)
+            self._queue.enqueue(task_id, session_id, delegated=True)
+            return events[0].position
+
+        try:
+            position = await shielded(begin())
+            events = await self._end_of(task_id, position, note)
+        except asyncio.CancelledError:
+            await self._stop(task_id, client)
+            raise
+        return await self._output(task_id, events, content)
+
+    async def _end_of(self, task_id: TaskId, position: int, note: Note) -> Sequence[Event]:
+        """Follow a task to its end; return its events. Raises Unavailable if the gateway stops first."""
+        async with self._feed.subscribe(position - 1, task_id=task_id) as items:
+            async for item in items:
+                if words := _news(item):
+                    note(words)
+                if item.type in FINAL_TYPES:
+                    return await self._log.read_stream(task_stream(task_id))
+        raise Unavailable("Ozzie stops.", hint="Look at what was done before you call again.", code="gateway.stops")
+
+    async def _stop(self, task_id: TaskId, client: Client) -> None:
+        """Stop what a client does not wait for any more, unless the gateway stops: the next one ends it."""
+        if self._leaving():
+            return
+        with suppress(Conflict, NotFound):  # it has ended
+            await shielded(self._tasks.cancel(task_id, by=client.user, reason=f"{client.name} does not wait for it."))
+
+    async def _output(self, task_id: TaskId, events: Sequence[Event], own: Content) -> protocol.Output:
+        """Return what came of a call. The end of its task says it if the call has no outcome."""
+        outcome, end = _last(events, ToolCallCompleted, ToolCallFailed), events[-1]
+        sources = tuple(each for event in events for each in event.sources if each not in own.sources)
+        sources = tuple(sorted(set(sources)))
+        match outcome and outcome.body:
+            case ToolCallCompleted(data=data, ok=ok, artifacts=artifacts):
+                text = data if isinstance(data, str) else dumps(data)
+                pictures, kept = await self._made(artifacts)
+                return protocol.Output(
+                    text=text,
+                    data=data if isinstance(data, dict) else None,
+                    is_error=not ok,
+                    pictures=pictures,
+                    kept=kept,
+                    sources=sources,
+                )
+            case ToolCallFailed(message=message):
+                return protocol.Output(text=message, is_error=True, sources=sources)
+            case _:
+                return protocol.Output(text=_why(end), is_error=True, sources=sources)
+
+    async def _made(
+        self, artifacts: Sequence[ArtifactId]
+    ) -> tuple[tuple[protocol.Picture, ...], tuple[protocol.Kept, ...]]:
+        pictures: list[protocol.Picture] = []
+        kept: list[protocol.Kept] = []
+        for each in artifacts:
+            with suppress(OzzieError):  # it may be erased by now
+                found = await self._artifacts.get(each)
+                is_shown = found.mime in _PICTURES and found.size <= protocol.MAX_PICTURE_BYTES
+                if is_shown and len(pictures) < protocol.MOST_PICTURES:
+                    data = base64.b64encode(await self._artifacts.content(found)).decode()
+                    pictures.append(protocol.Picture(mime=found.mime, data=data))
+                else:
+                    kept.append(
+                        protocol.Kept(uri=f"{_URI}artifacts/{each}", name=found.name, mime=found.mime, size=found.size)
+                    )
+        return tuple(pictures), tuple(kept)
+
+    # --- sessions -------------------------------------------------------------------------------------------------
+
+    async def _ask(self, client: Client, args: JsonObject, note: Note) -> protocol.Output:
+        given = _given(args, {"message": str, "session": str}, needs=("message",))
+        project = await self._projects.at(client.project)
+        named = str(given.get("session", ""))
+        own = await self._session(client, project)
+        session_id = SessionId(str((await self._visible(client, named))["session_id"])) if named else own
+        origin = Origin(channel=Channel.MCP, sender_id=client.user, sender_name=client.name)
+        turn = NewTurn(session_id, str(given["message"]), origin, content=client.content, named=())
+        sent = await shielded(self._submit(turn))
+        if sent.ahead:
+            note(f"Waits for {sent.ahead} before it in the session.")
+        try:
+            events = await self._end_of(sent.task_id, sent.position, note)
+        except asyncio.CancelledError:
+            await self._stop(sent.task_id, client)
+            raise
+        answer = _last(events, MessageCompleted)
+        is_done = events[-1].type == "task.succeeded"
+        text = answer.body.text if answer is not None and isinstance(answer.body, MessageCompleted) else ""
+        words = text if is_done else "\n\n".join(filter(None, [_why(events[-1]), text and f"Until then: {text}"]))
+        sources = {each for event in events for each in event.sources} - set(client.content.sources)
+        return protocol.Output(
+            text=words,
+            data={"session": str(session_id), "task": str(sent.task_id), "answer": text} if is_done else None,
+            is_error=not is_done,
+            sources=tuple(sorted(sources)),
+        )
+
+    async def _list(self, client: Client, args: JsonObject) -> protocol.Output:
+        _given(args, {}, needs=())
+        found = [_session_json(row) for row in await self._rows(client)]
+        return protocol.Output(text=dumps(found), data={"sessions": list[Json](found)})
+
+    async def _read(self, client: Client, args: JsonObject) -> protocol.Output:
+        given = _given(args, {"session": str, "messages": int}, needs=("session",))
+        most = int(str(given.get("messages", 10)))
+        if not 0 < most <= MOST_TURNS:
+            raise InputError(f"messages is a number from 1 to {MOST_TURNS}.")
+        text, sources = await self._told(client, str(given["session"]), most)
+        return protocol.Output(text=text, sources=sources)
+
+    async def _told(self, client: Client, session: str, most: int) -> tuple[str, tuple[str, ...]]:
+        """Return the last messages of a session as a text, and the labels of what is quoted."""
+        row = await self._visible(client, session)
+        newest = await self._log.rows(
+            "messages",
+            where={"session_id": row["session_id"]},
+            order_by="position",
+            descending=True,
+            limit=most,
+        )
+        parts = [f"{'Ozzie' if each['role'] == 'assistant' else 'User'}:\n{each['text']}" for each in reversed(newest)]
+        text = "\n\n".join(parts) or "It has no messages yet."
+        labels = {label for each in newest for label in _labels(each)}
+        return text[-MOST_CHARS:], tuple(f"{label}:" for label in sorted(labels))
+
+    async def _rows(self, client: Client) -> list[Row]:
+        """Return the sessions that a client may see, last used first: not those of other clients."""
+        own = await self._own_keys(client)
+        rows = await self._sessions.list(limit=4 * MOST_LISTED)
+        return [row for row in rows if row["channel"] != Channel.MCP or row["key"] in own][:MOST_LISTED]
+
+    async def _visible(self, client: Client, session: str) -> Row:
+        row = await self._sessions.row(SessionId(session))
+        if row["channel"] == Channel.MCP and row["key"] not in await self._own_keys(client):
+            raise unknown_session(session)
+        return row
+
+    async def _own_keys(self, client: Client) -> set[str]:
+        project = await self._projects.at(client.project)
+        return {self._key(client, project)}
+
+    async def _session(self, client: Client, project: Project) -> SessionId:
+        """Return the session of a client in a project."""
+        key = self._key(client, project)
+        if (held := await self._sessions.holder(key)) is not None:
+            await self._sessions.expect_open(held)
+            return held
+        title = f"{client.name} (MCP)"
+        info = await self._sessions.open(
+            key, title=title, channel=Channel.MCP, by=client.user, project=client.project and project.root
+        )
+        return info.session_id
+
+    def _key(self, client: Client, project: Project) -> str:
+        """Return the key of a client's session. Those with too many names share one: a client could name itself anew
+        for each call."""
+        names = self._clients.setdefault(client.user, Clients()).names
+        if client.name not in names and len(names) < MOST_CLIENTS:
+            names[client.name] = None
+        name = client.name if client.name in names else "others"
+        return f"mcp:{client.user}:{name}:{project.root}"
+
+    # --- resources ------------------------------------------------------------------------------------------------
+
+    async def resources(self, client: Client) -> tuple[protocol.Listed, ...]:
+        """Return the sessions as resources."""
+        return tuple(
+            protocol.Listed(
+                uri=f"{_URI}sessions/{row['session_id']}",
+                title=visible_label(str(row["title"])) or "A session",
+                about=f"{row['message_count']} messages, last used {row['updated_at']}",
+            )
+            for row in await self._rows(client)
+        )
+
+    async def read(self, client: Client, uri: str) -> protocol.Content:
+        """Return a session's last messages, or an artifact. Raises NotFound, InputError if it is too large."""
+        kind, _, name = uri.removeprefix(_URI).partition("/")
+        if uri.startswith(_URI) and kind == "sessions":
+            text, _ = await self._told(client, name, MOST_TURNS)
+            return protocol.Content(mime="text/plain", text=text)
+        if uri.startswith(_URI) and kind == "artifacts" and is_ulid(name):
+            return await self._artifact(client, ArtifactId(name))
+        raise NotFound(f"There is no resource {visible_label(uri)[:200]}.", code="mcp.resource")
+
+    async def _artifact(self, client: Client, artifact_id: ArtifactId) -> protocol.Content:
+        found: Artifact = await self._artifacts.get(artifact_id)
+        if found.session_id is not None:
+            await self._visible(client, str(found.session_id))
+        if found.size > protocol.MAX_PICTURE_BYTES:
+            raise InputError(f"It has {found.size:,} bytes; at most {protocol.MAX_PICTURE_BYTES:,} are given.")
+        content = await self._artifacts.content(found)
+        with suppress(UnicodeDecodeError):
+            return protocol.Content(mime=found.mime, text=content.decode())
+        return protocol.Content(mime=found.mime, data=base64.b64encode(content).decode())
+
+
+_PICTURES = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp"})
+
+
+def _caller(client: Client, project: Project) -> Caller:
+    return Caller(project=str(project.root), channel=Channel.MCP, user=client.user)
+
+
+def _offered(tool: Tool) -> protocol.OfferedTool:
+    meta = tool.meta
+    reads_only = meta.side_effect is SideEffect.NONE and not meta.delegates_to
+    leaves = meta.is_outbound or Category.EXTERNAL_SEND in meta.categories
+    return protocol.OfferedTool(
+        name=meta.name,
+        title=meta.delegates_to or meta.name,
+        description=tool.spec.description,
+        schema=tool.spec.parameters,
+        reads_only=reads_only,
+        destroys=meta.side_effect is SideEffect.IRREVERSIBLE or Category.DELETE in meta.categories,
+        is_idempotent=reads_only or meta.takes_key,
+        is_open_world=leaves or bool(meta.delegates_to) or meta.brings in (Label.WEB, Label.MCP, Label.REMOTE),
+    )
+
+
+def _session_tool(
+    name: str, title: str, about: str, properties: JsonObject, needs: Sequence[str], *, asks: bool
+) -> protocol.OfferedTool:
+    schema: JsonObject = {
+        "type": "object",
+        "properties": properties,
+        "required": list[Json](needs),
+        "additionalProperties": False,
+    }
+    return protocol.OfferedTool(
+        name=name,
+        title=title,
+        description=about,
+        schema=schema,
+        reads_only=not asks,
+        destroys=False,
+        is_idempotent=not asks,
+        is_open_world=asks,
+    )
+
+
+_SESSION: JsonObject = {"type": "string", "description": "The session's id, as ozzie_sessions lists it"}
+_SESSION_TOOLS: tuple[protocol.OfferedTool, ...] = (
+    _session_tool(
+        ASK,
+        "Ask Ozzie",
+        "Send a message to Ozzie, an agent in JupyterLab that knows the user's notebooks, files and skills, and wait "
+        "for its answer. It asks the user before it changes anything.",
+        {
+            "message": {"type": "string", "description": "What to ask or to do"},
+            "session": {**_SESSION, "description": "A session to go on in; by default your own"},
+        },
+        ["message"],
+        asks=True,
+    ),
+    _session_tool(
+        SESSIONS, "List sessions", "List the user's sessions with Ozzie, the last used first.", {}, [], asks=False
+    ),
+    _session_tool(
+        READ,
+        "Read a session",
+        "Read the last messages of a session.",
+        {
+            "session": _SESSION,
+            "messages": {
+                "type": "integer",
+                "minimum": 1,
+                "maximum": MOST_TURNS,
+                "description": "How many; 10 if left out",
+            },
+        },
+        ["session"],
+        asks=False,
+    ),
+)
+
+
+def _given(args: JsonObject, kinds: dict[str, type], *, needs: Sequence[str]) -> JsonObject:
+    """Return the arguments of a tool for sessions. Raises InputError with a message for the client."""
+    for name, value in args.items():
+        if name not in kinds:
+            raise InputError(f"There is no argument {visible_label(name)[:64]}.")
+        if type(value) is not kinds[name]:
+            raise InputError(f"{name} is a {'number' if kinds[name] is int else 'text'}.")
+    for name in needs:
+        if name not in args:
+            raise InputError(f"The argument {name} is missing.")
+    return args
+
+
+def _news(item: Event | Transient) -> str:
+    """Return what a client should hear of its call, or ""."""
+    match item:
+        case Event(body=ApprovalRequested(sentence=sentence)):
+            return f"Waits for your yes in Ozzie: {sentence}"
+        case Event(body=ApprovalGranted()):
+            return "The yes has come."
+        case Event(body=PromptRequested(question=question)):
+            return f"Waits for your answer in Ozzie: {question}"
+        case Event(body=ToolCallRequested(name=name)):
+            return f"Calls {name}."
+        case Transient(type="task.progress", payload={"step": str(step)}):
+            return step
+        case Transient(type="task.progress", payload={"ahead": int(ahead)}) if ahead:
+            return f"{ahead} before it."
+        case Transient(type="tool.call.progressed", payload={"message": str(message)}):
+            return message
+        case _:
+            return ""
+
+
+def _last(events: Sequence[Event], *kinds: type) -> Event | None:
+    return next((event for event in reversed(events) if isinstance(event.body, kinds)), None)
+
+
+def _why(end: Event) -> str:
+    match end.body:
+        case TaskFailed(message=message, hint=hint):
+            return f"{message} {hint}".rstrip()
+        case TaskCancelled(by=by, reason=reason):
+            return f"It was stopped by {by}. {reason}".rstrip()
+        case _:
+            return "It ended without a result."
+
+
+def _session_json(row: Row) -> JsonObject:
+    return {
+        "session": str(row["session_id"]),
+        "title": visible_label(str(row["title"])),
+        "channel": str(row["channel"]),
+        "messages": int(str(row["message_count"])),
+        "last_used": str(row["updated_at"]),
+        "project": str(row["project"]),
+    }
+
+
+def _labels(row: Row) -> list[str]:
+    found: Any = msgspec.json.decode(str(row["labels"]))
+    return [str(each) for each in found]
