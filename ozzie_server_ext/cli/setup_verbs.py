@@ -243,6 +243,13 @@ MCP = group(
         speaks_for_a_person=True,
     ),
     verb(
+        "serve",
+        "be an MCP server for another agent, over standard input and output",
+        "mcp_serve:serve",
+        WORKS_IN,
+        more="Other agents start this: claude mcp add ozzie -- ozzie mcp serve",
+    ),
+    verb(
         "rm",
         "stop trusting a server, and take it out if it is yours",
         "mcp_settle:remove_server",

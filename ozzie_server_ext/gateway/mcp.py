@@ -91,13 +91,19 @@ class McpHandler(OzzieHandler):
         self._gone.set()
         super().on_connection_close()
 
+    def close(self, code: int | None = None, reason: str | None = None) -> None:
+        """End the answer, as the gateway goes."""
+        self._gone.set()
+
     async def _serve(self) -> None:
         """Answer, until the client is gone."""
         work = asyncio.ensure_future(self._answer())
         gone = asyncio.ensure_future(self._gone.wait())
+        self.state.connections.add(self)
         try:
             await asyncio.wait({work, gone}, return_when=asyncio.FIRST_COMPLETED)
         finally:
+            self.state.connections.discard(self)
             gone.cancel()
             work.cancel()
         if self._gone.is_set() and not work.done():

@@ -210,7 +210,7 @@ async def _connect(handshake: Handshake) -> tuple[Handshake, HTTP1Connection]:
     stream = await TCPClient().connect(
         str(address.hostname),
         address.port or {"http": 80, "https": 443}[address.scheme],
-        ssl_options=_trusting() if address.scheme == "https" else None,
+        ssl_options=trusting() if address.scheme == "https" else None,
         timeout=CONNECT_S,
     )
     return handshake, HTTP1Connection(stream, True, HTTP1ConnectionParameters(no_keep_alive=True))
@@ -233,7 +233,7 @@ async def _send(
 
 
 @cache
-def _trusting() -> ssl.SSLContext:
+def trusting() -> ssl.SSLContext:
     """Trust any certificate: the address is local and came with the token from a private file, and users may make their
     own."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)

@@ -265,8 +265,9 @@ class Door:
             return types.ReadResourceResult(
                 contents=[types.BlobResourceContents(uri=uri, blob=content.data, mime_type=content.mime)]
             )
+        note = f"{OUTSIDE.format(', '.join(content.sources))}\n\n" if content.sources else ""
         return types.ReadResourceResult(
-            contents=[types.TextResourceContents(uri=uri, text=content.text, mime_type=content.mime)]
+            contents=[types.TextResourceContents(uri=uri, text=note + content.text, mime_type=content.mime)]
         )
 
     async def _ask(self, what: What, ctx: Context, **more: Any) -> Answer:

@@ -116,11 +116,12 @@ class Listed(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Content(msgspec.Struct, frozen=True, kw_only=True):
-    """What a resource has: a text, or bytes as base64 in `data`."""
+    """What a resource has: a text, or bytes as base64 in `data`. `sources`: see `Output`."""
 
     mime: str
     text: str = ""
     data: str = ""
+    sources: tuple[str, ...] = ()
 
 
 class Answer(_Message, frozen=True, kw_only=True, omit_defaults=True):

@@ -394,8 +394,8 @@ class ClientCalls:
         """Return a session's last messages, or an artifact. Raises NotFound, InputError if it is too large."""
         kind, _, name = uri.removeprefix(_URI).partition("/")
         if uri.startswith(_URI) and kind == "sessions":
-            text, _ = await self._told(client, name, MOST_TURNS)
-            return protocol.Content(mime="text/plain", text=text)
+            text, sources = await self._told(client, name, MOST_TURNS)
+            return protocol.Content(mime="text/plain", text=text, sources=sources)
         if uri.startswith(_URI) and kind == "artifacts" and is_ulid(name):
             return await self._artifact(client, ArtifactId(name))
         raise NotFound(f"There is no resource {visible_label(uri)[:200]}.", code="mcp.resource")
@@ -408,7 +408,7 @@ class ClientCalls:
             raise InputError(f"It has {found.size:,} bytes; at most {protocol.MAX_PICTURE_BYTES:,} are given.")
         content = await self._artifacts.content(found)
         with suppress(UnicodeDecodeError):
-            return protocol.Content(mime=found.mime, text=content.decode())
+            return protocol.Content(mime=found.mime, text=content.decode(), sources=found.sources)
         return protocol.Content(mime=found.mime, data=base64.b64encode(content).decode())
 
 
