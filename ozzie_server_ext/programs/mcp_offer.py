@@ -40,6 +40,7 @@ Asgi: TypeAlias = Callable[..., Awaitable[Any]]
 MOST_SESSIONS = 32
 """Of the older era, for one identity."""
 IDLE_S = 1800.0
+RETRY_MS = 1000
 MOST_MISSED, MOST_MISSED_CHARS = 500, 1 << 20
 """Messages that are kept for a client of the older era that connects again."""
 MOST_LISTENING = 32
@@ -186,6 +187,7 @@ class Door:
         )
         self._manager = _Sessions(
             server,
+            retry_interval=RETRY_MS,
             session_idle_timeout=IDLE_S,
             max_sessions=MOST_SESSIONS,
             max_request_body_size=MAX_BODY_BYTES,
@@ -280,7 +282,8 @@ class Door:
             raise MCPError(types.INTERNAL_ERROR, "Ozzie stops.") from None
         if answer.unknown:
             is_missing = what == "read" and ctx.protocol_version < "2026"
-            raise MCPError(-32002 if is_missing else types.INVALID_PARAMS, answer.error)
+            data = {"uri": more["name"]} if what == "read" else None
+            raise MCPError(-32002 if is_missing else types.INVALID_PARAMS, answer.error, data)
         if answer.error:
             raise MCPError(types.INTERNAL_ERROR, answer.error)
         return answer

@@ -520,7 +520,7 @@ def _news(item: Event | Transient) -> str:
             return step
         case Transient(type="task.progress", payload={"ahead": int(ahead)}) if ahead:
             return f"{ahead} before it."
-        case Transient(type="tool.call.progressed", payload={"message": str(message)}):
+        case Transient(type="tool.call.progressed", payload={"summary": str(message)}):
             return message
         case _:
             return ""

@@ -1,1 +1,1 @@
-"""The MCP's own conformance tests, with Ozzie as the client."""
+"""The MCP's own conformance tests, with Ozzie as the client and as the server."""
