@@ -102,7 +102,6 @@ def tools() -> tuple[Any, ...]:
     )
 
 
-
 def main() -> None:
     with pytest.MonkeyPatch.context() as changed:
         changed.setattr("ozzie_server_ext.tasks.projects.builtin_tools", tools)

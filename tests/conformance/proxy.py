@@ -3,6 +3,7 @@
 import asyncio
 import threading
 from collections.abc import Iterator
+from concurrent.futures import Future
 from contextlib import contextmanager, suppress
 from urllib.parse import urlsplit
 
@@ -10,11 +11,14 @@ from urllib.parse import urlsplit
 @contextmanager
 def adding_token(url: str, token: str) -> Iterator[str]:
     """Return the address of a proxy in front of `url`."""
-    loop = asyncio.new_event_loop()
     target = urlsplit(url)
+    found: Future[tuple[int, asyncio.AbstractEventLoop, asyncio.Event]] = Future()
 
-    async def start() -> asyncio.Server:
-        return await asyncio.start_server(connected, "127.0.0.1", 0, limit=1 << 20)
+    async def serve() -> None:
+        end = asyncio.Event()
+        async with await asyncio.start_server(connected, "127.0.0.1", 0, limit=1 << 20) as server:
+            found.set_result((server.sockets[0].getsockname()[1], asyncio.get_running_loop(), end))
+            await end.wait()
 
     async def connected(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         with suppress(OSError, asyncio.IncompleteReadError):
@@ -26,22 +30,18 @@ def adding_token(url: str, token: str) -> Iterator[str]:
             before.write(b"\r\n".join([first, *kept, *more]) + b"\r\n\r\n")
             pipes = [asyncio.ensure_future(_pipe(reader, before)), asyncio.ensure_future(_pipe(behind, writer))]
             await asyncio.wait(pipes, return_when=asyncio.FIRST_COMPLETED)
-            if not pipes[1].done() and reader.at_eof():
-                before.close()  # the client is gone, and so is what it waits for
             for pipe in pipes:
                 pipe.cancel()
             before.close()
         writer.close()
 
-    thread = threading.Thread(target=loop.run_forever, daemon=True)
+    thread = threading.Thread(target=lambda: asyncio.run(serve()))
     thread.start()
-    server = asyncio.run_coroutine_threadsafe(start(), loop).result(10)
-    port = server.sockets[0].getsockname()[1]
+    port, loop, end = found.result(10)
     try:
         yield f"http://127.0.0.1:{port}{target.path}"
     finally:
-        loop.call_soon_threadsafe(server.close)
-        loop.call_soon_threadsafe(loop.stop)
+        loop.call_soon_threadsafe(end.set)
         thread.join(10)
 
 
