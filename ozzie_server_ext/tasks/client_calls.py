@@ -217,9 +217,10 @@ class ClientCalls:
             self._queue.enqueue(task_id, session_id, delegated=True)
             return events[0].position
 
+        own = _calls(tool.meta.name)
         try:
             position = await shielded(begin())
-            events = await self._end_of(task_id, position, note)
+            events = await self._end_of(task_id, position, lambda text: None if text == own else note(text))
         except asyncio.CancelledError:
             await self._stop(task_id, client)
             raise
@@ -505,6 +506,10 @@ def _given(args: JsonObject, kinds: dict[str, type], *, needs: Sequence[str]) ->
     return args
 
 
+def _calls(name: str) -> str:
+    return f"Calls {name}."
+
+
 def _news(item: Event | Transient) -> str:
     """Return what a client should hear of its call, or ""."""
     match item:
@@ -515,7 +520,7 @@ def _news(item: Event | Transient) -> str:
         case Event(body=PromptRequested(question=question)):
             return f"Waits for your answer in Ozzie: {question}"
         case Event(body=ToolCallRequested(name=name)):
-            return f"Calls {name}."
+            return _calls(name)
         case Transient(type="task.progress", payload={"step": str(step)}):
             return step
         case Transient(type="task.progress", payload={"ahead": int(ahead)}) if ahead:
