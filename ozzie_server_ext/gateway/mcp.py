@@ -15,7 +15,7 @@ from tornado.web import authenticated
 
 from ozzie_server_ext.domain.errors import OzzieError, Unavailable
 from ozzie_server_ext.gateway.base import OzzieHandler, Refusal
-from ozzie_server_ext.gateway.mcp_plane import Request, lost_answer
+from ozzie_server_ext.gateway.mcp_plane import STREAM_TYPE, Request, lost_answer
 from ozzie_server_ext.gateway.relay import Forwarded, Relay
 from ozzie_server_ext.gateway.rest.handler import Passed
 from ozzie_server_ext.protocol.mcp_server import MAX_BODY_BYTES, PROJECT_HEADER, project_in
@@ -47,10 +47,10 @@ class McpHandler(OzzieHandler):
         self._gone = asyncio.Event()
 
     async def _let_in(self, **kwargs: Any) -> None:
-        await super()._let_in(**kwargs)
         origin = self.request.headers.get("Origin")
         if origin is not None and urlsplit(origin).netloc.lower() != (self.request.host or "").lower():
             raise Refusal(403, "Pages of other places are not let in.", hint="", code="http.origin")
+        await super()._let_in(**kwargs)
         if self.request.method != "OPTIONS" and self.granted is None and not self.token_authenticated:
             raise Refusal(
                 403,
@@ -208,7 +208,7 @@ class _Streamed:
         self.content_type = ""
         self.began = False
 
-    def start(self, status: int, headers: tuple[tuple[str, str], ...]) -> None:
+    async def start(self, status: int, headers: tuple[tuple[str, str], ...]) -> None:
         self.began = True
         self._handler.set_status(status)
         for name, value in headers:
@@ -216,6 +216,8 @@ class _Streamed:
                 self._handler.set_header(name, value)
             if name == "content-type":
                 self.content_type = value
+        if self.content_type.startswith(STREAM_TYPE):
+            await self._handler.flush()  # the first event may come in a minute
 
     async def write(self, text: str) -> None:
         self._handler.write(text)

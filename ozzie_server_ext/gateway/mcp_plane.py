@@ -49,6 +49,7 @@ MOST_EXCHANGES = 64
 """Requests at once of one identity, streams among them."""
 LOOK_S = 2.0
 """How often it is looked whether other tools are offered, while a client could be told."""
+STREAM_TYPE = "text/event-stream"
 _PROGRESS_S = 0.05
 """The shortest time between two reports of a call."""
 _LOST = (
@@ -75,7 +76,7 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
 class Reply(Protocol):
     """What an answer is written to."""
 
-    def start(self, status: int, headers: tuple[tuple[str, str], ...]) -> None: ...
+    async def start(self, status: int, headers: tuple[tuple[str, str], ...]) -> None: ...
 
     async def write(self, text: str) -> None:
         """Write a piece; returns when the client has room for more."""
@@ -148,8 +149,8 @@ class McpPlane:
                 raise Unavailable(_LOST, code="mcp.lost") from None
             match event:
                 case Start(status=status, headers=headers):
-                    is_stream = any("text/event-stream" in value for name, value in headers if name == "content-type")
-                    reply.start(status, headers)
+                    is_stream = any(value.startswith(STREAM_TYPE) for name, value in headers if name == "content-type")
+                    await reply.start(status, headers)
                 case Piece(text=text):
                     await reply.write(text)
                     with suppress(ChannelLost):
