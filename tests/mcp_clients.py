@@ -31,13 +31,13 @@ async def over_http(
     gateway: Gateway, era: str, *, name: str = "tester", user: str = "", token: str = "", **more: Any
 ) -> "AsyncIterator[Client]":
     """A client over streamable HTTP, on behalf of a `user` of an attached server if one is named."""
-    import httpx
+    import httpx2
     from mcp.client import Client
     from mcp.client.streamable_http import streamable_http_client
     from mcp_types import Implementation
 
     headers = {"Authorization": f"Bearer {token or gateway.token}", **({ON_BEHALF_OF: user} if user else {})}
-    async with httpx.AsyncClient(headers=headers, timeout=WITHIN_S) as http:
+    async with httpx2.AsyncClient(headers=headers, timeout=WITHIN_S) as http:
         transport = streamable_http_client(f"{gateway.url}ozzie/mcp", http_client=http)
         info = Implementation(name=name, version="1")
         async with Client(transport, mode=_mode(era), client_info=info, **more) as client:

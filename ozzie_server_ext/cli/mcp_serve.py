@@ -1,5 +1,7 @@
 """`ozzie mcp serve`: Ozzie as an MCP server for clients that start a program, over its standard streams.
 
+`ozzie mcp token` makes tokens for those that speak HTTP.
+
 It hands each message to the running gateway over HTTP and writes what comes back, in both eras of the protocol; if no
 gateway runs, it starts one. Nothing but the protocol goes to standard output.
 """
@@ -23,13 +25,16 @@ from tornado.tcpclient import TCPClient
 
 from ozzie_kernel.client import GatewayClient
 from ozzie_kernel.connect import reach
-from ozzie_server_ext.cli.terminal import named_folder
-from ozzie_server_ext.domain.errors import InputError, OzzieError
+from ozzie_server_ext.cli.terminal import named_folder, print_notice, print_result
+from ozzie_server_ext.config.client_tokens import issue_token, revoke_token, token_hashes
+from ozzie_server_ext.config.home import find_home
+from ozzie_server_ext.domain.errors import InputError, NotFound, OzzieError
 from ozzie_server_ext.domain.json import Json, JsonObject
 from ozzie_server_ext.gateway.relay import trusting
 from ozzie_server_ext.protocol.handshake import Handshake
 from ozzie_server_ext.protocol.jsontext import dumps, loads
 from ozzie_server_ext.protocol.mcp_server import MAX_BODY_BYTES, PROJECT_HEADER, project_header
+from ozzie_server_ext.render.text import visible_label
 
 CONNECT_S = 5.0
 STREAM_S = 24 * 3600.0
@@ -47,6 +52,26 @@ def serve(options: argparse.Namespace) -> int:
     sys.stdout = sys.stderr  # whatever prints by mistake
     asyncio.run(Bridge(out, None if project is None else Path(project)).run(sys.stdin.buffer))
     return 0
+
+
+def token(options: argparse.Namespace) -> int:
+    """Print a new token for a client, revoke one, or list the clients that have one."""
+    home = find_home(os.environ)
+    if options.name is None:
+        names = sorted(token_hashes(home))
+        lines = names or ["No client has a token. Make one: ozzie mcp token NAME"]
+        return print_result({"clients": names}, *lines, as_json=options.json)
+    if options.revoke:
+        if not revoke_token(home, options.name):
+            raise NotFound(
+                f"No client {visible_label(options.name)[:40]} has a token.", hint="ozzie mcp token lists them."
+            )
+        return print_result({"revoked": options.name}, f"The token of {options.name} is void.", as_json=options.json)
+    made = issue_token(home, options.name)
+    words = "It opens /ozzie/mcp and nothing else, and is shown once. Send it as: Authorization: Bearer TOKEN"
+    if not options.json:
+        print_notice(words)
+    return print_result({"client": options.name, "token": made}, made, as_json=options.json)
 
 
 class _Lost(Exception):
@@ -129,7 +154,7 @@ class Bridge:
         self._initialize: JsonObject | None = None
         self._session = ""
         self._version = ""
-        self._calls: dict[Json, asyncio.Task[None]] = {}
+        self._calls: dict[Json, asyncio.Task[_Answer | None]] = {}
         self._listening: asyncio.Task[None] | None = None
 
     @property

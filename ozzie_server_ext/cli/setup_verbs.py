@@ -250,6 +250,15 @@ MCP = group(
         more="Other agents start this: claude mcp add ozzie -- ozzie mcp serve",
     ),
     verb(
+        "token",
+        "make a token for an agent that uses Ozzie over HTTP; without a name, list who has one",
+        "mcp_serve:token",
+        argument("name", metavar="NAME", nargs="?", help="a name for the agent, such as claude-code"),
+        argument("--revoke", action="store_true", help="end its token"),
+        more="The token opens /ozzie/mcp and nothing else, and is shown once. A new one ends the one before.",
+        speaks_for_a_person=True,
+    ),
+    verb(
         "rm",
         "stop trusting a server, and take it out if it is yours",
         "mcp_settle:remove_server",

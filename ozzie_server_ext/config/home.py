@@ -36,6 +36,7 @@ class Home(msgspec.Struct, frozen=True):
     standing_file = _Below(STANDING)
     mcp_file = _Below("mcp.json")
     servers_file = _Below("servers.json")
+    client_tokens_file = _Below("mcp-clients.json")
     server_packages = _Below("servers")
     plugins = _Below("plugins")
     plugins_file = _Below("plugins.json")

@@ -27,10 +27,11 @@ _MAX_NAME = 256
 
 
 class Principal(msgspec.Struct, frozen=True, kw_only=True):
-    """An authenticated caller. `session_id` is the only session that a kernel may touch; None: any. `root` is the
-    folder that paths from an attached server's page are relative to; None: the project folder."""
+    """An authenticated caller; a `client` is let in at `/ozzie/mcp` alone. `session_id` is the only session that a
+    kernel may touch; None: any. `root` is the folder that paths from an attached server's page are relative to; None:
+    the project folder."""
 
-    kind: Literal["user", "local", "kernel"]
+    kind: Literal["user", "local", "kernel", "client"]
     name: str
     kernel_id: str = ""
     session_id: SessionId | None = None
@@ -44,7 +45,7 @@ def answerer_of(principal: Principal) -> Answerer:
 
 def _way(principal: Principal) -> AuthStrength:
     match principal.kind:
-        case "kernel":
+        case "kernel" | "client":
             return AuthStrength.RELAY
         case "user":
             return AuthStrength.BROWSER

@@ -13,12 +13,16 @@ from jupyter_server.auth.decorator import allow_unauthenticated, authorized
 from tornado.iostream import StreamClosedError
 from tornado.web import authenticated
 
+from ozzie_server_ext.config.client_tokens import client_of
+from ozzie_server_ext.config.home import find_home
 from ozzie_server_ext.domain.errors import OzzieError, Unavailable
+from ozzie_server_ext.gateway.access import Principal
 from ozzie_server_ext.gateway.base import OzzieHandler, Refusal
 from ozzie_server_ext.gateway.mcp_plane import STREAM_TYPE, Request, lost_answer
 from ozzie_server_ext.gateway.relay import Forwarded, Relay
 from ozzie_server_ext.gateway.rest.handler import Passed
 from ozzie_server_ext.protocol.mcp_server import MAX_BODY_BYTES, PROJECT_HEADER, project_in
+from ozzie_server_ext.tasks.client_calls import CLIENT
 
 MCP_PATH = "/ozzie/mcp"
 METHODS = "GET, POST, DELETE, OPTIONS"
@@ -46,6 +50,14 @@ class McpHandler(OzzieHandler):
     def initialize(self) -> None:
         self._gone = asyncio.Event()
 
+    @property
+    def granted(self) -> Principal | None:
+        """The holder of one of Ozzie's tokens, or of a client's own, which opens nothing but this."""
+        if "ozzie_client" not in self.__dict__:
+            name = client_of(find_home(), self.request.headers.get("Authorization", ""))
+            self.__dict__["ozzie_client"] = None if name is None else Principal(kind="client", name=f"{CLIENT}{name}")
+        return self.__dict__["ozzie_client"] or super().granted
+
     async def _let_in(self, **kwargs: Any) -> None:
         origin = self.request.headers.get("Origin")
         if origin is not None and urlsplit(origin).netloc.lower() != (self.request.host or "").lower():
@@ -55,7 +67,7 @@ class McpHandler(OzzieHandler):
             raise Refusal(
                 403,
                 "MCP clients need a token in the Authorization header.",
-                hint="Send one of this Jupyter Server: Authorization: token …",
+                hint="ozzie mcp token NAME makes one for a client.",
                 code="http.403",
             )
 

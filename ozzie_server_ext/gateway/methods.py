@@ -172,6 +172,8 @@ def _channel(principal: Principal) -> Channel:
     match principal.kind:
         case "kernel":
             return Channel.NOTEBOOK
+        case "client":
+            return Channel.MCP
         case "user":
             return Channel.PAGE
         case "local":

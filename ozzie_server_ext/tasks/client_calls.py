@@ -68,6 +68,8 @@ Note = Callable[[str], None]
 """Receives how far a call is, in words."""
 
 ASK, SESSIONS, READ = "ozzie_ask", "ozzie_sessions", "ozzie_session_read"
+CLIENT = "mcp:"
+"""How the names of users begin that are clients with a token of their own."""
 MOST_CALLS = 16
 """Calls at once of one identity."""
 MOST_CLIENTS = 32
@@ -92,8 +94,14 @@ class Client(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def content(self) -> Content:
-        """The provenance of what it sends. What it calls itself is no part of that: a rule could name it."""
-        return Content.of(Label.REMOTE, ["mcp"])
+        """The provenance of what it sends. What it calls itself is no part of that, since rules can name places; the
+        name that a person gave its token is."""
+        return Content.of(Label.REMOTE, [f"mcp/{self.user.removeprefix(CLIENT)}" if self.has_token else "mcp"])
+
+    @property
+    def has_token(self) -> bool:
+        """Whether it has a token of its own."""
+        return self.user.startswith(CLIENT)
 
 
 class Clients(msgspec.Struct):

@@ -14,11 +14,13 @@ import anyio
 import psutil
 import pytest
 
+from ozzie_server_ext.gateway.routes import PREFIX
 from tests.integration.gateway.asked import events
 from tests.integration.gateway.test_approvals import answer
 from tests.integration.gateway.test_rest import get, post, until
+from tests.integration.gateway.walk import ask
 from tests.mcp_clients import ERAS, NEWER, OLDER, Raw, events_in, mcp_error, newer, over_http, over_stdio, text_of
-from tests.rig import JUPYTER_TOKEN, Gateway, GatewayHome, new_home, start_attached, start_gateway
+from tests.rig import JUPYTER_TOKEN, Gateway, GatewayHome, new_home, ozzie, start_attached, start_gateway
 
 pytestmark = pytest.mark.timeout(120)
 
@@ -102,7 +104,7 @@ async def test_a_client_lists_and_calls_tools(server: Gateway, era: str, way: st
 async def test_a_call_that_asks_waits_for_a_person_and_says_so(server: Gateway, era: str) -> None:
     told: list[str] = []
 
-    async def progress(count: float, total: float | None, message: str | None) -> None:
+    async def progress(progress: float, total: float | None, message: str | None) -> None:
         told.append(str(message))
 
     async with over_http(server, era, name="Claude Code") as client:
@@ -150,6 +152,7 @@ async def test_a_no_is_an_error_in_words(server: Gateway, era: str) -> None:
 
 @eras
 async def test_a_client_that_cancels_a_call_ends_it(server: Gateway, era: str) -> None:
+    approval: dict[str, Any] = {}
     async with over_http(server, era) as client:
         with anyio.CancelScope() as scope:
             async with anyio.create_task_group() as group:
@@ -321,6 +324,7 @@ def plane_of(server: Gateway) -> psutil.Process:
 @eras
 async def test_a_killed_process_tells_its_calls_and_the_next_one_works(home: GatewayHome, era: str) -> None:
     (home.project / "notes").mkdir()
+    approval: dict[str, Any] = {}
     with start_gateway(home) as server:
         with suppress(Exception):  # a session of the older era ends with the process
             async with over_http(server, era) as client:
@@ -365,6 +369,7 @@ async def test_an_effect_in_progress_happens_once_however_the_process_dies(home:
 
 async def test_a_call_whose_gateway_was_killed_is_not_made_by_the_next_one(home: GatewayHome) -> None:
     (home.project / "notes").mkdir()
+    approval: dict[str, Any] = {}
     with start_gateway(home) as server, suppress(Exception):
         async with over_http(server, NEWER) as client:
             call = asyncio.ensure_future(client.call_tool("write_file", write("late.md")))
@@ -412,3 +417,26 @@ async def test_a_stdio_client_works_in_the_folder_that_it_names(server: Gateway,
         found = await client.call_tool("read_file", {"path": "here.txt"})
 
     assert "here" in text_of(found), text_of(found)
+
+
+async def test_a_clients_own_token_opens_this_and_nothing_else(server: Gateway) -> None:
+    made = await asyncio.to_thread(ozzie, server.home, "mcp", "token", "claude-code", "--json")
+    token = json.loads(made.stdout)["token"]
+    async with over_http(server, NEWER, token=token) as client:
+        call = asyncio.ensure_future(client.call_tool("write_file", write("token.md")))
+        approval = await asked(server)
+        own = answer(server, approval["approval_id"], "approve", token=token, binds=approval["binds"])
+        elsewhere = ask(server, "GET", f"{PREFIX}/sessions", token=token)
+        await approve(server, approval)
+        result = await call
+    task = get(server, f"tasks/{approval['task_id']}")
+    stored = (server.home.home / "mcp-clients.json").read_text()
+    await asyncio.to_thread(ozzie, server.home, "mcp", "token", "claude-code", "--revoke")
+    status, _ = Raw(server, Authorization=f"Bearer {token}").send("POST", newer("tools/list")[1])
+
+    assert (own[0], elsewhere[0]) == (403, 403)
+    assert not result.is_error
+    assert task["sender_id"] == "mcp:claude-code"
+    assert "mcp/claude-code" in json.dumps(get(server, f"events?task_id={task['task_id']}&limit=100"))
+    assert token not in stored
+    assert status == 403
