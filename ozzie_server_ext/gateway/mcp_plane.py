@@ -197,10 +197,12 @@ class McpPlane:
             log.error("the process that speaks MCP sent nonsense: %s", error)
         finally:
             channel.close_call(inbox)
-            for task in list(asks.values()):
-                task.cancel()
             if self._served is channel:
                 self._served = None
+            for task in (ending := list(asks.values())):
+                task.cancel()
+            if ending:
+                await asyncio.wait(ending)
 
     async def _answer(self, channel: Channel, ask: Ask) -> None:
         request = self._requests.get(ask.exchange)

@@ -143,15 +143,20 @@ class ClientCalls:
         """End the calls whose gateway is gone, and with it the connections of their clients. Call it before any task is
         recovered, which would make them again."""
         for row in await open_tasks(self._log, channel=str(Channel.MCP), parent_id=None):
-            if not has_own_thread(row):
-                continue
-            reason = "Its client is gone."
-            with suppress(Conflict):
-                if row["status"] == TaskStatus.RUNNING:  # recovery finds out how far it got, and ends it
-                    recorder = user_recorder(self._log, session_of(row), task_of(row))
-                    await recorder.append(TaskCancelRequested(by=GATEWAY, reason=reason))
-                else:
-                    await self._tasks.cancel(task_of(row), by=GATEWAY, reason=reason)
+            if has_own_thread(row):
+                await self._end_left(row)
+
+    async def _end_left(self, row: Row) -> None:
+        """End a task, and those that it delegated."""
+        for below in await open_tasks(self._log, parent_id=row["task_id"]):
+            await self._end_left(below)
+        reason = "Its client is gone."
+        with suppress(Conflict):
+            if row["status"] == TaskStatus.RUNNING:  # recovery finds out how far it got, and ends it
+                recorder = user_recorder(self._log, session_of(row), task_of(row))
+                await recorder.append(TaskCancelRequested(by=GATEWAY, reason=reason))
+            else:
+                await self._tasks.cancel(task_of(row), by=GATEWAY, reason=reason)
 
     # --- tools ----------------------------------------------------------------------------------------------------
 

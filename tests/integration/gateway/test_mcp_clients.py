@@ -440,3 +440,49 @@ async def test_a_clients_own_token_opens_this_and_nothing_else(server: Gateway) 
     assert "mcp/claude-code" in json.dumps(get(server, f"events?task_id={task['task_id']}&limit=100"))
     assert token not in stored
     assert status == 403
+
+
+async def test_a_clients_session_is_shown_exported_forked_and_replayed_like_any_other(server: Gateway) -> None:
+    async with over_http(server, NEWER, name="whole", user="whole") as client:
+        await client.call_tool("calculator", {"expr": "2*3"})
+        asking = await client.call_tool("ozzie_ask", {"message": "What is 2*4?"})
+        await client.call_tool("list_files", {})
+    assert asking.structured_content is not None
+    session = asking.structured_content["session"]
+    shown = await asyncio.to_thread(ozzie, server.home, "sessions", "show", session)
+    exported = await asyncio.to_thread(get, server, f"sessions/{session}/turns")
+    fork = await asyncio.to_thread(partial(post, server, f"sessions/{session}/fork"))
+    replayed = await asyncio.to_thread(partial(post, server, f"sessions/{session}/replay"))
+    file = server.home.project / "whole.md"
+    written = await asyncio.to_thread(ozzie, server.home, "sessions", "export", session, "--to", str(file))
+    again = await asyncio.to_thread(partial(post, server, "message", content="hello", session_id=fork["session"]["id"], wait=True))
+
+    assert shown.returncode == 0, shown.stderr
+    assert written.returncode == 0, written.stderr
+    assert [turn["status"] for turn in exported["items"]] == ["SUCCEEDED"] * 3
+    assert replayed["same"] == replayed["events"], replayed
+    assert again["status"] == "SUCCEEDED"
+
+
+async def test_a_skill_that_a_client_began_ends_with_it(home: GatewayHome) -> None:
+    (home.project / "notes").mkdir()
+    skills = home.home / "skills"
+    skills.mkdir(exist_ok=True)
+    step = {"id": "a", "title": "write", "call": {"tool": "write_file", "args": write("skill.md")}}
+    (skills / "writer.jsonc").write_text(json.dumps({"name": "writer", "type": "workflow", "steps": [step]}))
+    approval: dict[str, Any] = {}
+    with start_gateway(home) as server, suppress(Exception):
+        async with over_http(server, NEWER) as client:
+            call = asyncio.ensure_future(client.call_tool("skill_writer", {}))
+            approval = await asked(server)
+            os.kill(server.process.pid, signal.SIGKILL)
+            server.process.wait(20)
+            await call
+    with start_gateway(home) as server:
+        for task in get(server, "tasks?all=true")["items"]:
+            assert (await ended(server, task["task_id"]))["status"] == "CANCELLED"
+        left = pending(server)
+
+    assert approval
+    assert left == []
+    assert not (home.project / "notes" / "skill.md").exists()
