@@ -137,7 +137,7 @@ class Conversation:
         """`of` is the delegated task, or None for the session's conversation."""
         self.position = 0
         self._of = of
-        self._delegated: set[TaskId] = set()
+        self._delegated: set[TaskId | None] = set()
         self._runs: set[TaskId] = set()
         """The runs of skills: a model sees what they came to, not what their steps called."""
         self._entries: list[UserMessage | Round] = []
@@ -508,12 +508,10 @@ class Conversation:
         return event.task_id in self._runs and event.type in CALL_TYPES
 
     def _is_delegated(self, event: Event) -> bool:
-        """Whether the event belongs to a task with a thread of its own, as its first event tells: one delegated from
-        here, or an MCP client's call."""
-        if self._of is None and isinstance(event.body, TaskCreated):
-            assert event.task_id is not None, "a created task has an id"
-            if event.body.parent is not None or event.body.thread_id == event.task_id:
-                self._delegated.add(event.task_id)
+        """Whether the event belongs to a task with a thread of its own, which its first event tells."""
+        body = event.body
+        if self._of is None and isinstance(body, TaskCreated) and (body.parent or body.thread_id == event.task_id):
+            self._delegated.add(event.task_id)
         return event.task_id in self._delegated
 
     def _add_given_call(self, task_id: TaskId | None, call: GivenCall) -> None:

@@ -251,7 +251,7 @@ MCP = group(
     ),
     verb(
         "token",
-        "make a token for an agent that uses Ozzie over HTTP; without a name, list who has one",
+        "make a token for an agent that uses Ozzie over HTTP, or list who has one",
         "mcp_serve:token",
         argument("name", metavar="NAME", nargs="?", help="a name for the agent, such as claude-code"),
         argument("--revoke", action="store_true", help="end its token"),

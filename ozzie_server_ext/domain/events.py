@@ -790,7 +790,8 @@ class TaskCreated(Fact, frozen=True, kw_only=True):
     attended: bool = True
     answer_schema: JsonObject | None = None
     parent: TaskId | None = None
-    """The task that delegated it. A delegated task has its own thread, outside the session's conversation."""
+    """The task that delegated it. A delegated task has its own thread, outside the session's conversation; so has the
+    call of an MCP client, whose `thread_id` is its own id."""
     step: str = ""
     """The step of the parent that it carries out."""
     brief: Brief | None = None

@@ -455,7 +455,9 @@ async def test_a_clients_session_is_shown_exported_forked_and_replayed_like_any_
     replayed = await asyncio.to_thread(partial(post, server, f"sessions/{session}/replay"))
     file = server.home.project / "whole.md"
     written = await asyncio.to_thread(ozzie, server.home, "sessions", "export", session, "--to", str(file))
-    again = await asyncio.to_thread(partial(post, server, "message", content="hello", session_id=fork["session"]["id"], wait=True))
+    again = await asyncio.to_thread(
+        partial(post, server, "message", content="hello", session_id=fork["session"]["id"], wait=True)
+    )
 
     assert shown.returncode == 0, shown.stderr
     assert written.returncode == 0, written.stderr

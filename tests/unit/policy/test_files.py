@@ -313,11 +313,11 @@ def when(**changed: Any) -> dict[str, Any]:
         (text_of(when(risks=["extreme"])), "rules.0.when.risks.0: must be one of 'low', 'medium' or 'high'"),
         (
             text_of(when(channels=["user"])),
-            "rules.0.when.channels.0: must be one of 'notebook', 'cli', 'page' or 'rest'",
+            "rules.0.when.channels.0: must be one of 'notebook', 'cli', 'page', 'rest' or 'mcp'",
         ),
         (
             text_of(GOOD | {"examples": {"match": [{"tool": "a.stranger", "channel": "telegraph"}]}}),
-            "rules.0.examples.match.0.channel: must be one of 'notebook', 'cli', 'page' or 'rest'",
+            "rules.0.examples.match.0.channel: must be one of 'notebook', 'cli', 'page', 'rest' or 'mcp'",
         ),
         (text_of(when(tools=[])), "rules.0.when.tools: needs at least one."),
         (text_of(GOOD, GOOD), "rule private: another rule of this file has the same id."),
