@@ -67,7 +67,7 @@ class AccessTokens:
         while len(self._kernels) >= MAX_KERNEL_TOKENS:
             self._kernels.pop(next(iter(self._kernels)))
         token = secrets.token_urlsafe(32)
-        self._kernels[token] = Principal(kind="kernel", name=_user_name(), kernel_id=kernel_id, session_id=session_id)
+        self._kernels[token] = Principal(kind="kernel", name=account_name(), kernel_id=kernel_id, session_id=session_id)
         return token
 
     def revoke_kernel(self, kernel_id: str) -> None:
@@ -93,7 +93,7 @@ class AccessTokens:
         if hmac.compare_digest(given, self.local_token.encode()):
             return Principal(
                 kind="local",
-                name=unquote(on_behalf_of)[:_MAX_NAME] or _user_name(),
+                name=unquote(on_behalf_of)[:_MAX_NAME] or account_name(),
                 root=Path(unquote(root)) if root else None,
             )
         for token, principal in self._kernels.items():
@@ -110,7 +110,8 @@ def behalf_headers(name: str, root: Path) -> dict[str, str]:
     }
 
 
-def _user_name() -> str:
+def account_name() -> str:
+    """Return the name of the account that the server runs as."""
     try:
         return getpass.getuser()
     except (KeyError, OSError):  # an account without a name, as in some containers

@@ -147,9 +147,14 @@ class _Granted(IdentityProvider):
 _MADE_UP = re.compile(r"[0-9a-f]{32}")
 
 
+def is_made_up(user: User) -> bool:
+    """Whether Jupyter gave a random name to whoever has its token: another one in each request without a cookie."""
+    return _MADE_UP.fullmatch(user.username) is not None
+
+
 def name_of(user: User) -> str:
     """Return the user's name. For Jupyter's own token the user name is a random number, so return the display name."""
-    return user.display_name or user.username if _MADE_UP.fullmatch(user.username) else user.username
+    return user.display_name or user.username if is_made_up(user) else user.username
 
 
 @stream_request_body

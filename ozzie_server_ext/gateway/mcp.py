@@ -16,8 +16,8 @@ from tornado.web import authenticated
 from ozzie_server_ext.config.client_tokens import client_of
 from ozzie_server_ext.config.home import find_home
 from ozzie_server_ext.domain.errors import OzzieError, Unavailable
-from ozzie_server_ext.gateway.access import Principal
-from ozzie_server_ext.gateway.base import OzzieHandler, Refusal
+from ozzie_server_ext.gateway.access import Principal, account_name
+from ozzie_server_ext.gateway.base import OzzieHandler, Refusal, is_made_up
 from ozzie_server_ext.gateway.mcp_plane import STREAM_TYPE, Request, lost_answer
 from ozzie_server_ext.gateway.relay import Forwarded, Relay
 from ozzie_server_ext.gateway.rest.handler import Passed
@@ -123,6 +123,11 @@ class McpHandler(OzzieHandler):
             return
         await work
 
+    @property
+    def _user(self) -> str:
+        """The name of the caller, the same in each request: it says whose a session of the protocol is."""
+        return account_name() if self.granted is None and is_made_up(self.current_user) else self.principal.name
+
     async def _answer(self) -> None:
         if self.request.method != "POST" and self._body:
             raise Refusal(400, "Only a POST has a body.", hint="", code="http.400")
@@ -133,7 +138,7 @@ class McpHandler(OzzieHandler):
         except UnicodeDecodeError:
             raise Refusal(400, "The body is not UTF-8.", hint="Send JSON.", code="input.json") from None
         request = Request(
-            user=self.principal.name,
+            user=self._user,
             project=project_in(self.request.headers.get(PROJECT_HEADER, "")),
             method=str(self.request.method),
             headers=tuple(self._of_protocol().items()),
@@ -175,7 +180,7 @@ class McpHandler(OzzieHandler):
         forwarded = Forwarded(
             method=str(self.request.method),
             path="ozzie/mcp",
-            user=self.principal.name,
+            user=self._user,
             body=self.body,
             waits_s=STREAM_S,
             headers={**self._of_protocol(), **_named(self.request.headers.get(PROJECT_HEADER, ""))},

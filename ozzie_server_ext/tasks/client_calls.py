@@ -36,6 +36,7 @@ from ozzie_server_ext.domain.events import (
     TaskCreated,
     TaskFailed,
     TaskQueued,
+    TaskSucceeded,
     ToolCallCompleted,
     ToolCallFailed,
     ToolCallRequested,
@@ -276,7 +277,8 @@ class ClientCalls:
             case ToolCallFailed(message=message):
                 return protocol.Output(text=message, is_error=True, sources=sources)
             case _:
-                return protocol.Output(text=_why(end), is_error=True, sources=sources)
+                is_done = end.type == TaskSucceeded.type  # a person said of a call in doubt what came of it
+                return protocol.Output(text=_why(end), is_error=not is_done, sources=sources)
 
     async def _made(
         self, artifacts: Sequence[ArtifactId]
@@ -305,17 +307,20 @@ class ClientCalls:
         own = await self._session(client, project)
         session_id = SessionId(str((await self._visible(client, named))["session_id"])) if named else own
         origin = Origin(channel=Channel.MCP, sender_id=client.user, sender_name=client.name)
-        turn = NewTurn(session_id, str(given["message"]), origin, content=client.content, named=())
-        sent = await shielded(self._submit(turn))
-        if sent.ahead:
-            note(f"Waits for {sent.ahead} before it in the session.")
+        message_id = MessageId(self._ids.new())  # it becomes the task's id
+        turn = NewTurn(
+            session_id, str(given["message"]), origin, message_id=message_id, content=client.content, named=()
+        )
         try:
+            sent = await shielded(self._submit(turn))
+            if sent.ahead:
+                note(f"Waits for {sent.ahead} before it in the session.")
             events = await self._end_of(sent.task_id, sent.position, note)
         except asyncio.CancelledError:
-            await self._stop(sent.task_id, client)
+            await self._stop(TaskId(message_id), client)
             raise
         answer = _last(events, MessageCompleted)
-        is_done = events[-1].type == "task.succeeded"
+        is_done = events[-1].type == TaskSucceeded.type
         text = answer.body.text if answer is not None and isinstance(answer.body, MessageCompleted) else ""
         words = text if is_done else "\n\n".join(filter(None, [_why(events[-1]), text and f"Until then: {text}"]))
         sources = {each for event in events for each in event.sources} - set(client.content.sources)

@@ -236,6 +236,14 @@ def test_a_session_of_the_protocol_is_unknown_to_another_identity(server: Gatewa
     assert (others[0], "Session not found" in others[1]) == (404, True)
 
 
+def test_who_has_jupyters_token_and_keeps_no_cookie_is_the_same_in_each_request(server: Gateway) -> None:
+    raw = Raw(server, Authorization=f"token {JUPYTER_TOKEN}")
+    session = raw.begin()
+    status, text = raw.send("POST", {"jsonrpc": "2.0", "id": 1, "method": "tools/list"}, Mcp_Session_Id=session)
+
+    assert status == 200, text
+
+
 async def test_what_a_client_says_are_no_words_of_the_user(server: Gateway) -> None:
     async with over_http(server, NEWER) as client:
         call = asyncio.ensure_future(client.call_tool("ozzie_ask", {"message": "Write a 3-line note to notes/said.md"}))
