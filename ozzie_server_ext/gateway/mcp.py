@@ -131,6 +131,13 @@ class McpHandler(OzzieHandler):
     async def _answer(self) -> None:
         if self.request.method != "POST" and self._body:
             raise Refusal(400, "Only a POST has a body.", hint="", code="http.400")
+        if self.principal.kind == "client" and PROJECT_HEADER in self.request.headers:
+            raise Refusal(
+                403,
+                "A client's token is for the gateway's own folder.",
+                hint="ozzie mcp serve works in others.",
+                code="policy.client",
+            )
         if self.state.relay is not None and await self._handed_on(self.state.relay):
             return
         try:

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from contextlib import AsyncExitStack, suppress
 from functools import partial
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import anyio
@@ -437,12 +438,15 @@ async def test_a_clients_own_token_opens_this_and_nothing_else(server: Gateway) 
         elsewhere = ask(server, "GET", f"{PREFIX}/sessions", token=token)
         await approve(server, approval)
         result = await call
+    raw = Raw(server, Authorization=f"Bearer {token}")
+    elsewhere_status, words = raw.send("POST", newer("tools/list")[1], Ozzie_Project=str(server.home.project))
     task = get(server, f"tasks/{approval['task_id']}")
     stored = (server.home.home / "mcp-clients.json").read_text()
     await asyncio.to_thread(ozzie, server.home, "mcp", "token", "claude-code", "--revoke")
-    status, _ = Raw(server, Authorization=f"Bearer {token}").send("POST", newer("tools/list")[1])
+    status, _ = raw.send("POST", newer("tools/list")[1])
 
     assert (own[0], elsewhere[0]) == (403, 403)
+    assert (elsewhere_status, "own folder" in words) == (403, True)
     assert not result.is_error
     assert task["sender_id"] == "mcp:claude-code"
     assert "mcp/claude-code" in json.dumps(get(server, f"events?task_id={task['task_id']}&limit=100"))
@@ -496,3 +500,36 @@ async def test_a_skill_that_a_client_began_ends_with_it(home: GatewayHome) -> No
     assert approval
     assert left == []
     assert not (home.project / "notes" / "skill.md").exists()
+
+
+async def test_whenever_the_process_dies_no_effect_happens_twice(home: GatewayHome) -> None:
+    """Each call stores a version of a note, so that versions count effects."""
+    draw, reported = Random(30), set[str]()
+    names = [f"note-{number}" for number in range(12)]
+    with start_gateway(home) as server:
+        for kill in range(3):
+            async with over_http(server, NEWER) as client:
+                await client.list_tools()
+                process = plane_of(server)
+
+                async def store(name: str, client: Any = client) -> None:
+                    with suppress(mcp_error()):
+                        result = await client.call_tool("write_note", {"name": name, "text": "x"})
+                        assert not result.is_error, text_of(result)
+                        reported.add(name)
+
+                calls = [asyncio.ensure_future(store(name)) for name in names[4 * kill : 4 * kill + 4]]
+                await asyncio.sleep(draw.random() * 0.15)
+                process.kill()
+                await asyncio.wait_for(asyncio.gather(*calls), WITHIN_S)
+        async with over_http(server, NEWER) as client:
+            await client.call_tool("write_note", {"name": "last", "text": "x"})
+        until(lambda: all(task["finished_at"] for task in get(server, "tasks?limit=50")["items"]))
+        tasks = get(server, "tasks?limit=50")["items"]
+        made = [each["name"] for each in get(server, "artifacts?limit=100")["items"]]
+
+    stored = [name for name in names if any(name in each for each in made)]
+    assert any("last" in each for each in made), made  # so that a call is seen here if it took effect
+    assert len(made) == len(set(made)), made
+    assert reported <= set(stored)
+    assert {task["status"] for task in tasks} <= {"SUCCEEDED", "CANCELLED"}
