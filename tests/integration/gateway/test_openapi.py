@@ -13,6 +13,7 @@ from urllib.parse import urlsplit
 import pytest
 from tornado.web import RequestHandler
 
+from ozzie_server_ext.gateway.mcp import McpHandler
 from ozzie_server_ext.gateway.openapi import document
 from ozzie_server_ext.gateway.operation import pattern
 from ozzie_server_ext.gateway.rest.handler import NothingHandler, RestHandler
@@ -95,7 +96,7 @@ def test_the_document_holds_every_handler_and_nothing_else() -> None:
             others.append(handler)
 
     assert served == documented
-    assert others == [WsHandler, NothingHandler]
+    assert others == [WsHandler, NothingHandler, McpHandler]
     assert WS_PATH not in DOCUMENT["paths"], "it is described in SPEC.md"
 
 
