@@ -183,7 +183,7 @@ class Ozzie:
         self._closing.push_async_callback(self._host_record.settle)
         self._own_host = self._tool_host("tool host")
         self._closing.push_async_callback(self._own_host.stop)
-        self.servers = OwnServers(self._own_host, self._vault, self._known_secrets.note_value)
+        self.servers = OwnServers(self.home, self._own_host, self._vault, self._known_secrets.note_value)
         self._closing.push_async_callback(self.servers.close)
         self._jobs = BubblewrapRunner(self.ids, self.jupyter.private)
         self._closing.push_async_callback(self._jobs.close)

@@ -6,7 +6,7 @@ import select
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from tests.rig import GatewayHome
 
@@ -17,9 +17,9 @@ _AT_A_TERMINAL = (
 )
 
 
-def typed(home: GatewayHome, *words: str, answers: Sequence[tuple[str, str]]) -> tuple[int, str]:
+def typed(home: GatewayHome, *words: str, answers: Sequence[tuple[str, str | Callable[[str], str]]]) -> tuple[int, str]:
     """Run `ozzie` with these words, and press the keys of each answer when its prompt is shown; return the status, and
-    all that was to be seen, with the terminal's line ends."""
+    all that was to be seen, with the terminal's line ends. An answer may follow from what was seen."""
     ours, theirs = os.openpty()
     process = subprocess.Popen(
         [sys.executable, "-c", _AT_A_TERMINAL, *words],
@@ -44,7 +44,8 @@ def typed(home: GatewayHome, *words: str, answers: Sequence[tuple[str, str]]) ->
                 break
             seen += piece.decode(errors="replace")
             if waiting and waiting[0][0] in seen.rsplit("\n", 1)[-1]:
-                os.write(ours, waiting.pop(0)[1].encode())
+                keys = waiting.pop(0)[1]
+                os.write(ours, (keys if isinstance(keys, str) else keys(seen)).encode())
         status = process.wait(20)
     finally:
         with contextlib.suppress(ProcessLookupError):

@@ -19,6 +19,7 @@ from typing import Any
 import msgspec
 from jupyter_core.paths import jupyter_runtime_dir
 
+from ozzie_server_ext.cli.mcp_signing import Signing
 from ozzie_server_ext.cli.parser import Misused
 from ozzie_server_ext.cli.secrets import user_name
 from ozzie_server_ext.cli.settling import (
@@ -69,10 +70,11 @@ from ozzie_server_ext.plugins.settling import (
     without_keys,
     words_in,
 )
+from ozzie_server_ext.plugins.sign_ins import SignIns, is_signed_in, with_way
 from ozzie_server_ext.plugins.tool_host import ServerFailed, ToolHost
 from ozzie_server_ext.plugins.tool_names import slug_of
 from ozzie_server_ext.protocol.codec import encode
-from ozzie_server_ext.protocol.tool_host import Connected, ServerAccess, ServerTool
+from ozzie_server_ext.protocol.tool_host import Connected, Remote, ServerAccess, ServerTool
 from ozzie_server_ext.render.text import LINE_WIDTH, counted, cut_end, quoted, visible_label, wrapped
 from ozzie_server_ext.vault.scope import Scope, checked_value
 from ozzie_server_ext.vault.terminal import ask_passphrase
@@ -169,6 +171,8 @@ def _settle(
     before = server.settled if server else None
     is_same = before is not None and before.form == form_of(how)
 
+    signing = Signing(home, name, server.key if server else name)
+
     def try_it(host: ToolHost) -> Awaitable[Proposal]:
         return proposed(
             home,
@@ -178,18 +182,24 @@ def _settle(
             start,
             access,
             before if is_same else None,
-            lambda settled: _with_keys(_values(home, project, slug_of(name), settled), keys),
+            lambda settled: _with_keys(values_of(home, project, slug_of(name), settled), keys),
+            signed=lambda remote: signing.signed(host, remote),
             now=datetime.now(UTC),
             private=(Path(jupyter_runtime_dir()),),
             note=print_notice,
         )
 
     try:
-        proposal = with_host(home, try_it)
+        try:
+            proposal = with_host(home, try_it)
+        except ServerFailed as error:
+            signing.sign_in(error, options)
+            proposal = with_host(home, try_it)
     except ServerFailed as error:
-        raise Unavailable(f"{visible_label(name)} can't be used. {error}", hint=error.hint, code=error.code) from None
+        words = with_way(error, name, secrets=names_in(how)) if server and server.settled else str(error)
+        raise Unavailable(f"{visible_label(name)} can't be used. {words}", hint=error.hint, code=error.code) from None
     try:
-        settled = _recorded(home, options, proposal, name, how, server, keys)
+        settled = _recorded(home, options, proposal, name, how, server, keys, signing)
     except BaseException:
         proposal.discard()
         raise
@@ -208,6 +218,7 @@ def _recorded(
     how: McpText,
     server: Server | None,
     keys: Mapping[str, str],
+    signing: Signing,
 ) -> SettledServer | None:
     """Show a proposal, and record it if a person says yes; return what was recorded."""
     before = server.settled if server else None
@@ -217,6 +228,7 @@ def _recorded(
     lines = [*_about(name, settled, proposal.package), *_tool_lines(settled, before), *_reach(how), *_may(how, settled)]
     lines += [line for each in proposal.unusable for line in wrapped(f"Left out: {visible_label(each)}", LINE_WIDTH)]
     lines += [f"A key of it would be kept in the vault, as {secret}." for secret in keys]
+    lines += signing.lines()
     if not options.json:
         print(*lines, sep="\n", flush=True)
     verb = "trust" if server else "add"
@@ -228,6 +240,7 @@ def _recorded(
     for secret, key in keys.items():
         scope = Scope("plugin", secret_owner(slug_of(name)))
         vault_of(home).set(secret, scope, checked_value(key), by=user_name(), ask=ask_passphrase)
+    signing.keep()
     if server is None or keys:
         write_own(home, name, how)
     settle(home, server.key if server else name, settled)
@@ -249,17 +262,23 @@ def _report(name: str, settled: SettledServer, done: str, options: argparse.Name
 def test_server(options: argparse.Namespace) -> int:
     """Connect to a trusted server, and report what differs. Raises OzzieError."""
     home, project = find_home(os.environ), project_of(options)
-    server, settled = _trusted(home, project, options.name)
+    server, settled = trusted_server(home, project, options.name)
 
     async def connect(host: ToolHost) -> Connected:
-        values = _values(home, project, server.slug, settled)
-        how = await asyncio.to_thread(checked_reach, server.listed.how, settled, values)
-        connection = await host.open(how, within_s=CONNECT_S)
+        values = values_of(home, project, server.slug, settled)
+        how, renew = await asyncio.to_thread(checked_reach, server.listed.how, settled, values), None
+        if isinstance(how, Remote):
+            how, renew = await SignIns(home, vault_of(home), host).signed(server.key, server.name, how)
+        connection = await host.open(how, within_s=CONNECT_S, renew=renew)
         connection.close()
         return connection.info
 
     began = time.monotonic()
-    info = with_host(home, connect)
+    try:
+        info = with_host(home, connect)
+    except ServerFailed as error:
+        words = with_way(error, server.name, secrets=settled.secrets)
+        raise Unavailable(words, hint=error.hint, code=error.code) from None
     took = time.monotonic() - began
     found = list(differences(settled, info))
     report = {"ok": not found, "seconds": round(took, 2), "differences": found, "tools": len(info.tools)}
@@ -285,6 +304,8 @@ def show_server(options: argparse.Namespace) -> int:
     lines = [*_about(server.name, settled, "")]
     if server.state == "changed":
         lines.append("It is listed in another form now, so it is not used: ozzie mcp trust shows it.")
+    if is_signed_in(vault_of(home), server.key, server.name):
+        lines.append("  You have signed in to it.")
     lines += [*_may(server.listed.how, settled), *_tool_lines(settled, settled)]
     return print_result(_as_json(server.name, settled) | {"state": server.state}, *lines, as_json=options.json)
 
@@ -292,7 +313,7 @@ def show_server(options: argparse.Namespace) -> int:
 def classify_tools(options: argparse.Namespace) -> int:
     """Say what tools of a trusted server do. Raises OzzieError."""
     home, project = find_home(os.environ), project_of(options)
-    server, settled = _trusted(home, project, options.name)
+    server, settled = trusted_server(home, project, options.name)
     tools = dict(settled.tools)
     if not options.tools and not options.target:
         raise Misused("Say what at least one tool does.", hint=f"As in: ozzie mcp classify {server.name} TOOL=reads")
@@ -320,6 +341,9 @@ def remove_server(options: argparse.Namespace) -> int:
     if server.is_own:
         write_own(home, server.name, None)
     settle(home, server.key, None)
+    if is_signed_in(vault := vault_of(home), server.key, server.name):
+        vault.unlock(ask_passphrase)
+        with_host(home, lambda host: SignIns(home, vault, host).forget(server.key, server.name, by=user_name()))
     if server.settled is not None:
         _remove_packages(home, server.settled)
     name = visible_label(server.name)
@@ -338,7 +362,7 @@ def _remove_packages(home: Home, settled: SettledServer) -> None:
 # --- what was given ---------------------------------------------------------------------------------------------------
 
 
-def _trusted(home: Home, project: Path, name: str) -> tuple[Server, SettledServer]:
+def trusted_server(home: Home, project: Path, name: str) -> tuple[Server, SettledServer]:
     """Return a server that is trusted. Raises NotFound, Conflict."""
     server = servers_of(home, project).find(name)
     if server.settled is None or server.state == "changed":
@@ -394,7 +418,7 @@ def _access(options: argparse.Namespace, project: Path) -> ServerAccess:
     )
 
 
-def _values(home: Home, project: Path, slug: str, settled: SettledServer) -> Values:
+def values_of(home: Home, project: Path, slug: str, settled: SettledServer) -> Values:
     return granted_values(slug, settled, vault_of(home), project)
 
 

@@ -18,6 +18,7 @@ from ozzie_server_ext.observability.logs import logger
 from ozzie_server_ext.plugins.installing import digest_of
 from ozzie_server_ext.plugins.manifest import McpText
 from ozzie_server_ext.plugins.servers import Server, SettledServer
+from ozzie_server_ext.plugins.sign_ins import SignIns, with_way
 from ozzie_server_ext.plugins.tool_host import Connection, ServerFailed, ToolHost
 from ozzie_server_ext.protocol.tool_host import Remote, Started
 from ozzie_server_ext.vault.scope import PluginReader
@@ -161,10 +162,10 @@ class OpenConnections:
         key: str,
         form: str,
         make: Callable[[], Awaitable[Connection]],
-        clean: Callable[[str], str] = lambda words: words,
+        told: Callable[[ServerFailed], str] = str,
     ) -> Connection:
         """Return the open connection of this key and form, or make one; one of another form ends with its last call.
-        `clean` removes secrets from the words of a failure, in a thread. Raises ServerFailed."""
+        `told` returns what is kept of a failure, without secrets; it is called in a thread. Raises ServerFailed."""
         async with self._opening.setdefault(key, asyncio.Lock()):
             known = self._open.get(key)
             if known is not None and (known[0] != form or not known[1].is_open):
@@ -175,7 +176,7 @@ class OpenConnections:
                 try:
                     known = self._open[key] = form, await make()
                 except ServerFailed as error:
-                    self._problems[key] = await asyncio.to_thread(clean, str(error))
+                    self._problems[key] = await asyncio.to_thread(told, error)
                     raise
                 self._problems.pop(key, None)
         self._postpone_end(key)
@@ -225,11 +226,17 @@ class Connections(OpenConnections):
     """The connections of one tool host to servers. `values_of` returns what stands for a server's placeholders."""
 
     def __init__(
-        self, host: ToolHost, values_of: Callable[[Server, SettledServer], Values], *, idle_s: float = IDLE_S
+        self,
+        host: ToolHost,
+        values_of: Callable[[Server, SettledServer], Values],
+        sign_ins: SignIns,
+        *,
+        idle_s: float = IDLE_S,
     ) -> None:
         super().__init__(idle_s=idle_s)
         self._host = host
         self._values_of = values_of
+        self._sign_ins = sign_ins
 
     async def to(self, server: Server) -> Connection:
         """Return a connection to a trusted server, as it was settled. Raises ServerFailed."""
@@ -237,10 +244,11 @@ class Connections(OpenConnections):
         assert settled is not None, "nobody connects to a server that was not trusted"
         form = f"{settled.form} {settled.access} {settled.packages} {settled.argv} {settled.secrets}"
 
-        def clean(words: str) -> str:
+        def told(error: ServerFailed) -> str:
+            words = with_way(error, server.name, secrets=settled.secrets)
             return without_secrets(words, settled, self._values_of(server, settled))
 
-        return await self.open(server.key, form, partial(self._connect, server, settled), clean)
+        return await self.open(server.key, form, partial(self._connect, server, settled), told)
 
     async def _connect(self, server: Server, settled: SettledServer) -> Connection:
         try:
@@ -249,6 +257,9 @@ class Connections(OpenConnections):
             raise
         except OzzieError as error:  # of the vault
             raise ServerFailed(str(error), code=error.code, hint=error.hint) from None
-        connection = await self._host.open(how, within_s=CONNECT_S)
+        renew = None
+        if isinstance(how, Remote):
+            how, renew = await self._sign_ins.signed(server.key, server.name, how)
+        connection = await self._host.open(how, within_s=CONNECT_S, renew=renew)
         log.info("connected to the server %s %s", server.key, connection.info.era)
         return connection

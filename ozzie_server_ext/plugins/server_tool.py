@@ -26,6 +26,7 @@ from ozzie_server_ext.domain.toolmeta import (
 from ozzie_server_ext.plugins.connections import CONNECT_S
 from ozzie_server_ext.plugins.effects import contract_of
 from ozzie_server_ext.plugins.servers import SettledTool, UsedServer
+from ozzie_server_ext.plugins.sign_ins import with_way
 from ozzie_server_ext.plugins.tool_host import Connection, ServerFailed
 from ozzie_server_ext.plugins.tool_names import slug_of, slugs_of, tool_name
 from ozzie_server_ext.protocol.codec import encode
@@ -79,7 +80,7 @@ class ServerTool:
         try:
             output = await self._call(plan.args, context)
         except ServerFailed as error:
-            reason = cut_end(str(error), _MAX_REASON)
+            reason = cut_end(with_way(error, server, secrets=self._server.settled.secrets), _MAX_REASON)
             if error.was_sent and not self.meta.may_be_repeated:
                 raise Unsettled(f'The server "{server}" did not say whether {name} was done. {reason}') from None
             raise ToolFailed(f'{name} of the server "{server}" failed. {reason}', code=error.code) from None

@@ -5,7 +5,7 @@ import os
 import re
 import shutil
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Awaitable, Callable, Iterable, Iterator
 from datetime import datetime
 from pathlib import Path
 
@@ -26,9 +26,9 @@ from ozzie_server_ext.plugins.servers import (
     claimed,
     form_of,
 )
-from ozzie_server_ext.plugins.tool_host import ToolHost
+from ozzie_server_ext.plugins.tool_host import OnRenew, ToolHost
 from ozzie_server_ext.plugins.tool_names import slug_of
-from ozzie_server_ext.protocol.tool_host import Connected, ServerAccess, ServerTool
+from ozzie_server_ext.protocol.tool_host import Connected, Remote, ServerAccess, ServerTool
 from ozzie_server_ext.render.text import quoted, visible_label
 
 MAX_DESCRIPTION = 4000
@@ -62,12 +62,13 @@ async def proposed(
     before: SettledServer | None,
     values_for: Callable[[SettledServer], Values],
     *,
+    signed: Callable[[Remote], Awaitable[tuple[Remote, OnRenew | None]]] | None = None,
     now: datetime,
     private: Iterable[Path] = (),
     note: Callable[[str], None] = lambda line: None,
 ) -> Proposal:
     """Install and try a server. `how` is its listing, `start` the same with whole paths; `before` is what was settled
-    for it earlier. Raises OzzieError; then nothing is left behind."""
+    for it earlier; `signed` adds the token of a sign-in. Raises OzzieError; then nothing is left behind."""
     expect_apart(home, (*access.reads, *access.writes), private)
     program, installed = _program(home, name, start, before, note)
     try:
@@ -84,7 +85,10 @@ async def proposed(
             secrets=names_in(how),
             files={path: file_digest(path) for path in _files_of(start, program)},
         )
-        connection = await host.open(checked_reach(how, settled, values_for(settled)), within_s=CONNECT_S)
+        reach, renew = checked_reach(how, settled, values_for(settled)), None
+        if isinstance(reach, Remote) and signed is not None:
+            reach, renew = await signed(reach)
+        connection = await host.open(reach, within_s=CONNECT_S, renew=renew)
         info = connection.info
         connection.close()
         tools, unusable = _looked_at(info.tools)

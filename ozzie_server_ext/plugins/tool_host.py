@@ -4,10 +4,11 @@
 import asyncio
 import itertools
 import sys
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from typing import TypeAlias
 
-from ozzie_server_ext.domain.errors import Unavailable
+from ozzie_server_ext.domain.errors import OzzieError, Unavailable
 from ozzie_server_ext.domain.json import JsonObject
 from ozzie_server_ext.observability.logs import logger
 from ozzie_server_ext.planes.channel import CallDropped, Channel, ChannelLost, Inbox
@@ -18,18 +19,26 @@ from ozzie_server_ext.protocol.ndjson import LineTooLong
 from ozzie_server_ext.protocol.tool_host import (
     MAX_OUTPUT_CHARS,
     Abort,
+    Answer,
     Connect,
     Connected,
     Error,
+    Grant,
+    Granted,
     HostEvent,
     Invoke,
+    Meet,
     Output,
     Piece,
     Progress,
     Reach,
+    Refresh,
     Refused,
+    Renew,
+    SignIn,
     Stop,
     Tools,
+    Visit,
     message_json,
     parse_event,
 )
@@ -43,27 +52,32 @@ _SPARE_S = 5.0
 
 OnProgress: TypeAlias = Callable[[str], None]
 OnRefused: TypeAlias = Callable[[Refused], None]
+OnRenew: TypeAlias = Callable[[str], Awaitable[str]]
+"""Returns another token in place of one that was rejected, or ""."""
 
 
 class ServerFailed(Unavailable):
-    """A server could not be reached, or a call of it failed. `was_sent`: the call may have taken effect."""
+    """A server could not be reached, or a call of it failed. `was_sent`: the call may have taken effect. `scope`: the
+    rights that a sign-in lacks."""
 
     code = "mcp.failed"
 
-    def __init__(self, message: str, *, code: str, was_sent: bool = False, hint: str = "") -> None:
+    def __init__(self, message: str, *, code: str, was_sent: bool = False, hint: str = "", scope: str = "") -> None:
         super().__init__(message, hint=hint, code=code)
         self.was_sent = was_sent
+        self.scope = scope
 
 
 class Connection:
     """A connection to a server, or a loaded plugin, made by `ToolHost.open`. `info` is what a server said of itself;
     `tools` are those of now."""
 
-    def __init__(self, channel: Channel, inbox: Inbox, info: Connected) -> None:
+    def __init__(self, channel: Channel, inbox: Inbox, info: Connected, renew: OnRenew) -> None:
         self.info = info
         self.tools = info.tools
         self._channel = channel
         self._inbox = inbox
+        self._renew = renew
         self._numbers = itertools.count(1)
         self.open_calls = 0
         self._is_retired = False
@@ -124,10 +138,12 @@ class Connection:
             raise ServerFailed(str(self._failure), code="mcp.lost")
 
     async def _follow(self) -> None:
-        """Take note of changed tools, until the connection ends."""
+        """Take note of changed tools and renew tokens, until the connection ends."""
         try:
             while True:
                 match await _next(self._inbox):
+                    case Renew(token=token):
+                        await _renewed(self._channel, self._inbox, self._renew, token)
                     case Tools(tools=tools):
                         self.tools = tools
                     case Stop():
@@ -147,21 +163,16 @@ class ToolHost:
         self._plane = plane
         self._numbers = itertools.count(1)
 
-    async def open(self, server: Reach, *, within_s: float) -> Connection:
-        """Connect to a server. Raises ServerFailed."""
-        try:
-            channel = await self._plane.channel()
-        except PlaneUnavailable as error:
-            raise ServerFailed(str(error), code=error.code, hint=error.hint) from None
+    async def open(self, server: Reach, *, within_s: float, renew: OnRenew | None = None) -> Connection:
+        """Connect to a server, or load a plugin. `renew` is called when a server rejects the token of a sign-in. Raises
+        ServerFailed."""
+        renew = renew or _no_other
         call_id = f"s{next(self._numbers)}"
-        connect = Connect(id=call_id, server=server, within_s=within_s)
-        try:
-            inbox = channel.open_call(call_id, start=message_json(connect), abort=message_json(Abort(id=call_id)))
-        except (ChannelLost, LineTooLong) as error:
-            raise ServerFailed(str(error), code=error.code) from None
+        channel, inbox = await self._begun(Connect(id=call_id, server=server, within_s=within_s))
         try:
             async with asyncio.timeout(within_s + _SPARE_S):
-                info = await _next(inbox)
+                while isinstance(info := await _next(inbox), Renew):
+                    await _renewed(channel, inbox, renew, info.token)
             if not isinstance(info, Connected):
                 raise ServerFailed("The connection has ended.", code="mcp.lost")
         except TimeoutError:
@@ -169,15 +180,103 @@ class ToolHost:
             raise ServerFailed(f"It did not answer within {within_s:g} s.", code="mcp.timeout") from None
         except ServerFailed as error:  # no call was sent, whatever became of the connection
             channel.close_call(inbox)
-            raise ServerFailed(str(error), code=error.code, hint=error.hint) from None
+            raise ServerFailed(str(error), code=error.code, hint=error.hint, scope=error.scope) from None
         except BaseException:
             channel.close_call(inbox)
             raise
-        return Connection(channel, inbox, info)
+        return Connection(channel, inbox, info, renew)
+
+    async def sign_in(
+        self, sign_in: SignIn, *, meet: Callable[[str], Awaitable[bool]], visit: Callable[[str], Awaitable[str]]
+    ) -> Grant:
+        """Sign in to a server. `meet` returns whether a host may be contacted; `visit` has a person open an address,
+        and returns the one where their browser ended. Raises ServerFailed, and what these raise."""
+
+        async def answered(event: HostEvent) -> str:
+            match event:
+                case Meet(host=host):
+                    return "yes" if await meet(host) else ""
+                case Visit(url=url):
+                    return await visit(url)
+                case _:
+                    return ""
+
+        return await self._granted(sign_in, sign_in.within_s, answered)
+
+    async def refresh(self, grant: Grant, *, within_s: float) -> Grant:
+        """Exchange a refresh token for new tokens. Raises ServerFailed, with `mcp.signed_out` if it has ended."""
+        call_id = f"s{next(self._numbers)}"
+        return await self._granted(Refresh(id=call_id, grant=grant, within_s=within_s), within_s, None)
+
+    async def _granted(
+        self, command: SignIn | Refresh, within_s: float, answered: Callable[[HostEvent], Awaitable[str]] | None
+    ) -> Grant:
+        channel, inbox = await self._begun(command)
+        grant: Grant | None = None
+        try:
+            async with asyncio.timeout(within_s + _SPARE_S):
+                while not isinstance(event := await _next(inbox), Stop):
+                    if isinstance(event, Granted):
+                        grant = event.grant
+                    elif answered is not None:
+                        text = await _unless_it_ends(inbox, answered(event))
+                        channel.post(message_json(Answer(id=command.id, text=text)))
+        except TimeoutError:
+            raise ServerFailed(f"It did not end within {within_s:g} s.", code="mcp.timeout") from None
+        except (ChannelLost, LineTooLong) as error:
+            raise ServerFailed(str(error), code=error.code) from None
+        finally:
+            channel.close_call(inbox)
+        if grant is None:
+            raise ServerFailed("The sign-in was stopped.", code="mcp.auth")
+        return grant
+
+    async def _begun(self, command: Connect | SignIn | Refresh) -> tuple[Channel, Inbox]:
+        """Send a command that begins a call. Raises ServerFailed."""
+        try:
+            channel = await self._plane.channel()
+        except PlaneUnavailable as error:
+            raise ServerFailed(str(error), code=error.code, hint=error.hint) from None
+        abort = message_json(Abort(id=command.id))
+        try:
+            return channel, channel.open_call(command.id, start=message_json(command), abort=abort)
+        except (ChannelLost, LineTooLong) as error:
+            raise ServerFailed(str(error), code=error.code) from None
 
     async def stop(self) -> None:
         """Stop the process, and with it all servers that it started."""
         await self._plane.stop()
+
+
+async def _no_other(token: str) -> str:
+    return ""
+
+
+async def _renewed(channel: Channel, inbox: Inbox, renew: OnRenew, token: str) -> None:
+    """Answer a connection that needs another token. Without one, its call fails and says why."""
+    try:
+        fresh = await renew(token)
+    except OzzieError as error:
+        log.info("a sign-in was not renewed: %s", error)
+        fresh = ""
+    with suppress(ChannelLost):
+        channel.post(message_json(Answer(id=inbox.call_id, text=fresh)))
+
+
+async def _unless_it_ends(inbox: Inbox, answer: Awaitable[str]) -> str:
+    """Return an answer that takes a person's time. Raises ServerFailed if nobody waits for it any more."""
+    answering = asyncio.ensure_future(answer)
+    ending = asyncio.ensure_future(_next(inbox))
+    try:
+        await asyncio.wait({answering, ending}, return_when=asyncio.FIRST_COMPLETED)
+        if answering.done():
+            return answering.result()
+        ending.result()
+        raise ServerFailed("The sign-in was stopped.", code="mcp.auth")
+    finally:
+        answering.cancel()
+        ending.cancel()
+        await asyncio.wait({answering, ending})
 
 
 async def _output(inbox: Inbox, on_progress: OnProgress, on_refused: OnRefused) -> Output:
@@ -218,5 +317,5 @@ async def _next(inbox: Inbox) -> HostEvent:
         words = f"The process of its server sent nonsense: {error}"
         raise ServerFailed(words, code="mcp.garbage", was_sent=True) from None
     if isinstance(event, Error):
-        raise ServerFailed(event.message, code=event.code, was_sent=event.was_sent)
+        raise ServerFailed(event.message, code=event.code, was_sent=event.was_sent, scope=event.scope)
     return event

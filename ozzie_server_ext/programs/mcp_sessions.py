@@ -32,7 +32,7 @@ from pydantic import ValidationError
 from ozzie_server_ext import __version__
 from ozzie_server_ext.domain.errors import OzzieError
 from ozzie_server_ext.domain.json import JsonObject
-from ozzie_server_ext.programs.mcp_transports import RemoteServer, StartedServer
+from ozzie_server_ext.programs.mcp_transports import FORBIDDEN, UNAUTHORIZED, Ask, RemoteServer, StartedServer, rights
 from ozzie_server_ext.programs.tool_output import MAX_VALUES, Failure, has_many, pieces
 from ozzie_server_ext.protocol.codec import encode
 from ozzie_server_ext.protocol.jsontext import InvalidJson, canonical_bytes, loads, repair_text
@@ -49,6 +49,7 @@ from ozzie_server_ext.protocol.tool_host import (
     OutputFile,
     Progress,
     Remote,
+    Renew,
     ServerTool,
     Started,
     Tools,
@@ -60,6 +61,7 @@ _RELIST_S = 1.0
 """A server that reports changes all the time is listed once in so long."""
 _PROGRESS_S = 0.1
 _LIST_S = 30.0
+_RENEW_S = 60.0
 _MAX_WORDS = 500
 _MAX_NAME = 128
 _MAX_SCHEMA_DEPTH = 56
@@ -71,13 +73,14 @@ _MAX_TEXT = 16_000
 class Session:
     """A connection to a server: `run` makes it, keeps it, and ends it; meanwhile `invoke` may be called."""
 
-    def __init__(self, connect: Connect, send: Callable[[HostEvent], None]) -> None:
+    def __init__(self, connect: Connect, send: Callable[[HostEvent], None], ask: Ask) -> None:
         self._connect = connect
         self._send = send
+        self._ask = ask
         self._server = connect.server
         server = connect.server
         self._started = StartedServer(server) if isinstance(server, Started) else None
-        self._remote = RemoteServer(server) if isinstance(server, Remote) else None
+        self._remote = RemoteServer(server, self._another_token) if isinstance(server, Remote) else None
         self._client: Client | None = None
         self._has_changed = asyncio.Event()
         self._ended = asyncio.Event()
@@ -104,9 +107,9 @@ class Session:
                 raise inner from None
             if self._client is not None:
                 raise Failure("mcp.lost", self._why(_words(error))) from None
-            words = _words(error)
-            refusal = words if self._remote is None else _refusal(self._remote.status, words)
-            raise Failure("mcp.start", self._why(refusal)) from None
+            if self._remote is not None:
+                raise self._rejection(self._remote, _words(error)) from None
+            raise Failure("mcp.start", self._why(_words(error))) from None
 
     async def _run(self) -> None:
         async with contextlib.AsyncExitStack() as stack:
@@ -156,6 +159,38 @@ class Session:
             tools=tools,
         )
 
+    def _rejection(self, remote: RemoteServer, words: str) -> Failure:
+        """Return why an address can't be connected to: the last HTTP status says more than `words`, which are the
+        server's or the library's."""
+        match remote.status:
+            case 401:
+                return self._unauthorized()
+            case 403 if remote.scope:
+                return self._forbidden(remote.scope)
+            case 403:
+                return Failure("mcp.start", "It refuses you (HTTP 403): you may not be allowed to use it.")
+            case 404:
+                return Failure("mcp.start", "There is no MCP server at this address (HTTP 404).")
+            case status if status >= 400:
+                return Failure("mcp.start", f"{words.splitlines()[0].rstrip('.')} (HTTP {status}).")
+            case _:
+                return Failure("mcp.start", words)
+
+    def _unauthorized(self) -> Failure:
+        """Return the failure for HTTP 401, with which a server says that it did nothing."""
+        server = self._server
+        assert isinstance(server, Remote)
+        if server.token:
+            return Failure("mcp.signed_out", "It does not accept your sign-in any more (HTTP 401).")
+        if server.headers:
+            return Failure("mcp.key", "It does not accept the key that it was given (HTTP 401).")
+        return Failure("mcp.sign_in", "It wants you to sign in, or a key (HTTP 401).")
+
+    def _forbidden(self, scope: str) -> Failure:
+        """Return the failure for HTTP 403 about rights that a sign-in lacks."""
+        wanted = f': it wants the right "{scope}"' if scope else ""
+        return Failure("mcp.signed_out", f"Your sign-in does not go so far (HTTP 403){wanted}.", scope=scope)
+
     def _why(self, words: str) -> str:
         """Return a sentence about the end, with the last that the server itself wrote."""
         if self._started is None:
@@ -172,6 +207,13 @@ class Session:
         hosts = ", ".join(self._started.refused)
         self._started.refused.clear()
         return f"It was refused the network to {hosts}, which nobody granted it."
+
+    async def _another_token(self, token: str) -> str:
+        """Ask the gateway for a token in place of a rejected one; return "" if there is none in time."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(_RENEW_S):
+                return await self._ask(Renew(id=self._connect.id, token=token))
+        return ""
 
     # --- what the server begins -----------------------------------------------------------------------------------
 
@@ -214,10 +256,12 @@ class Session:
         if self._client is None or (self._started is not None and self._started.lost.is_set()):
             raise Failure("mcp.lost", self._why("It is not connected."))
         calling = asyncio.ensure_future(self._call(self._client, invoke))
-        lost = asyncio.ensure_future(self._started.lost.wait() if self._started else asyncio.Event().wait())
+        lost = asyncio.ensure_future((self._started.lost if self._started else self._refused_there()).wait())
         try:
             await asyncio.wait({calling, lost}, return_when=asyncio.FIRST_COMPLETED)
             if not calling.done():
+                if self._remote is not None:
+                    raise self._rejection(self._remote, "It refuses the call.")
                 raise Failure("mcp.lost", self._why("It has ended."), was_sent=True)
             output = calling.result()
             if output.failed and (refused := self._refused()):
@@ -227,6 +271,10 @@ class Session:
             lost.cancel()
         for piece in pieces(invoke.id, output):
             yield piece
+
+    def _refused_there(self) -> asyncio.Event:
+        assert self._remote is not None
+        return self._remote.refused
 
     async def _call(self, client: Client, invoke: Invoke) -> Output:
         told_at = 0.0
@@ -250,6 +298,10 @@ class Session:
             is_lost = error.code == -32000
             code: ErrorCode = "mcp.lost" if is_lost else "mcp.refused"
             words = _short(error.message, _MAX_WORDS)
+            if self._started is None and error.code == UNAUTHORIZED:
+                raise self._unauthorized() from None
+            if self._started is None and error.code == FORBIDDEN:
+                raise self._forbidden(rights(words)) from None
             if self._started is None and error.code == -32600 and words == _FORGOTTEN:
                 self._ended.set()
                 raise Failure("mcp.lost", "It has ended the session.") from None
@@ -269,25 +321,6 @@ class Session:
         if result.result_type not in (None, "complete"):
             raise Failure("mcp.garbage", "It answers with something else than a result.", was_sent=True)
         return _output(result)
-
-
-def _refusal(status: int, words: str) -> str:
-    """Return why an address can't be connected to, and what to do: the last HTTP status says more than `words`, which
-    are the server's or the library's."""
-    match status:
-        case 401:
-            return (
-                "It wants a key, or another one (HTTP 401): give one with --header 'Authorization: Bearer KEY'. Ozzie"
-                " can't sign in to a server through a browser (OAuth) yet."
-            )
-        case 403:
-            return "It refuses you (HTTP 403): the key that it was given may not be allowed to use it."
-        case 404:
-            return "There is no MCP server at this address (HTTP 404)."
-        case _ if status >= 400:
-            return f"{words.splitlines()[0].rstrip('.')} (HTTP {status})."
-        case _:
-            return words
 
 
 _FORGOTTEN = "Session terminated"

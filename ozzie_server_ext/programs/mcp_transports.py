@@ -5,7 +5,8 @@ The library's own transport for programs would start them bare and read lines of
 
 import asyncio
 import contextlib
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine
+import re
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Coroutine
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Any
 
@@ -23,7 +24,7 @@ from ozzie_server_ext.execution.server_box import MEMORY, PROCESSES, server_box
 from ozzie_server_ext.programs.mcp_network import Network
 from ozzie_server_ext.protocol.jsontext import InvalidJson, loads
 from ozzie_server_ext.protocol.ndjson import LineDecoder, LineTooLong
-from ozzie_server_ext.protocol.tool_host import Remote, Started
+from ozzie_server_ext.protocol.tool_host import HostEvent, Remote, Started
 
 MAX_MESSAGE = 16 * MIB
 MAX_STDERR = 2000
@@ -247,78 +248,163 @@ def _message(line: bytes) -> SessionMessage | Exception | None:
 
 # --- an address -------------------------------------------------------------------------------------------------------
 
+UNAUTHORIZED, FORBIDDEN = 1401, 1403
+"""Codes of errors, in place of what a server says with HTTP 401, or with 403 about rights that a sign-in lacks. The
+message of the second is the rights that it wants."""
+_SCOPE = re.compile(r'\bscope=(?:"([^"]{1,1000})"|([^\s,"]{1,1000}))')
+_RIGHTS = re.compile(r"[\x21\x23-\x5b\x5d-\x7e ]*")
+"""What a scope may consist of (RFC 6749, section 3.3)."""
+
+Ask = Callable[[HostEvent], Awaitable[str]]
+"""Asks the gateway something, and returns its answer."""
+Renewing = Callable[[str], Awaitable[str]]
+"""Returns another token in place of one that was rejected, or ""."""
+
 
 class RemoteServer:
-    """A server at an address. `status` is that of its last HTTP response; 0 before the first."""
+    """A server at an address. `status` is that of its last HTTP response, or of the first that refused whoever calls; 0
+    before any. `refused` is set once it
+    rejects a message, over the older transport, where the library would wait for an answer."""
 
-    def __init__(self, remote: Remote) -> None:
+    def __init__(self, remote: Remote, renew: Renewing) -> None:
         self._remote = remote
+        self._bearer = _Bearer(remote.token, renew, self._note_refusal) if remote.token else None
         self.status = 0
+        self.scope = ""
+        """The rights that the last response asked for."""
+        self.refused = asyncio.Event()
 
     def streams(self) -> AbstractAsyncContextManager[Streams]:
         """Reach it, and yield its messages. Redirects to another origin are not followed."""
-        return _sse(self._remote, self._note) if self._remote.is_sse else _streamable(self._remote, self._note)
+        return self._sse() if self._remote.is_sse else self._streamable()
 
-    def _note(self, status: int) -> None:
-        self.status = status
+    @asynccontextmanager
+    async def _streamable(self) -> AsyncGenerator[Streams, None]:
+        async with (
+            self._http_client(self._remote.headers) as client,
+            streamable_http_client(self._remote.url, http_client=client, max_sse_event_size=MAX_MESSAGE) as streams,
+        ):
+            yield streams  # pyright: ignore[reportReturnType]
+
+    @asynccontextmanager
+    async def _sse(self) -> AsyncGenerator[Streams, None]:
+        async with sse_client(
+            self._remote.url,
+            headers=self._remote.headers,
+            httpx_client_factory=lambda headers=None, timeout=None, auth=None: self._http_client(headers or {}),
+        ) as streams:
+            yield streams  # pyright: ignore[reportReturnType]
+
+    def _http_client(self, headers: dict[str, str]) -> httpx2.AsyncClient:
+        timeout = httpx2.Timeout(30.0, read=300.0)
+        headers = {**headers, "accept-encoding": "identity"}
+        transport = _BoundedTransport(self._note)
+        return httpx2.AsyncClient(
+            headers=headers, timeout=timeout, transport=transport, follow_redirects=False, auth=self._bearer
+        )
+
+    def _note(self, response: httpx2.Response, request: httpx2.Request) -> None:
+        # A server of the newer era rejects what the library tries after a 401, and says less then.
+        if self.status not in (401, 403) or response.status_code < 400:
+            self.status = response.status_code
+            self.scope = scope_of(response)
+        if self._bearer is None:
+            self._note_refusal(response, request)
+
+    def _note_refusal(self, response: httpx2.Response, request: httpx2.Request) -> None:
+        if self._remote.is_sse and request.method == "POST" and response.status_code in (401, 403):
+            self.refused.set()
 
 
-@asynccontextmanager
-async def _streamable(remote: Remote, note: Callable[[int], None]) -> AsyncGenerator[Streams, None]:
-    async with (
-        _http_client(remote.headers, note) as client,
-        streamable_http_client(remote.url, http_client=client, max_sse_event_size=MAX_MESSAGE) as streams,
-    ):
-        yield streams  # pyright: ignore[reportReturnType]
+class _Bearer(httpx2.Auth):
+    """Sends the token of a sign-in, and another one if the server rejects it."""
+
+    def __init__(self, token: str, renew: Renewing, on_end: Callable[[httpx2.Response, httpx2.Request], None]) -> None:
+        self._token = token
+        self._renew = renew
+        self._on_end = on_end
+        self._renewing = asyncio.Lock()
+
+    async def async_auth_flow(self, request: httpx2.Request) -> AsyncGenerator[httpx2.Request, httpx2.Response]:
+        token = self._token
+        request.headers["authorization"] = f"Bearer {token}"
+        response = yield request
+        if response.status_code == 401 and (fresh := await self._instead_of(token)):
+            request.headers["authorization"] = f"Bearer {fresh}"
+            response = yield request
+        self._on_end(response, request)
+
+    async def _instead_of(self, token: str) -> str:
+        async with self._renewing:
+            if self._token == token:  # else another request was first
+                self._token = await self._renew(token) or token
+            return "" if self._token == token else self._token
 
 
-@asynccontextmanager
-async def _sse(remote: Remote, note: Callable[[int], None]) -> AsyncGenerator[Streams, None]:
-    async with sse_client(
-        remote.url,
-        headers=remote.headers,
-        httpx_client_factory=lambda headers=None, timeout=None, auth=None: _http_client(headers or {}, note),
-    ) as streams:
-        yield streams  # pyright: ignore[reportReturnType]
+def scope_of(response: httpx2.Response) -> str:
+    """Return the rights that a response asks for (RFC 6750, section 3), or ""."""
+    found = _SCOPE.search(response.headers.get("www-authenticate", ""))
+    return "" if found is None else rights(found[1] or found[2])
 
 
-def _http_client(headers: dict[str, str], note: Callable[[int], None]) -> httpx2.AsyncClient:
-    timeout = httpx2.Timeout(30.0, read=300.0)
-    headers = {**headers, "accept-encoding": "identity"}
-    transport = _BoundedTransport(note)
-    return httpx2.AsyncClient(headers=headers, timeout=timeout, transport=transport, follow_redirects=False)
+def rights(scope: str) -> str:
+    """Return a scope that a server named, in one form; "" if it is none."""
+    return " ".join(scope.split()) if _RIGHTS.fullmatch(scope) else ""
+
+
+def _in_our_words(response: httpx2.Response) -> tuple[int, str] | None:
+    """Return the code and message in place of what a server says, if it wants another sign-in."""
+    if response.status_code == 401:
+        return UNAUTHORIZED, ""
+    if response.status_code == 403 and "insufficient_scope" in response.headers.get("www-authenticate", ""):
+        return FORBIDDEN, scope_of(response)
+    return None
 
 
 class _BoundedTransport(httpx2.AsyncHTTPTransport):
-    """Ends an answer that is too long, and tells the status of each. Streams of events are bounded by event."""
+    """Ends an answer that is too long, and tells of each. Streams of events are bounded by event."""
 
-    def __init__(self, note: Callable[[int], None]) -> None:
+    def __init__(self, note: Callable[[httpx2.Response, httpx2.Request], None]) -> None:
         super().__init__()
         self._note = note
 
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
         response = await super().handle_async_request(request)
-        self._note(response.status_code)
+        self._note(response, request)
+        if (ours := _in_our_words(response)) is not None:
+            # A server says it in any form; so that the library ends the very call, it becomes an error of JSON-RPC.
+            await response.aclose()
+            error = {"jsonrpc": "2.0", "id": None, "error": {"code": ours[0], "message": ours[1]}}
+            kept = {"www-authenticate": response.headers.get("www-authenticate", "")}
+            return httpx2.Response(response.status_code, headers=kept, json=error)
         # What is packed could be a thousand times as long; it was not asked for, and is not unpacked.
         response.headers.pop("content-encoding", None)
         if not response.headers.get("content-type", "").lower().startswith("text/event-stream"):
             assert isinstance(response.stream, httpx2.AsyncByteStream)
-            response.stream = _Bounded(response.stream)
+            response.stream = BoundedStream(response.stream, MAX_MESSAGE)
         return response
 
 
-class _Bounded(httpx2.AsyncByteStream):
-    def __init__(self, stream: httpx2.AsyncByteStream) -> None:
+class BoundedStream(httpx2.AsyncByteStream):
+    """Ends an answer of more than `most` bytes."""
+
+    def __init__(self, stream: httpx2.AsyncByteStream, most: int) -> None:
         self._stream = stream
+        self._most = most
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
         size = 0
         async for chunk in self._stream:
             size += len(chunk)
-            if size > MAX_MESSAGE:
+            if size > self._most:
                 # Of this kind, it fails the call and not the connection.
-                raise httpx2.StreamError(f"It sent an answer of more than {MAX_MESSAGE // MIB} MiB.")
+                raise httpx2.StreamError(f"It sent an answer of more than {in_words(self._most)}.")
             yield chunk
 
     async def aclose(self) -> None:
         await self._stream.aclose()
+
+
+def in_words(size: int) -> str:
+    """Return a bound in bytes for people."""
+    return f"{size // MIB} MiB" if size >= MIB else f"{size // 1024} KiB"

@@ -8,21 +8,26 @@ connection, or this process, and nothing else.
 import asyncio
 import logging
 import warnings
-from collections.abc import AsyncIterator, Callable, Iterable
-from typing import Protocol
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+from typing import Protocol, TypeAlias
 
 from ozzie_server_ext.domain.json import JsonObject
 from ozzie_server_ext.programs.plane_child import PlaneChild, note, run_child
 from ozzie_server_ext.programs.tool_output import Failure
 from ozzie_server_ext.protocol.codec import InvalidShape
+from ozzie_server_ext.protocol.jsontext import repair_text
 from ozzie_server_ext.protocol.ndjson import LineTooLong
 from ozzie_server_ext.protocol.tool_host import (
     Abort,
+    Answer,
     Connect,
     Error,
+    Granted,
     HostEvent,
     Invoke,
     Module,
+    Refresh,
+    SignIn,
     Stop,
     message_json,
     parse_command,
@@ -38,6 +43,10 @@ class Connection(Protocol):
     def invoke(self, invoke: Invoke) -> AsyncIterator[HostEvent]: ...
 
 
+Make: TypeAlias = Callable[[Connect, Callable[[HostEvent], None], Callable[[HostEvent], Awaitable[str]]], Connection]
+"""Makes a connection that sends events, and asks the gateway."""
+
+
 class ToolHost(PlaneChild):
     """Serves one connection until it ends."""
 
@@ -45,6 +54,7 @@ class ToolHost(PlaneChild):
         super().__init__()
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._connections: dict[str, Connection] = {}
+        self._asking: dict[str, asyncio.Future[str]] = {}
 
     def calls(self) -> Iterable[asyncio.Task[None]]:
         return tuple(self._tasks.values())
@@ -66,12 +76,17 @@ class ToolHost(PlaneChild):
         match command:
             case Abort():
                 self._abort(command.id)
-            case Connect() | Invoke() if command.id in self._tasks:
+            case Answer():
+                if (asking := self._asking.get(command.id)) is not None and not asking.done():
+                    asking.set_result(command.text)
+            case Connect() | Invoke() | SignIn() | Refresh() if command.id in self._tasks:
                 note("A call has the id of another one.")
             case Connect():
                 self._tasks[command.id] = self.loop.create_task(self._connect(command))
             case Invoke():
                 self._tasks[command.id] = self.loop.create_task(self._invoke(command))
+            case SignIn() | Refresh():
+                self._tasks[command.id] = self.loop.create_task(self._sign_in(command))
 
     def _abort(self, call_id: str) -> None:
         if (task := self._tasks.get(call_id)) is None:
@@ -85,7 +100,7 @@ class ToolHost(PlaneChild):
         try:
             # What it needs is loaded in a thread: it takes half a second.
             make = await asyncio.to_thread(_plugins if isinstance(connect.server, Module) else _servers)
-            connection = self._connections[connect.id] = make(connect, self._tell)
+            connection = self._connections[connect.id] = make(connect, self._tell, self._ask)
             await connection.run()
         except Failure as failure:
             end = failure.event(connect.id)
@@ -113,20 +128,47 @@ class ToolHost(PlaneChild):
             del self._tasks[invoke.id]
             self._tell(end)
 
+    async def _sign_in(self, command: SignIn | Refresh) -> None:
+        from ozzie_server_ext.programs.mcp_auth import SignInFailed, refreshed, signed_in
+
+        end: HostEvent = Stop(id=command.id)
+        try:
+            grant = await (signed_in(command, self._ask) if isinstance(command, SignIn) else refreshed(command))
+            self._tell(Granted(id=command.id, grant=grant))
+        except SignInFailed as failure:
+            end = Error(id=command.id, code=failure.code, message=repair_text(str(failure)))
+        except asyncio.CancelledError:
+            pass
+        except Exception as error:
+            # Not its words: they may quote a token.
+            end = Error(id=command.id, code="mcp.auth", message=f"Signing in failed ({type(error).__name__}).")
+        finally:
+            del self._tasks[command.id]
+            self._tell(end)
+
+    async def _ask(self, question: HostEvent) -> str:
+        """Send a question of a call, and wait for its answer."""
+        answer = self._asking[question.id] = self.loop.create_future()
+        try:
+            self._tell(question)
+            return await answer
+        finally:
+            del self._asking[question.id]
+
     def _tell(self, event: HostEvent) -> None:
         self.send(message_json(event))
 
 
-def _servers() -> Callable[[Connect, Callable[[HostEvent], None]], Connection]:
+def _servers() -> Make:
     from ozzie_server_ext.programs.mcp_sessions import Session
 
     return Session
 
 
-def _plugins() -> Callable[[Connect, Callable[[HostEvent], None]], Connection]:
+def _plugins() -> Make:
     from ozzie_server_ext.programs.wasm_plugins import LoadedPlugin
 
-    return LoadedPlugin
+    return lambda connect, tell, ask: LoadedPlugin(connect, tell)
 
 
 def _prepare_process() -> None:

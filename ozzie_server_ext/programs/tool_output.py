@@ -15,13 +15,15 @@ MAX_VALUES = 100_000
 class Failure(Exception):
     """Why a connection or a call came to nothing; see `Error`."""
 
-    def __init__(self, code: ErrorCode, message: str, *, was_sent: bool = False) -> None:
+    def __init__(self, code: ErrorCode, message: str, *, was_sent: bool = False, scope: str = "") -> None:
         super().__init__(message)
         self.code: ErrorCode = code
         self.was_sent = was_sent
+        self.scope = scope
 
     def event(self, call_id: str) -> Error:
-        return Error(id=call_id, code=self.code, message=repair_text(str(self)), was_sent=self.was_sent)
+        words = repair_text(str(self))
+        return Error(id=call_id, code=self.code, message=words, was_sent=self.was_sent, scope=self.scope)
 
 
 def has_many(value: Json) -> bool:

@@ -3,7 +3,8 @@
 Each message belongs to a call, by `id`. A connection to a server is a call that lasts: it is answered with `connected`,
 then with `tools` whenever the server's list changes, and ends with an `error`, or with a `stop` once it was aborted. A
 tool's call names the connection, may report progress, and ends with its output in pieces and a `stop`, or with an
-`error`.
+`error`. A sign-in asks before it meets a host and when a person has to visit an address, and a connection when it needs
+a new token; each is answered with `answer`.
 """
 
 from typing import Any, Literal, TypeAlias
@@ -50,11 +51,12 @@ class Started(msgspec.Struct, frozen=True, kw_only=True, tag="started"):
 
 class Remote(msgspec.Struct, frozen=True, kw_only=True, tag="remote"):
     """A server at an address, over streamable HTTP or, if `is_sse`, over the older transport. `headers` may hold
-    keys."""
+    keys. With a `token` of a sign-in, the host asks for another one (`renew`) when the server rejects it."""
 
     url: str
     headers: dict[str, str] = msgspec.field(default_factory=dict[str, str])
     is_sse: bool = False
+    token: str = ""
 
 
 class CannedAnswer(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -118,7 +120,60 @@ class Abort(_Message, frozen=True, kw_only=True):
     """Ends a call, or a connection and all its calls."""
 
 
-Command: TypeAlias = Connect | Invoke | Abort
+class Client(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """How Ozzie is known to an authorization server: registered there by itself (`issuer` says where), or as a person
+    gave it. An `id` that is an https address names a document about the client. `method` is how it proves itself
+    (RFC 7591), `redirect` the address that it was registered with."""
+
+    id: str
+    secret: str = ""
+    method: str = ""
+    issuer: str = ""
+    redirect: str = ""
+
+
+class Grant(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What a sign-in brought: tokens for the server at `url`, and all that renews them. `expires_at` is in seconds
+    since 1970, 0 if nobody said; `scope` is what was granted. `token_endpoint` is the one that the authorization server
+    `issuer` named then: a refresh token goes there and to no other place. `resource` names the server there."""
+
+    url: str
+    access_token: str
+    token_endpoint: str
+    client: Client
+    refresh_token: str = ""
+    expires_at: int = 0
+    scope: str = ""
+    resource: str = ""
+    issuer: str = ""
+
+
+class SignIn(_Message, frozen=True, kw_only=True):
+    """Signs a person in to the server at `url`, within so many seconds; their browser ends at `redirect`. `client`: as
+    whom, if that is known; `scope`: the rights to ask for, in place of those that the server names."""
+
+    url: str
+    redirect: str
+    within_s: float
+    client: Client | None = None
+    scope: str = ""
+
+
+class Refresh(_Message, frozen=True, kw_only=True):
+    """Exchanges the refresh token of a sign-in for new tokens, within so many seconds."""
+
+    grant: Grant
+    within_s: float
+
+
+class Answer(_Message, frozen=True, kw_only=True):
+    """Answers the last question of a sign-in or a connection: `meet` with "yes" or "", `visit` with the address where
+    the browser ended, `renew` with a token or ""."""
+
+    text: str
+
+
+Command: TypeAlias = Connect | Invoke | Abort | SignIn | Refresh | Answer
 
 # --- from the host ----------------------------------------------------------------------------------------------------
 
@@ -182,6 +237,31 @@ class Stop(_Message, frozen=True, kw_only=True):
     """The call has ended, or was aborted; all of its output has been sent."""
 
 
+class Renew(_Message, frozen=True, kw_only=True):
+    """The server at an address rejects `token`: is there another one? The request waits."""
+
+    token: str
+
+
+class Meet(_Message, frozen=True, kw_only=True):
+    """The sign-in leads to this host (with its port, unless it is the usual one). It is not contacted before the
+    answer."""
+
+    host: str
+
+
+class Visit(_Message, frozen=True, kw_only=True):
+    """A person has to open this address in a browser: http or https, in plain ASCII."""
+
+    url: str
+
+
+class Granted(_Message, frozen=True, kw_only=True):
+    """A sign-in has succeeded, or was refreshed; a `stop` follows."""
+
+    grant: Grant
+
+
 ErrorCode: TypeAlias = Literal[
     "mcp.start",
     "mcp.lost",
@@ -194,20 +274,28 @@ ErrorCode: TypeAlias = Literal[
     "plugin.failed",
     "plugin.timeout",
     "plugin.garbage",
+    "mcp.key",
+    "mcp.sign_in",
+    "mcp.signed_out",
+    "mcp.auth",
     "sandbox.unavailable",
 ]
+"""With `mcp.key`, `mcp.sign_in` and `mcp.signed_out`, a server rejects who calls, and did nothing: a key, nobody, and a
+sign-in that does not count any more, or not for that. `mcp.auth`: a sign-in came to nothing."""
 
 
 class Error(_Message, frozen=True, kw_only=True):
     """The call failed, or the connection could not be made or has ended. `message` is a sentence that may quote the
-    server. `was_sent`: the server may have carried the call out."""
+    server. `was_sent`: the server may have carried the call out. `scope`: the rights that it wants in addition, if a
+    sign-in lacks some."""
 
     code: ErrorCode
     message: str
     was_sent: bool = False
+    scope: str = ""
 
 
-HostEvent: TypeAlias = Connected | Tools | Progress | Refused | Piece | Stop | Error
+HostEvent: TypeAlias = Connected | Tools | Progress | Refused | Piece | Stop | Error | Renew | Meet | Visit | Granted
 
 
 class OutputFile(msgspec.Struct, frozen=True, kw_only=True):

@@ -14,6 +14,7 @@ from ozzie_server_ext.config.watching import FileWatch
 from ozzie_server_ext.domain.errors import InputError, OzzieError
 from ozzie_server_ext.domain.events import ConfigChanged, Draft, SecretChanged
 from ozzie_server_ext.observability.logs import logger
+from ozzie_server_ext.plugins.sign_ins import is_renewal
 from ozzie_server_ext.protocol.jsontext import canonical_bytes
 from ozzie_server_ext.store.blobs import BlobStore
 from ozzie_server_ext.store.log import EventLog
@@ -192,10 +193,13 @@ class SecretChanges:
             return self.warning
         known = await self._recorded(vault)
         # Not compared by number alone: a vault restored to an earlier state reuses numbers.
-        fresh = [fact for change in changes if (fact := _fact(vault, change)) not in known]
+        differing = [change for change in changes if _fact(vault, change) not in known]
+        fresh = [_fact(vault, change) for change in differing]
         if fresh:
             await self._log.append(SECRETS_STREAM, [Draft(body=fact, actor="user", source="vault") for fact in fresh])
-        if self._seen is not None:
+        # A renewed sign-in must not end the connections that use it.
+        is_of_somebody = not differing or not all(map(is_renewal, differing))
+        if self._seen is not None and is_of_somebody:
             await self._on_changed()
         self._seen = (vault, last)
         recorded = max((fact.number for fact in known), default=0)

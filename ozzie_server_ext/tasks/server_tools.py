@@ -12,6 +12,7 @@ from ozzie_server_ext.observability.logs import logger
 from ozzie_server_ext.plugins.connections import Connections, Values, granted_values
 from ozzie_server_ext.plugins.server_tool import tools_of
 from ozzie_server_ext.plugins.servers import Server, SettledServer, UsedServer, files_of, servers_of
+from ozzie_server_ext.plugins.sign_ins import SignIns
 from ozzie_server_ext.plugins.tool_host import ToolHost
 from ozzie_server_ext.protocol.codec import decode, encode
 from ozzie_server_ext.protocol.jsontext import canonical_bytes, loads_object
@@ -53,7 +54,8 @@ class ServerTools(WatchedTools):
         super().__init__(project, registry, event_log, blobs, stream=STREAM, what="MCP servers")
         self._home = home
         self._own = own
-        self._theirs = Connections(host, lambda server, settled: own.values_of(server, settled, project))
+        values_of = partial(own.values_of, project=project)
+        self._theirs = Connections(host, values_of, own.sign_ins_of(host))
 
     def files(self) -> tuple[Path, ...]:
         """See `WatchedTools`."""
@@ -116,20 +118,25 @@ class OwnServers:
     """The connections to the user's own servers, by project: a server that is told of its project's folder is another
     one in each. They share one process."""
 
-    def __init__(self, host: ToolHost, vault: Vault, note: Callable[[str], None]) -> None:
+    def __init__(self, home: Home, host: ToolHost, vault: Vault, note: Callable[[str], None]) -> None:
         """`note` remembers a secret that goes to a server, so that it is removed from what comes back."""
+        self._home = home
         self._host = host
         self._vault = vault
         self._note = note
+        self._sign_ins = self.sign_ins_of(host)
         self._connections: dict[Path, Connections] = {}
 
     def at(self, project: Path) -> Connections:
         """Return the connections of a project."""
         if project not in self._connections:
-            self._connections[project] = Connections(
-                self._host, lambda server, settled: self.values_of(server, settled, project)
-            )
+            values_of = partial(self.values_of, project=project)
+            self._connections[project] = Connections(self._host, values_of, self._sign_ins)
         return self._connections[project]
+
+    def sign_ins_of(self, host: ToolHost) -> SignIns:
+        """Return the user's sign-ins, renewed by this process."""
+        return SignIns(self._home, self._vault, host, self._note)
 
     def values_of(self, server: Server, settled: SettledServer, project: Path) -> Values:
         """Return what stands for a server's placeholders."""

@@ -84,6 +84,8 @@ SPEAKS = [
     ("mcp", "trust", "a"),
     ("mcp", "classify", "a", "b=reads"),
     ("mcp", "rm", "a"),
+    ("mcp", "login", "a"),
+    ("mcp", "logout", "a"),
 ]
 
 
