@@ -14,6 +14,7 @@ from ozzie_server_ext.artifacts.store import ArtifactStore
 from ozzie_server_ext.config.home import Home, anchor_key_file, key_folder
 from ozzie_server_ext.config.settings import ArtifactsSettings, Settings
 from ozzie_server_ext.domain.errors import OzzieError, Unavailable
+from ozzie_server_ext.domain.events import PromptAnswered
 from ozzie_server_ext.domain.ids import SessionId
 from ozzie_server_ext.domain.messages import MentionedPictures
 from ozzie_server_ext.domain.toolmeta import Capability
@@ -81,6 +82,7 @@ from ozzie_server_ext.tasks.views import FoldedTurns
 from ozzie_server_ext.tasks.watchdog import Watchdog
 from ozzie_server_ext.tasks.workflows.run_waits import RunWaits
 from ozzie_server_ext.tasks.workflows.skill_starts import SkillStarts
+from ozzie_server_ext.tools.questions import Prompts
 from ozzie_server_ext.vault.vault import Vault
 
 if TYPE_CHECKING:
@@ -202,6 +204,8 @@ class Ozzie:
         self.pins = Pins(self.log, self.ids, self.sessions, self._conversations)
         self._progress = Progress(self.feed.publish)
         self.times, self._idle = TaskTimes(self.log, self.clock), IdleTasks()
+        self.prompts = Prompts(self.ids)
+        self.log.on_commit(self.prompts.answered, types={PromptAnswered.type})
         self._pauses, self._run_waits = PausePoints(self.log), RunWaits(self.log, self.blobs, self.clock)
         await self._activity.load()
         await self._pauses.load()
@@ -300,6 +304,7 @@ class Ozzie:
             signals=SignalWaits(self.log),
             updates=self.control.updates,
             joining=Joining(self.log, self.ids, self.answers, self.control.updates),
+            prompts=self.prompts,
         )
 
     async def _resume(self) -> None:

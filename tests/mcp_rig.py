@@ -29,9 +29,9 @@ from ozzie_server_ext.protocol.tool_host import ServerAccess, Started
 SCRIPT = Path(__file__).parent / "fakes" / "mcp_server.py"
 EFFECTS = {
     **dict.fromkeys(
-        ("echo", "picture", "structured", "fail", "look", "steps", "secret", "flood", "link"), Effect.READS
+        ("echo", "picture", "structured", "fail", "look", "steps", "secret", "flood", "link", "ask"), Effect.READS
     ),
-    **dict.fromkeys(("keep", "die", "hang", "nonsense", "change_list"), Effect.CHANGES),
+    **dict.fromkeys(("keep", "die", "hang", "nonsense", "change_list", "ask_and_keep"), Effect.CHANGES),
     "forget": Effect.DELETES,
 }
 """What a person says of the tools of the server that is told how to behave; `silent` stays unclassified."""

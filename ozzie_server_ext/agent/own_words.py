@@ -12,10 +12,11 @@ from ozzie_server_ext.domain.events import (
     MessageConfirmed,
     MessageReceived,
     PromptAnswered,
+    PromptRequested,
     SessionForked,
     TaskUpdated,
 )
-from ozzie_server_ext.domain.ids import MessageId, TaskId
+from ozzie_server_ext.domain.ids import MessageId, PromptId, TaskId
 from ozzie_server_ext.domain.messages import DELEGATED
 from ozzie_server_ext.policy.decision import NO_WORDS, Reading, Words
 
@@ -34,6 +35,7 @@ class OwnWords:
         self._unconfirmed: dict[TaskId | None, dict[MessageId | None, str]] = {}
         """The messages of a task that may be anybody's, with their texts; None is one that can't be confirmed."""
         self._last: TaskId | None = None
+        self._of_servers: set[PromptId] = set()
 
     @property
     def now(self) -> Words:
@@ -64,6 +66,10 @@ class OwnWords:
                 self._hear(event, message_id if origin.channel != DELEGATED else None, text)
             case TaskUpdated(message_id=message_id, text=text):
                 self._hear(event, message_id, text)
+            case PromptRequested(kind="server", prompt_id=prompt_id):
+                self._of_servers.add(prompt_id)
+            case PromptAnswered(prompt_id=prompt_id) if prompt_id in self._of_servers:
+                pass  # it was said to a server, which chose the question
             case PromptAnswered(message_id=message_id, text=text) if text:
                 self._hear(event, message_id, text)
             case MessageConfirmed():

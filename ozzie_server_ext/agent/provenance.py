@@ -13,6 +13,7 @@ from ozzie_server_ext.domain.events import (
     LabelsCleared,
     MessageReceived,
     PromptAnswered,
+    PromptRequested,
     SessionForked,
     TaskCreated,
     TaskUpdated,
@@ -23,7 +24,7 @@ from ozzie_server_ext.domain.events import (
     ToolCallStarted,
     ToolCallUncertain,
 )
-from ozzie_server_ext.domain.ids import CallId
+from ozzie_server_ext.domain.ids import CallId, PromptId
 from ozzie_server_ext.domain.messages import DELEGATED
 from ozzie_server_ext.domain.toolmeta import PLUGINS, SERVERS
 from ozzie_server_ext.policy.decision import MAX_ADDRESS, Reading, plain_address
@@ -53,6 +54,7 @@ class SessionReading:
     def __init__(self) -> None:
         self.now = Reading()
         self._requested: dict[CallId, str] = {}
+        self._of_servers: set[PromptId] = set()
 
     def apply(self, event: Event) -> None:
         now = self.now
@@ -66,6 +68,10 @@ class SessionReading:
                 seen = bool(pictures) or is_delegated  # a delegated message may quote anything read in its session
                 now = replace(now, followed=0, has_read=now.has_read or seen, has_own=now.has_own or seen)
                 now = now if event.labels or is_delegated else _with_typed(now, text)
+            case PromptRequested(kind="server", prompt_id=prompt_id):
+                self._of_servers.add(prompt_id)
+            case PromptAnswered(prompt_id=prompt_id) if prompt_id in self._of_servers:
+                pass  # it was said to a server, which chose the question
             case PromptAnswered(text=text) | TaskUpdated(text=text):
                 now = _with_typed(now, text)
             case ToolCallRequested(call_id=call_id, tool_id=tool_id, args={"url": str(url)}) if (

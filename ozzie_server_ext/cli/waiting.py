@@ -22,6 +22,7 @@ _CHANGES = (
     "task.queued",
     "task.waiting_approval",
     "task.waiting_input",
+    "prompt.requested",
     "task.paused",
     "task.succeeded",
     "task.failed",

@@ -264,11 +264,11 @@ class PromptOption(msgspec.Struct, frozen=True, kw_only=True):
 
 class PromptRequested(Fact, frozen=True, kw_only=True):
     """A person was asked a question. `notes` are sentences below it; `call_id` is set for a question of the model: the
-    answer is the result of that tool call."""
+    answer is the result of that tool call; and for one of an MCP `server`, which asks during that call."""
 
     type: ClassVar[str] = "prompt.requested"
     prompt_id: PromptId
-    kind: Literal["budget", "asks", "uncertain", "question"]
+    kind: Literal["budget", "asks", "uncertain", "question", "server"]
     question: str
     notes: tuple[str, ...]
     options: tuple[PromptOption, ...]

@@ -29,6 +29,7 @@ from ozzie_server_ext.tasks.search import Search
 from ozzie_server_ext.tasks.service import NewTurn, Submitted, TaskService
 from ozzie_server_ext.tasks.sessions import Notebooks, Sessions
 from ozzie_server_ext.tasks.views import FoldedTurns
+from ozzie_server_ext.tools.questions import Prompts
 
 if TYPE_CHECKING:
     from ozzie_server_ext.export.service import Exports
@@ -60,6 +61,8 @@ class Services(Protocol):
     def replays(self) -> Replays: ...
     @property
     def pins(self) -> Pins: ...
+    @property
+    def prompts(self) -> Prompts: ...
     @property
     def notebooks(self) -> Notebooks: ...
     @property

@@ -25,6 +25,7 @@ from ozzie_server_ext.domain.toolmeta import (
 )
 from ozzie_server_ext.plugins.connections import CONNECT_S
 from ozzie_server_ext.plugins.effects import contract_of
+from ozzie_server_ext.plugins.server_questions import ASKING_S, Questions
 from ozzie_server_ext.plugins.servers import SettledTool, UsedServer
 from ozzie_server_ext.plugins.sign_ins import with_way
 from ozzie_server_ext.plugins.tool_host import Connection, ServerFailed
@@ -37,7 +38,8 @@ from ozzie_server_ext.tools.base import InvalidArguments, Plan, Preview, ToolCon
 
 TIMEOUT_S = 120.0
 _SPARE_S = 10.0
-"""Longer than the call and the connection before it may take: they say better why there is no result."""
+"""Longer, beside the time for which a person may be asked, than the call and the connection before it may take: they
+say better why there is no result."""
 _MAX_REASON = 2000
 _MAX_FILES = 20
 _MIME = re.compile(r"[a-z]{1,20}/[A-Za-z0-9.+-]{1,80}")
@@ -77,19 +79,21 @@ class ServerTool:
     async def run(self, plan: Plan, context: ToolContext) -> ToolResult:
         name, server = self._tool.seen.name, self._server.name
         context.provenance.add(self._content)
+        questions = Questions(server, context.ask_person, attended=context.caller.attended)
         try:
-            output = await self._call(plan.args, context)
+            output = await self._call(plan.args, context, questions)
         except ServerFailed as error:
             reason = cut_end(with_way(error, server, secrets=self._server.settled.secrets), _MAX_REASON)
             if error.was_sent and not self.meta.may_be_repeated:
                 raise Unsettled(f'The server "{server}" did not say whether {name} was done. {reason}') from None
             raise ToolFailed(f'{name} of the server "{server}" failed. {reason}', code=error.code) from None
         if output.failed:
-            raise ToolFailed(cut_end("\n".join(output.texts), _MAX_REASON) or "It failed, and does not say why.")
+            words = "\n".join([*output.texts, *questions.told])
+            raise ToolFailed(cut_end(words, _MAX_REASON) or "It failed, and does not say why.")
         result = await asyncio.to_thread(_result, self._server, name, output)
         return replace(result, content=self._content)
 
-    async def _call(self, args: JsonObject, context: ToolContext) -> Output:
+    async def _call(self, args: JsonObject, context: ToolContext, questions: Questions) -> Output:
         """Call the server, once more if the connection was found to be lost before it got the call. Raises
         ServerFailed, PolicyError."""
         for is_last in (False, True):
@@ -101,6 +105,7 @@ class ServerTool:
                     args,
                     within_s=TIMEOUT_S,
                     on_progress=lambda text: context.live.progress(visible_label(text)),
+                    on_elicit=questions.answered,
                 )
             except ServerFailed as error:
                 if is_last or error.was_sent or error.code != "mcp.lost":
@@ -141,7 +146,7 @@ def _meta(server: UsedServer, tool: SettledTool, tool_id: str, name: str) -> Too
     return ToolMeta(
         tool_id=tool_id,
         name=name,
-        timeout_s=TIMEOUT_S + CONNECT_S + _SPARE_S,
+        timeout_s=TIMEOUT_S + CONNECT_S + _SPARE_S + ASKING_S,
         targets=tuple(Target(argument, kind) for argument, kind in sorted(tool.targets.items())),
         version=hashlib.sha256(canonical_bytes(promise)).hexdigest()[:12],
         max_inline_chars=20_000,

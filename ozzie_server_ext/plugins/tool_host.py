@@ -13,8 +13,8 @@ from ozzie_server_ext.domain.json import JsonObject
 from ozzie_server_ext.observability.logs import logger
 from ozzie_server_ext.planes.channel import CallDropped, Channel, ChannelLost, Inbox
 from ozzie_server_ext.planes.supervisor import PlaneUnavailable, Supervisor
-from ozzie_server_ext.protocol.codec import InvalidShape, decode
-from ozzie_server_ext.protocol.jsontext import InvalidJson, loads
+from ozzie_server_ext.protocol.codec import InvalidShape, decode, encode
+from ozzie_server_ext.protocol.jsontext import InvalidJson, canonical_bytes, loads
 from ozzie_server_ext.protocol.ndjson import LineTooLong
 from ozzie_server_ext.protocol.tool_host import (
     MAX_OUTPUT_CHARS,
@@ -22,7 +22,9 @@ from ozzie_server_ext.protocol.tool_host import (
     Answer,
     Connect,
     Connected,
+    Elicit,
     Error,
+    Given,
     Grant,
     Granted,
     HostEvent,
@@ -52,6 +54,8 @@ _SPARE_S = 5.0
 
 OnProgress: TypeAlias = Callable[[str], None]
 OnRefused: TypeAlias = Callable[[Refused], None]
+OnElicit: TypeAlias = Callable[[Elicit], Awaitable[Given]]
+"""Has a person asked what a server wants to know."""
 OnRenew: TypeAlias = Callable[[str], Awaitable[str]]
 """Returns another token in place of one that was rejected, or ""."""
 
@@ -96,9 +100,10 @@ class Connection:
         within_s: float,
         on_progress: OnProgress = lambda text: None,
         on_refused: OnRefused = lambda refused: None,
+        on_elicit: OnElicit | None = None,
     ) -> Output:
-        """Call a tool. Cancelling tells the server to stop. `on_refused` is told what a plugin asked for that nobody
-        granted. Raises ServerFailed."""
+        """Call a tool. `on_refused` is told what a plugin asked for that nobody granted. `on_elicit` takes its time;
+        without it, what a server asks is declined. Cancelling tells the server to stop. Raises ServerFailed."""
         self._expect_open()
         call_id = f"{self.info.id}.{next(self._numbers)}"
         invoke = Invoke(id=call_id, connection=self.info.id, tool=tool, arguments=arguments, within_s=within_s)
@@ -110,8 +115,15 @@ class Connection:
             raise ServerFailed(str(error), code=error.code) from None
         self.open_calls += 1
         try:
-            async with asyncio.timeout(within_s + _SPARE_S):
-                return await _output(inbox, on_progress, on_refused)
+            async with asyncio.timeout(within_s + _SPARE_S) as limit:
+
+                async def elicited(question: Elicit) -> None:
+                    given = await _in_own_time(limit, (on_elicit or _declined)(question))
+                    text = canonical_bytes(encode(given)).decode()
+                    with suppress(ChannelLost):
+                        self._channel.post(message_json(Answer(id=call_id, text=text)))
+
+                return await _output(inbox, on_progress, on_refused, elicited)
         except TimeoutError:
             words = f"It did not answer within {within_s:g} s."
             raise ServerFailed(words, code="mcp.timeout", was_sent=True) from None
@@ -279,24 +291,57 @@ async def _unless_it_ends(inbox: Inbox, answer: Awaitable[str]) -> str:
         await asyncio.wait({answering, ending})
 
 
-async def _output(inbox: Inbox, on_progress: OnProgress, on_refused: OnRefused) -> Output:
+async def _declined(question: Elicit) -> Given:
+    return Given(action="decline")
+
+
+async def _in_own_time(limit: asyncio.Timeout, answer: Awaitable[Given]) -> Given:
+    """Return an answer for which a call waits; its time does not pass meanwhile. An error cancels the question."""
+    now = asyncio.get_running_loop().time
+    left_s = (limit.when() or now()) - now()
+    limit.reschedule(None)
+    try:
+        return await answer
+    except OzzieError as error:
+        log.warning("a question of a server came to nothing: %s", error)
+        return Given(action="cancel")
+    finally:
+        with suppress(RuntimeError):  # the call has ended
+            limit.reschedule(now() + left_s)
+
+
+async def _output(
+    inbox: Inbox,
+    on_progress: OnProgress,
+    on_refused: OnRefused,
+    elicited: Callable[[Elicit], Awaitable[None]],
+) -> Output:
     pieces: list[str] = []
     size = 0
-    while True:
-        match await _next(inbox):
-            case Progress(text=text):
-                on_progress(text)
-            case Refused() as refused:
-                on_refused(refused)
-            case Piece(text=text):
-                pieces.append(text)
-                size += len(text)
-                if size > MAX_OUTPUT_CHARS:
-                    raise ServerFailed("Its result is too long.", code="mcp.too_long", was_sent=True)
-            case Stop():
-                return await asyncio.to_thread(_parsed, pieces) if size > 1 << 16 else _parsed(pieces)
-            case _:
-                pass
+    asking: list[asyncio.Future[None]] = []
+    try:
+        while True:
+            match await _next(inbox):
+                case Progress(text=text):
+                    on_progress(text)
+                case Refused() as refused:
+                    on_refused(refused)
+                case Elicit() as question:  # the call may end before there is an answer
+                    asking.append(asyncio.ensure_future(elicited(question)))
+                case Piece(text=text):
+                    pieces.append(text)
+                    size += len(text)
+                    if size > MAX_OUTPUT_CHARS:
+                        raise ServerFailed("Its result is too long.", code="mcp.too_long", was_sent=True)
+                case Stop():
+                    return await asyncio.to_thread(_parsed, pieces) if size > 1 << 16 else _parsed(pieces)
+                case _:
+                    pass
+    finally:
+        for each in asking:
+            each.cancel()
+        if asking:
+            await asyncio.wait(asking)
 
 
 def _parsed(pieces: list[str]) -> Output:

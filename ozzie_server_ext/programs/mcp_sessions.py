@@ -5,6 +5,7 @@ import contextlib
 import json
 import time
 from collections.abc import AsyncIterator, Callable
+from contextvars import ContextVar
 from typing import Any
 
 import anyio
@@ -16,7 +17,11 @@ from mcp_types import (
     AudioContent,
     BlobResourceContents,
     CallToolResult,
+    ElicitRequestFormParams,
+    ElicitRequestURLParams,
+    ElicitResult,
     EmbeddedResource,
+    ErrorData,
     ImageContent,
     Implementation,
     ListRootsResult,
@@ -32,6 +37,7 @@ from pydantic import ValidationError
 from ozzie_server_ext import __version__
 from ozzie_server_ext.domain.errors import OzzieError
 from ozzie_server_ext.domain.json import JsonObject
+from ozzie_server_ext.programs.mcp_questions import NotAskable, question_of, result_of
 from ozzie_server_ext.programs.mcp_transports import FORBIDDEN, UNAUTHORIZED, Ask, RemoteServer, StartedServer, rights
 from ozzie_server_ext.programs.tool_output import MAX_VALUES, Failure, has_many, pieces
 from ozzie_server_ext.protocol.codec import encode
@@ -82,6 +88,7 @@ class Session:
         self._started = StartedServer(server) if isinstance(server, Started) else None
         self._remote = RemoteServer(server, self._another_token) if isinstance(server, Remote) else None
         self._client: Client | None = None
+        self._calls: dict[str, _Call] = {}
         self._has_changed = asyncio.Event()
         self._ended = asyncio.Event()
         """Set when a server at an address has forgotten the session."""
@@ -120,6 +127,7 @@ class Session:
                 client_info=Implementation(name="ozzie", version=__version__),
                 message_handler=self._on_message,
                 list_roots_callback=self._roots,
+                elicitation_callback=self._elicited,
                 cache=None,
             )
             try:
@@ -228,6 +236,22 @@ class Session:
         paths = (*access.writes, *access.reads) if access else ()
         return ListRootsResult(roots=[Root(uri=f"file://{path}") for path in paths])  # pyright: ignore[reportArgumentType]
 
+    async def _elicited(
+        self, context: Any, params: ElicitRequestFormParams | ElicitRequestURLParams
+    ) -> ElicitResult | ErrorData:
+        """Have a person asked, if the server asks during a call. In the older era it does not say during which, so of
+        several none can ask."""
+        call = _CALL.get() or (next(iter(self._calls.values())) if len(self._calls) == 1 else None)
+        if call is None or call.call_id not in self._calls:
+            return ElicitResult(action="decline")
+        try:
+            question = question_of(call.call_id, params)
+        except NotAskable as why:
+            self._send(Progress(id=call.call_id, text=f"{why} Nobody was asked."))
+            return ElicitResult(action="decline")
+        async with call.paused(), call.asking:
+            return result_of(question, await self._ask(question))
+
     async def _listen(self, client: Client) -> None:
         """Follow a server of the newer era, which reports changes only on a stream that was asked for."""
         with contextlib.suppress(Exception):  # of the older era, or it has no such stream
@@ -289,8 +313,13 @@ class Session:
             self._send(Progress(id=invoke.id, text=repair_text(_short(message or count, _MAX_WORDS))))
 
         try:
-            async with asyncio.timeout(invoke.within_s):
-                result = await client.call_tool(invoke.tool, invoke.arguments, progress_callback=report)
+            async with asyncio.timeout(invoke.within_s) as limit:
+                call = self._calls[invoke.id] = _Call(invoke.id, limit)
+                _CALL.set(call)
+                try:
+                    result = await client.call_tool(invoke.tool, invoke.arguments, progress_callback=report)
+                finally:
+                    del self._calls[invoke.id]
         except TimeoutError:
             raise Failure("mcp.timeout", f"It did not answer within {invoke.within_s:g} s.", was_sent=True) from None
         except MCPError as error:
@@ -322,6 +351,34 @@ class Session:
             raise Failure("mcp.garbage", "It answers with something else than a result.", was_sent=True)
         return _output(result)
 
+
+class _Call:
+    """A call that is being made. Its time does not pass while a person is asked; `asking` is held meanwhile."""
+
+    def __init__(self, call_id: str, limit: asyncio.Timeout) -> None:
+        self.call_id = call_id
+        self.asking = asyncio.Lock()
+        self._limit = limit
+        self._left_s = 0.0
+        self._pauses = 0
+
+    @contextlib.asynccontextmanager
+    async def paused(self) -> AsyncIterator[None]:
+        now = asyncio.get_running_loop().time
+        if not self._pauses:
+            self._left_s = (self._limit.when() or now()) - now()
+            self._limit.reschedule(None)
+        self._pauses += 1
+        try:
+            yield
+        finally:
+            self._pauses -= 1
+            if not self._pauses and not self._limit.expired():
+                with contextlib.suppress(RuntimeError):  # the call has ended
+                    self._limit.reschedule(now() + self._left_s)
+
+
+_CALL: ContextVar[_Call | None] = ContextVar("the call of a server that is being made", default=None)
 
 _FORGOTTEN = "Session terminated"
 """The library's words for an answer 404: the server does not know the session, and did nothing."""

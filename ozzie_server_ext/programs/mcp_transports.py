@@ -28,6 +28,8 @@ from ozzie_server_ext.protocol.tool_host import HostEvent, Remote, Started
 
 MAX_MESSAGE = 16 * MIB
 MAX_STDERR = 2000
+READ_S = 1200.0
+"""How long a server at an address may be silent: longer than a person whom it asks has for the answer."""
 MAX_PARTS = 1_000_000
 """Values in a message, roughly: so many small ones take longer to read than all that they say."""
 MAX_ASKED = 200
@@ -296,7 +298,7 @@ class RemoteServer:
             yield streams  # pyright: ignore[reportReturnType]
 
     def _http_client(self, headers: dict[str, str]) -> httpx2.AsyncClient:
-        timeout = httpx2.Timeout(30.0, read=300.0)
+        timeout = httpx2.Timeout(30.0, read=READ_S)
         headers = {**headers, "accept-encoding": "identity"}
         transport = _BoundedTransport(self._note)
         return httpx2.AsyncClient(

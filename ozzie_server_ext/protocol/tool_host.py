@@ -167,8 +167,8 @@ class Refresh(_Message, frozen=True, kw_only=True):
 
 
 class Answer(_Message, frozen=True, kw_only=True):
-    """Answers the last question of a sign-in or a connection: `meet` with "yes" or "", `visit` with the address where
-    the browser ended, `renew` with a token or ""."""
+    """Answers the last question of a sign-in, a connection or a call: `meet` with "yes" or "", `visit` with the address
+    where the browser ended, `renew` with a token or "", `elicit` with the JSON of a `Given`."""
 
     text: str
 
@@ -256,6 +256,46 @@ class Visit(_Message, frozen=True, kw_only=True):
     url: str
 
 
+class Choice(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A value that a field may have, and the server's name for it."""
+
+    value: str
+    title: str = ""
+
+
+class Field(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A value that a server asks a person for, in its own words. `least` and `most` bound a number, or the length of a
+    text. `default` is None if it names none."""
+
+    name: str
+    kind: Literal["text", "number", "integer", "boolean", "choice"]
+    title: str = ""
+    description: str = ""
+    is_required: bool = False
+    choices: tuple[Choice, ...] = ()
+    least: float | None = None
+    most: float | None = None
+    format: str = ""
+    default: str | float | bool | None = None
+
+
+class Elicit(_Message, frozen=True, kw_only=True):
+    """During a call, the server asks a person for values, or to open an address (`url`). The call waits, and its time
+    does not pass meanwhile."""
+
+    message: str
+    fields: tuple[Field, ...] = ()
+    url: str = ""
+
+
+class Given(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What a person says to an `Elicit`. `decline`: they don't want to; `cancel`: nobody decided. `values` are those of
+    the fields that they filled in."""
+
+    action: Literal["accept", "decline", "cancel"]
+    values: dict[str, str | float | bool] = msgspec.field(default_factory=dict[str, str | float | bool])
+
+
 class Granted(_Message, frozen=True, kw_only=True):
     """A sign-in has succeeded, or was refreshed; a `stop` follows."""
 
@@ -295,7 +335,9 @@ class Error(_Message, frozen=True, kw_only=True):
     scope: str = ""
 
 
-HostEvent: TypeAlias = Connected | Tools | Progress | Refused | Piece | Stop | Error | Renew | Meet | Visit | Granted
+HostEvent: TypeAlias = (
+    Connected | Tools | Progress | Refused | Piece | Stop | Error | Renew | Meet | Visit | Granted | Elicit
+)
 
 
 class OutputFile(msgspec.Struct, frozen=True, kw_only=True):

@@ -120,13 +120,20 @@ class Choice:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QuestionView:
-    """A question to a person that the turn waits for. `notes` are sentences below it."""
+    """A question to a person that the turn waits for. `notes` are sentences below it; `call_id` is the call that it
+    belongs to, or empty."""
 
     prompt_id: str
     kind: str
     sentence: str
     notes: tuple[str, ...] = ()
     choices: tuple[Choice, ...] = ()
+    call_id: str = ""
+
+    @property
+    def is_of_server(self) -> bool:
+        """Whether a server asks, whose call goes on."""
+        return self.kind == "server"
 
 
 def question_of(payload: Mapping[str, Any]) -> QuestionView:
@@ -146,6 +153,7 @@ def question_of(payload: Mapping[str, Any]) -> QuestionView:
         sentence=str(payload.get("question", "")),
         notes=tuple(str(note) for note in payload.get("notes") or ()),
         choices=choices,
+        call_id=str(payload.get("call_id") or ""),
     )
 
 

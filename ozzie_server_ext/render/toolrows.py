@@ -88,6 +88,11 @@ def waiting(row: ToolRow) -> ToolRow:
     return replace(row, state="waiting", result="Waiting for your answer")
 
 
+def going_on(row: ToolRow) -> ToolRow:
+    """Return the row of a call that goes on with a person's answer."""
+    return replace(row, state="running", result="")
+
+
 def fold(row: ToolRow, canonical: str, payload: Mapping[str, Any], ts: datetime | None) -> ToolRow:
     """Return the row after one frame about its call. A settled row stays, unless a person resolves it."""
     row = replace(row, brought=tuple(dict.fromkeys((*row.brought, *_brought(payload)))))

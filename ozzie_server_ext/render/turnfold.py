@@ -212,6 +212,8 @@ def _queued(view: TurnView, payload: Mapping[str, Any], ts: datetime | None) -> 
     if reason not in ("recovered", "answered", "resumed"):
         return replace(view, status="Queued", open_calls=frozenset())
     view = _to_go_on(view, is_recovered=reason == "recovered")
+    if view.question is not None and view.question.is_of_server:  # its call was cut off
+        view = replace(view, question=None)
     recoveries = view.recoveries + (reason == "recovered")
     return replace(view, status="Queued", recoveries=recoveries)
 
@@ -284,6 +286,8 @@ def _asked(view: TurnView, payload: Mapping[str, Any], ts: datetime | None) -> T
 
 
 def _answered(view: TurnView, payload: Mapping[str, Any], ts: datetime | None) -> TurnView:
+    if view.question is not None and view.question.is_of_server:
+        view = _with_row(view, view.question.call_id, toolrows.going_on)
     return _with_answer(replace(view, question=None), "prompt_id", "", payload, ts)
 
 

@@ -258,6 +258,8 @@ class RecordedTool:
         """Return once the call ended in the record. Raises what it ended with; waits for ever if it was cut off."""
         call = self._calls.at(context.key)
         end = None if call is None else call.end
+        if end is not None and isinstance(end.body, ToolCallCancelled):
+            context.provenance.add(end.content)  # it had read something when it was stopped
         if call is None or end is None or end.source == RECOVERY or isinstance(end.body, ToolCallCancelled):
             await self._calls.stage.for_ever()
         if not self._calls.is_at_once(context.key):  # that is recorded with the end of its step

@@ -65,6 +65,10 @@ class Recorder(msgspec.Struct, frozen=True, kw_only=True):
         """Return a recorder for facts that this event led to."""
         return msgspec.structs.replace(self, cause=event_id)
 
+    def from_source(self, source: str) -> "Recorder":
+        """Return a recorder for facts of another source, that nothing here led to."""
+        return msgspec.structs.replace(self, source=source, cause=None)
+
     async def append(
         self,
         *bodies: EventBody,

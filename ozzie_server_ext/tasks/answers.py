@@ -25,7 +25,9 @@ from ozzie_server_ext.domain.events import (
     TaskCancelled,
     TaskFailed,
     TaskModelChosen,
+    TaskQueued,
     TaskResumed,
+    TaskStarted,
     ToolCallResolved,
 )
 from ozzie_server_ext.domain.ids import MessageId, PromptId, SessionId, TaskId, task_stream
@@ -35,7 +37,7 @@ from ozzie_server_ext.store.log import EventLog
 from ozzie_server_ext.tasks.reconciliation import not_again, stopped, unfinished
 from ozzie_server_ext.tasks.rows import user_recorder, with_delegated
 from ozzie_server_ext.tasks.service import TaskService
-from ozzie_server_ext.tools.questions import MOST_TEXT, outcome_of
+from ozzie_server_ext.tools.questions import MOST_TEXT, SERVER, outcome_of
 
 ALL_SCOPES: frozenset[Scope] = frozenset({"task", "session", "project", "day"})
 OWN_SCOPES: frozenset[Scope] = frozenset({"task", "session"})
@@ -76,7 +78,11 @@ class Answers:
         """Return the question that the task waits for, or None. Raises NotFound."""
         row = await self._tasks.get(task_id)
         # The row tells whether to look; the events, read later, tell whether it still waits.
-        return _open_question(await self._events(task_id)) if row["status"] == TaskStatus.WAITING_INPUT else None
+        if row["status"] == TaskStatus.WAITING_INPUT:
+            return _open_question(await self._events(task_id))
+        # A server asks while its call goes on.
+        found = _open_question(await self._events(task_id)) if row["status"] == TaskStatus.RUNNING else None
+        return found if found is not None and found.prompt.kind == SERVER else None
 
     async def answer(
         self,
@@ -137,7 +143,7 @@ class Answers:
         Conflict if somebody else was first."""
         for _ in range(_TRIES):
             then = await with_delegated(self._log, task_id, self._consequences(asked, answer, chosen))
-            is_end = isinstance(then[-1], TaskCancelled | TaskFailed)
+            is_end = bool(then) and isinstance(then[-1], TaskCancelled | TaskFailed)
             # An offered answer has the provenance of its question.
             recorder = user_recorder(self._log, asked.session_id, task_id).made_from(asked.asked.content)
             facts = (answer, *(stopped(asked.open_calls) if is_end else ()), *then)
@@ -151,6 +157,8 @@ class Answers:
 
     def _consequences(self, asked: OpenQuestion, answer: PromptAnswered, option: PromptOption) -> list[EventBody]:
         by, call_id = answer.by, asked.prompt.call_id
+        if asked.prompt.kind == SERVER:
+            return []  # its call goes on with it
         if call_id is not None:
             waited_s = max((self._clock.now() - asked.asked.ts).total_seconds(), 0.0)  # the clock may be set back
             outcome = outcome_of(call_id, option, answer.text, round(waited_s * 1000, 3))
@@ -189,6 +197,8 @@ def _open_question(events: Iterable[Event]) -> OpenQuestion | None:
                 )
             case PromptAnswered() | TaskCancelled() | TaskFailed():
                 found = None
+            case TaskQueued() | TaskStarted() if found is not None and found.prompt.kind == SERVER:
+                found = None  # its call was cut off
             case _:
                 found = found and replace(found, version=event.version)
     if found is None:

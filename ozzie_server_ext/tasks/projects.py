@@ -79,6 +79,7 @@ from ozzie_server_ext.tools.index import ToolIndex
 from ozzie_server_ext.tools.offering import FIND_ID, allowed
 from ozzie_server_ext.tools.outcome import OutcomeWriter
 from ozzie_server_ext.tools.permissions import Permissions
+from ozzie_server_ext.tools.questions import Prompts
 from ozzie_server_ext.tools.registry import ToolRegistry
 from ozzie_server_ext.vault.scope import ProjectReader
 from ozzie_server_ext.vault.vault import Vault
@@ -139,6 +140,7 @@ class Shared(msgspec.Struct, frozen=True, kw_only=True):
     signals: SignalWaits
     updates: UpdateIntake
     joining: Joining
+    prompts: Prompts
 
 
 class Project:
@@ -363,6 +365,7 @@ class Project:
             shared.clock,
             shared.ids,
             shared.feed.publish,
+            shared.prompts,
         )
 
     def _step_parts(self) -> "StepParts":

@@ -10,6 +10,8 @@ from ozzie_server_ext.agent.rounds import OutOfTime
 from ozzie_server_ext.domain.clock import Clock
 from ozzie_server_ext.domain.events import (
     Event,
+    PromptAnswered,
+    PromptRequested,
     StepCompleted,
     StepFailed,
     TaskCancelled,
@@ -52,19 +54,23 @@ class Work:
     """Whether a task works, folded from its events."""
 
     def __init__(self) -> None:
-        self._runs = False
+        self._runs = self._asks = False
         self._open: set[CallId] = set()
         self._delegating: set[CallId] = set()
 
     @property
     def goes_on(self) -> bool:
-        """False while the task only waits for delegated tasks."""
-        return self._runs and not (self._open and self._open <= self._delegating)
+        """False while the task only waits for delegated tasks, or for a person whom a server asks."""
+        return self._runs and not self._asks and not (self._open and self._open <= self._delegating)
 
     def take(self, event: Event) -> None:
         match event.body:
             case TaskStarted():
-                self._runs = True
+                self._runs, self._asks = True, False
+            case PromptRequested(kind="server"):
+                self._asks = True
+            case PromptAnswered():
+                self._asks = False
             case body if isinstance(body, _PAUSES):
                 self._runs = False
                 self._open.clear()  # repeated calls start again

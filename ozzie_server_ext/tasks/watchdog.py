@@ -38,6 +38,7 @@ from ozzie_server_ext.tasks.reconciliation import describe, unfinished
 from ozzie_server_ext.tasks.rows import open_tasks, session_of, task_of
 from ozzie_server_ext.tasks.service import TaskService
 from ozzie_server_ext.tasks.signals import awaited
+from ozzie_server_ext.tools.questions import server_asks
 
 log = logger(__name__)
 
@@ -114,7 +115,7 @@ class Watchdog:
         if quiet.acts > 1 or quiet_s < after_s * (quiet.acts + 1):
             return
         events = await self._log.read_stream(task_stream(task_id))
-        if row["mode"] == "GRAPH" and awaited(events):
+        if (row["mode"] == "GRAPH" and awaited(events)) or server_asks(events):
             return
         quiet.acts += 1
         if quiet.acts == 1:

@@ -17,6 +17,7 @@ from ozzie_server_ext.domain.artifacts import Artifact, ArtifactKind
 from ozzie_server_ext.domain.clock import Clock
 from ozzie_server_ext.domain.content import CLEAN, Content, Provenance
 from ozzie_server_ext.domain.errors import Bug, Conflict, InputError, NotFound, OzzieError, PolicyError
+from ozzie_server_ext.domain.events import PromptOption
 from ozzie_server_ext.domain.ids import ArtifactId, TaskId
 from ozzie_server_ext.domain.json import JsonObject, paths
 from ozzie_server_ext.domain.toolmeta import (
@@ -210,6 +211,27 @@ async def _not_forbidden(args: JsonObject) -> str:
     return ""
 
 
+class PersonPrompt(msgspec.Struct, frozen=True, kw_only=True):
+    """What an MCP server wants to know from the person of a turn during a call: visible texts, in which the server's
+    words are called its own. One option ends it: `SKIP`."""
+
+    server: str
+    question: str
+    notes: tuple[str, ...]
+    options: tuple[PromptOption, ...]
+
+
+class PersonSaid(msgspec.Struct, frozen=True):
+    """The option that a person chose, and what they wrote."""
+
+    option: str
+    text: str = ""
+
+
+async def _nobody(prompt: PersonPrompt) -> PersonSaid | None:
+    return None
+
+
 class ToolContext(msgspec.Struct, frozen=True):
     """What a tool gets beside its arguments.
 
@@ -220,8 +242,9 @@ class ToolContext(msgspec.Struct, frozen=True):
     adds what it reads from outside to `provenance`; `marks` knows which project files are from outside. `forbids`
     returns why the rules deny the same tool with other arguments (for redirects), or "". `passages` is what the model
     has read, if that can be told. `toolbox` has the tools not offered to the model; `delegates` hands work over to
-    skills. `may_call` says which tools a skill has, `asks_first` which of them always ask a person. `is_elsewhere`: the
-    project is not the gateway's own, so questions name it.
+    skills. `ask_person` asks the person of the turn for a server; it returns None if nobody decides. `may_call` says
+    which tools a skill has, `asks_first` which of them always ask a person. `is_elsewhere`: the project is not the
+    gateway's own, so questions name it.
     """
 
     project: Path
@@ -242,6 +265,7 @@ class ToolContext(msgspec.Struct, frozen=True):
     delegates: Delegates = msgspec.field(default_factory=NoDelegates)
     forbids: Callable[[JsonObject], Awaitable[str]] = _not_forbidden
     passages: Passages | None = None
+    ask_person: Callable[[PersonPrompt], Awaitable[PersonSaid | None]] = _nobody
     may_call: Callable[[ToolMeta], bool] = lambda _: True
     asks_first: Callable[[ToolMeta], bool] = lambda _: False
     is_elsewhere: bool = False

@@ -43,6 +43,8 @@ from ozzie_server_ext.tools.base import (
     ArtifactReader,
     InvalidArguments,
     Marks,
+    PersonPrompt,
+    PersonSaid,
     Plan,
     Tool,
     ToolContext,
@@ -60,7 +62,7 @@ from ozzie_server_ext.tools.permissions import (
     unattended,
     unknown_tool,
 )
-from ozzie_server_ext.tools.questions import prompt_of
+from ozzie_server_ext.tools.questions import Prompts, prompt_of
 from ozzie_server_ext.tools.registry import ToolRegistry
 from ozzie_server_ext.tools.timeout import in_time, limited, planned
 
@@ -110,6 +112,7 @@ class ToolBroker(msgspec.Struct, frozen=True, eq=False):
     clock: Clock
     ids: IdSource
     publish: Callable[[Transient], None] = lambda transient: None
+    prompts: Prompts | None = None
 
     async def call(
         self,
@@ -479,11 +482,20 @@ class _ToolCall:
             )
 
         live = LiveCall(self._call_id, show, self._broker.outcome_writer.shown)
-        context = msgspec.structs.replace(self._context, live=live, forbids=partial(self._forbids, tool.meta))
+        context = msgspec.structs.replace(
+            self._context, live=live, forbids=partial(self._forbids, tool.meta), ask_person=self._ask_person
+        )
         try:
             return await run_tool(tool, plan, context)
         finally:
             live.close()
+
+    async def _ask_person(self, prompt: PersonPrompt) -> PersonSaid | None:
+        """See `ToolContext`."""
+        prompts = self._broker.prompts
+        if prompts is None or not self._context.caller.attended:
+            return None
+        return await prompts.ask(prompt, self._call_id, self._recorder)
 
     async def _outcome_without_result(self, ended: NoResult) -> ToolCallFailed | ToolCallUncertain:
         if not ended.is_known:

@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 
 from ozzie_server_ext.domain.json import Json, JsonObject
 from ozzie_server_ext.plugins.tool_host import Connection, ServerFailed, ToolHost
-from ozzie_server_ext.protocol.tool_host import Client, Grant, Output, Remote, SignIn
+from ozzie_server_ext.protocol.tool_host import Client, Elicit, Given, Grant, Output, Remote, SignIn
 from tests.mcp_rig import tool_host
 
 WITHIN_S = 20
@@ -103,6 +103,12 @@ def _given_client(context: JsonObject) -> Client | None:
             return Client(id=DOCUMENT) if os.environ.get("MCP_CONFORMANCE_SCENARIO") == "auth/basic-cimd" else None
 
 
+async def _elicited(question: Elicit) -> Given:
+    """Fill in a form as somebody does who takes what is offered."""
+    offered = {field.name: "x" if field.default is None else field.default for field in question.fields}
+    return Given(action="accept", values=offered)
+
+
 async def _agreed(host: str) -> bool:
     return True
 
@@ -146,7 +152,7 @@ async def main(url: str) -> None:
 async def _called(server: SignedIn, connection: Connection, name: str, args: JsonObject) -> Output:
     while True:
         try:
-            return await connection.call(name, args, within_s=WITHIN_S)
+            return await connection.call(name, args, within_s=WITHIN_S, on_elicit=_elicited)
         except ServerFailed as error:
             await server.sign_in(error)
             connection = await server.connection()

@@ -1,7 +1,6 @@
 """Ozzie as a client, by the MCP's own tests (`@modelcontextprotocol/conformance`), in both eras of the protocol.
 
-Left out, as they need what Ozzie does not offer to servers: `elicitation-sep1034-client-defaults` and
-`sep-2322-client-request-state` want questions to a person, `auth/client-credentials-*`, `auth/wif-jwt-bearer` and
+Left out, as they need what Ozzie does not offer to servers: `auth/client-credentials-*`, `auth/wif-jwt-bearer` and
 `auth/enterprise-managed-authorization` (extensions) a sign-in without a person, `auth/dpop*` (an extension, which the
 library fails) bound tokens; `sep-2640-*` are about skills in servers, an extension.
 """
@@ -37,10 +36,12 @@ ERAS = {
     "2025-03-26": ("auth/2025-03-26-oauth-metadata-backcompat", "auth/2025-03-26-oauth-endpoint-fallback"),
     "2025-11-25": (
         *("initialize", "tools_call", "sse-retry", "json-schema-2020-12-preservation"),
+        "elicitation-sep1034-client-defaults",
         *(f"auth/{name}" for name in SIGN_IN),
     ),
     "2026-07-28": (
         *(f"auth/{name}" for name in (*SIGN_IN, *SIGN_IN_OF_NOW)),
+        "sep-2322-client-request-state",
         *("tools_call", "request-metadata", "http-standard-headers", "http-custom-headers"),
         *("http-invalid-tool-headers", "json-schema-ref-no-deref", "json-schema-2020-12-preservation"),
     ),

@@ -40,6 +40,8 @@ TOOLS = [
     tool("nonsense", NOTHING),
     tool("secret", NOTHING, readOnlyHint=True),
     tool("link", NOTHING, readOnlyHint=True),
+    tool("ask", {"type": "object", "properties": {"params": {"type": "object"}}}, readOnlyHint=True),
+    tool("ask_and_keep", {"type": "object", "properties": {"params": {"type": "object"}}}),
 ]
 
 
@@ -103,6 +105,15 @@ def called(name: str, args: dict[str, Any], request: dict[str, Any]) -> dict[str
             send({"id": request["id"], "result": {"content": "no list"}})
         case "link":
             return {"content": [{"type": "resource_link", "name": "more", "uri": "https://evil.example/?found=hello"}]}
+        case "ask" | "ask_and_keep":
+            send({"id": f"q{request['id']}", "method": "elicitation/create", "params": args["params"]})
+            for line in sys.stdin:
+                answer = json.loads(line)
+                if answer.get("id") == f"q{request['id']}":
+                    with (STATE / "calls").open("a") as file:
+                        file.write(f"{name}\n")
+                    return text(json.dumps(answer.get("result", answer.get("error"))))
+            return None
         case "secret":
             return text(f"The key is {os.environ.get('TOKEN')}.")
         case _:

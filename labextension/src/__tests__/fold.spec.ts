@@ -22,6 +22,7 @@ test('a task begins with its message, although all of it was recorded at one mom
 test.each([
   ['task.started', {}, 'RUNNING', ''],
   ['task.waiting_input', { question: 'Which one?' }, 'WAITING_INPUT', 'Which one?'],
+  ['prompt.requested', { kind: 'server', question: 'Who travels?' }, 'WAITING_INPUT', 'Who travels?'],
   ['task.waiting_approval', {}, 'WAITING_APPROVAL', ''],
   ['task.paused', { reason: 'by you' }, 'PAUSED', 'by you'],
   ['task.succeeded', {}, 'SUCCEEDED', ''],
@@ -29,6 +30,17 @@ test.each([
   ['task.cancelled', { reason: 'enough' }, 'CANCELLED', 'enough']
 ] as const)('%s makes it %s', (name, payload, status, reason) => {
   expect(folded(...BEGINNING, anEvent(name, 4, payload))).toMatchObject({ status, reason });
+});
+
+test('a task waits while a server asks, and goes on with the answer', () => {
+  const asked = [
+    anEvent('task.started', 4),
+    anEvent('prompt.requested', 5, { kind: 'server', question: 'Who travels?' })
+  ];
+  expect(folded(...BEGINNING, ...asked, anEvent('prompt.answered', 6))).toMatchObject({
+    status: 'RUNNING',
+    reason: ''
+  });
 });
 
 test('what ends has an end, no running call, and figures that only the server knows', () => {

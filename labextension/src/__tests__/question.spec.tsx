@@ -23,6 +23,17 @@ const anAnswer = (name: string, label: string, changed: Partial<AnswerOption> = 
   takes_text: false,
   ...changed
 });
+const OF_SERVER: Question = {
+  prompt_id: '01M800000000000000000000PS',
+  kind: 'server',
+  question: 'The server `trips` asks: Who travels?',
+  notes: ['`Your name`: As on the ticket', "These are the server's words. It gets what you answer."],
+  options: [
+    anAnswer('text', 'Answer', { takes_text: true }),
+    anAnswer('decline', 'Decline'),
+    anAnswer('skip', 'Cancel')
+  ]
+};
 const QUESTION: Question = {
   prompt_id: '01M800000000000000000000PR',
   kind: 'budget',
@@ -198,6 +209,19 @@ test('another question of the same task takes the place of the first', async () 
   act(() => root.render(<QuestionCard taskId={ID} version={2} api={server} trans={TRANS} />));
   await heard();
   expect(node.querySelector('.jp-Ozzie-sentence')?.textContent).toBe('This turn has used its $2.00.');
+});
+
+test('what a server asks is shown with what it says of it, and can be declined or cancelled', async () => {
+  server.question = OF_SERVER;
+  await show();
+  pass(600);
+
+  const notes = [...node.querySelectorAll('.jp-Ozzie-sentence ~ .jp-Ozzie-note')].map(each => each.textContent);
+  expect(notes.slice(0, 2)).toEqual(OF_SERVER.notes);
+  expect([...node.querySelectorAll('.jp-Ozzie-choice')].map(each => each.textContent)).toEqual(['Answer', 'Decline']);
+  expect(labels()).toEqual(['Answer', 'Cancel']);
+  await click('Cancel');
+  expect(server.answers.map(([, given]) => given)).toEqual([{ option: 'skip', prompt_id: OF_SERVER.prompt_id }]);
 });
 
 describe('what the model asks', () => {

@@ -46,6 +46,8 @@ const FEED_EVENTS: Record<FeedEvent['canonical'], true> = {
   'model.call.completed': true,
   'model.call.failed': true,
   'model.call.started': true,
+  'prompt.answered': true,
+  'prompt.requested': true,
   'step.failed': true,
   'step.skipped': true,
   'step.started': true,

@@ -304,6 +304,8 @@ export interface EventBodies {
   'model.call.completed': ModelCallCompleted;
   'model.call.failed': ModelCallFailed;
   'model.call.started': ModelCallStarted;
+  'prompt.answered': PromptAnswered;
+  'prompt.requested': PromptRequested;
   'step.failed': StepFailed;
   'step.skipped': StepSkipped;
   'step.started': StepStarted;
@@ -420,6 +422,39 @@ export interface ModelCallStarted {
   round: number;
   tools: string;
   updates: number;
+}
+/**
+ * The first answer to a question; later ones are refused. `option` is the name of the chosen one, `text` what the person wrote. `message_id` is that of a message to the session which was taken as the answer.
+ */
+export interface PromptAnswered {
+  amount: number;
+  by: string;
+  message_id: string | null;
+  option: string;
+  prompt_id: string;
+  text: string;
+}
+/**
+ * A person was asked a question. `notes` are sentences below it; `call_id` is set for a question of the model: the answer is the result of that tool call; and for one of an MCP `server`, which asks during that call.
+ */
+export interface PromptRequested {
+  call_id: string | null;
+  kind: 'asks' | 'budget' | 'question' | 'server' | 'uncertain';
+  notes: string[];
+  options: PromptOption[];
+  prompt_id: string;
+  question: string;
+}
+/**
+ * One answer to choose from. `unit` is the unit of `amount` (1e-9 USD, tokens, ms), which the person may change; empty without an amount. `help` is a line about the option; with `takes_text`, the answer has a text.
+ */
+export interface PromptOption {
+  amount: number;
+  help: string;
+  label: string;
+  name: string;
+  takes_text: boolean;
+  unit: '' | 'cost' | 'time' | 'tokens';
 }
 /**
  * An attempt at a step failed. `again_in_s` is the delay before the next attempt; None if there is none. `to` is the state that the failure leads to, if any; for `call` and `took_ms` see `StepCompleted`.

@@ -222,6 +222,10 @@ function changesOf(row: TaskRow, event: RecordedEvent): Partial<TaskRow> {
       return { status: 'WAITING_APPROVAL', reason: '' };
     case 'task.waiting_input':
       return { status: 'WAITING_INPUT', reason: event.payload.question };
+    case 'prompt.requested': // while a server asks, its call goes on: no other event says that somebody has to answer
+      return event.payload.kind === 'server' ? { status: 'WAITING_INPUT', reason: event.payload.question } : {};
+    case 'prompt.answered':
+      return row.status === 'WAITING_INPUT' ? { status: 'RUNNING', reason: '' } : {};
     case 'task.pausing':
       return { isPausing: event.payload.wanted }; // its current work goes on to its end
     case 'task.paused':

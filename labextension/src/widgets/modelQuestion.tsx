@@ -1,4 +1,4 @@
-/** A question of the model: choices, or a person's own words. */
+/** A question of the model or of an MCP server: choices, or a person's own words. */
 
 import * as React from 'react';
 
@@ -45,6 +45,7 @@ export function ModelQuestion({ question, taskId, api, trans }: IModelQuestionPr
   const { ref, isArmed, mayAct } = useArming<HTMLDivElement>();
   const { sending, problem, send } = useSending(api, taskId, question, mayAct, trans);
   const id = React.useId();
+  const isOfServer = question.kind === 'server';
   const isReady = chosen !== undefined && (!chosen.takes_text || text.trim() !== '');
 
   const answer = (): void => {
@@ -79,6 +80,11 @@ export function ModelQuestion({ question, taskId, api, trans }: IModelQuestionPr
       <p className="jp-Ozzie-sentence" id={id}>
         {question.question}
       </p>
+      {question.notes.map(note => (
+        <p className="jp-Ozzie-note" key={note}>
+          {note}
+        </p>
+      ))}
       {!isOnlyText && (
         <div role="radiogroup" aria-labelledby={id}>
           {choices.map(option => (
@@ -91,7 +97,7 @@ export function ModelQuestion({ question, taskId, api, trans }: IModelQuestionPr
                 disabled={sending !== ''}
               />
               <span>
-                {option.takes_text ? trans.__('Something else…') : option.label}
+                {option.takes_text && !isOfServer ? trans.__('Something else…') : option.label}
                 {option.help !== '' && <span className="jp-Ozzie-note">{option.help}</span>}
               </span>
             </label>
@@ -122,7 +128,7 @@ export function ModelQuestion({ question, taskId, api, trans }: IModelQuestionPr
         </button>
         {skip && (
           <button className="jp-Ozzie-button" disabled={sending !== ''} onClick={() => send({ option: skip.name })}>
-            {sending === SKIP ? trans.__('Sending…') : trans.__('Skip')}
+            {sending === SKIP ? trans.__('Sending…') : isOfServer ? trans.__('Cancel') : trans.__('Skip')}
           </button>
         )}
       </div>

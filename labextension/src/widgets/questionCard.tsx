@@ -55,7 +55,8 @@ export function QuestionCard(props: IQuestionCardProps): React.JSX.Element | nul
   if (question === null) {
     return null;
   }
-  const Card = question.kind === 'question' ? ModelQuestion : OptionQuestion;
+  const isInWords = question.kind === 'question' || question.kind === 'server';
+  const Card = isInWords ? ModelQuestion : OptionQuestion;
   return (
     <>
       {kicker && <p className="jp-Ozzie-kicker">{kicker}</p>}

@@ -55,7 +55,7 @@ from ozzie_server_ext.tasks.answers import ALL_SCOPES, OWN_SCOPES
 from ozzie_server_ext.tasks.failures import NEXT_STEPS, failed_steps
 from ozzie_server_ext.tasks.rows import above, limits_of, run_of, waiting_below
 from ozzie_server_ext.tasks.signals import awaited
-from ozzie_server_ext.tools.questions import MOST_TEXT
+from ozzie_server_ext.tools.questions import MOST_TEXT, Prompts
 
 _PAGE = 500
 
@@ -89,7 +89,7 @@ async def list_tasks(call: Call, request: TasksQuery) -> Page[Task]:
         parent=None if request.parent is None else ids.TaskId(request.parent),
         with_delegated=request.all,
     )
-    told = await _Told.of(call.ozzie.log, rows)
+    told = await _Told.of(call.ozzie.log, rows, call.ozzie.prompts)
     return shapes.page(rows, request.limit, lambda row: Task(**told.fields(row)), lambda row: row["task_id"])
 
 
@@ -154,7 +154,7 @@ async def task_with_steps(call: Call, task_id: ids.TaskId) -> TaskWithSteps:
         elif isinstance(event.body, TaskCreated):
             is_value = event.body.answer_schema is not None
     return TaskWithSteps(
-        **(await _Told.of(call.ozzie.log, [row])).fields(row),
+        **(await _Told.of(call.ozzie.log, [row], call.ozzie.prompts)).fields(row),
         content=content,
         text=view.text,
         answer=value_in(view.last_text) if is_value and view.status == "Done" else None,
@@ -214,9 +214,10 @@ class _Told(msgspec.Struct, frozen=True):
     chains: Mapping[str, Sequence[Row]]
     waiting: Mapping[str, Sequence[Row]]
     checkpoints: Mapping[str, str]
+    prompts: Prompts
 
     @classmethod
-    async def of(cls, log: EventLog, rows: Sequence[Row]) -> "_Told":
+    async def of(cls, log: EventLog, rows: Sequence[Row], prompts: Prompts) -> "_Told":
         messages: list[Json] = [row["message_id"] for row in rows]
         found = await log.rows("messages", where={"message_id": messages}) if messages else []
         cells = {str(row["message_id"]): str(row["cell_id"]) for row in found}
@@ -226,7 +227,7 @@ class _Told(msgspec.Struct, frozen=True):
                 of_run = {"task_id": row["task_id"]}
                 latest = await log.rows("checkpoints", where=of_run, order_by="position", descending=True, limit=1)
                 checkpoints |= {str(each["task_id"]): str(each["checkpoint_id"]) for each in latest}
-        return cls(cells, await above(log, rows), await waiting_below(log), checkpoints)
+        return cls(cells, await above(log, rows), await waiting_below(log), checkpoints, prompts)
 
     def fields(self, row: Row) -> dict[str, Any]:
         """Return a row as clients see it."""
@@ -237,37 +238,45 @@ class _Told(msgspec.Struct, frozen=True):
         )
         limits = limits_of(row)
         below = cast("Sequence[dict[str, Any]]", self.waiting.get(values["task_id"], ()))
-        return {name: values[name] for name in same.split()} | {
-            "requester": Requester(channel=values["channel"], sender_id=values["sender_id"]),
-            "assigned_worker": values["epoch"],
-            "budget": TaskBudget(
-                max_cost_usd=None if limits.max_cost is None else limits.max_cost / 1e9,
-                max_tokens=limits.max_tokens,
-                max_rounds=limits.max_rounds,
-                deadline_s=limits.deadline_s,
-            ),
-            "pointers": Pointers(
-                latest_event_id=values["latest_event_id"], latest_checkpoint_id=self.checkpoints.get(values["task_id"])
-            ),
-            "run_id": run_of(row, self.chains),
-            "step": values["step_id"],
-            "stopping": bool(values["stop_by"]),
-            "pausing": bool(values["pause_by"]),
-            "waiting": [
-                WaitingStep(task_id=each["task_id"], title=each["title"], status=each["status"]) for each in below
-            ],
-            "cell_id": self.cells.get(values["message_id"], ""),
-            "token_usage": TokenUsage(input=values["input_tokens"], output=values["output_tokens"]),
-            "cost": values["cost"] if values["cost_known"] else None,
-            "error": Failure(
-                kind=values["error_kind"],
-                code=values["error_code"],
-                message=values["error_message"],
-                hint=values["error_hint"] or NEXT_STEPS[values["error_kind"]],
-            )
-            if values["error_code"]
-            else None,
-        }
+        # While a server asks, its call goes on, and so does the task; for a person, it waits for them.
+        asks = values["status"] == TaskStatus.RUNNING and self.prompts.waits(values["task_id"])
+        asking = {"status": TaskStatus.WAITING_INPUT.value} if asks else {}
+        return (
+            {name: values[name] for name in same.split()}
+            | asking
+            | {
+                "requester": Requester(channel=values["channel"], sender_id=values["sender_id"]),
+                "assigned_worker": values["epoch"],
+                "budget": TaskBudget(
+                    max_cost_usd=None if limits.max_cost is None else limits.max_cost / 1e9,
+                    max_tokens=limits.max_tokens,
+                    max_rounds=limits.max_rounds,
+                    deadline_s=limits.deadline_s,
+                ),
+                "pointers": Pointers(
+                    latest_event_id=values["latest_event_id"],
+                    latest_checkpoint_id=self.checkpoints.get(values["task_id"]),
+                ),
+                "run_id": run_of(row, self.chains),
+                "step": values["step_id"],
+                "stopping": bool(values["stop_by"]),
+                "pausing": bool(values["pause_by"]),
+                "waiting": [
+                    WaitingStep(task_id=each["task_id"], title=each["title"], status=each["status"]) for each in below
+                ],
+                "cell_id": self.cells.get(values["message_id"], ""),
+                "token_usage": TokenUsage(input=values["input_tokens"], output=values["output_tokens"]),
+                "cost": values["cost"] if values["cost_known"] else None,
+                "error": Failure(
+                    kind=values["error_kind"],
+                    code=values["error_code"],
+                    message=values["error_message"],
+                    hint=values["error_hint"] or NEXT_STEPS[values["error_kind"]],
+                )
+                if values["error_code"]
+                else None,
+            }
+        )
 
 
 async def retry_task(call: Call, request: TaskQuery) -> TaskRetried:

@@ -13,7 +13,7 @@ from ozzie_server_ext.render.console import plain_text
 from ozzie_server_ext.render.static import static_bundle, turn_json, turn_markdown
 from ozzie_server_ext.render.turnfold import fold, new_turn
 from ozzie_server_ext.render.turnview import TextPart, TurnView, WorkPart, about_message
-from tests.unit.render.frames import BEGINNING, DONE, END, FIRST, LAST, START, WORK, Frame, folded, live_html
+from tests.unit.render.frames import BEGINNING, DONE, END, FIRST, LAST, PUT, START, WORK, Frame, folded, live_html
 from tests.unit.render.frames import call as tool_call
 
 
@@ -354,3 +354,24 @@ def test_a_call_that_hands_over_to_a_skill_is_a_row_with_the_skills_name():
     view = folded([*BEGINNING, (1, "tool.call.requested", asked), (1, "tool.call.requested", other)])
 
     assert [row.name for row in view.rows] == ["researcher", "skill_note"]
+
+
+OF_SERVER: list[Frame] = [
+    *BEGINNING,
+    *tool_call("t1", "trips__book", {}, 2, duration_ms=1)[:-1],
+    (3, "prompt.requested", {**PUT[0][2], "kind": "server"}),
+]
+"""A server asks during its call, and the turn goes on."""
+
+
+def test_a_call_waits_for_a_person_while_its_server_asks_and_then_goes_on():
+    asked, answered = folded(OF_SERVER), folded([*OF_SERVER, (4, "prompt.answered", {"prompt_id": "p2", "by": "Ana"})])
+
+    assert asked.question is not None
+    assert [row.state for row in asked.rows] == ["waiting"]
+    assert answered.question is None
+    assert [row.state for row in answered.rows] == ["running"]
+
+
+def test_a_servers_question_is_gone_once_its_call_was_cut_off():
+    assert folded([*OF_SERVER, (9, "task.queued", {"reason": "recovered"})]).question is None

@@ -12,6 +12,8 @@ from ozzie_server_ext.domain.events import (
     EventBody,
     Limits,
     MadeCall,
+    PromptAnswered,
+    PromptRequested,
     StepCompleted,
     TaskCreated,
     TaskQueued,
@@ -24,7 +26,7 @@ from ozzie_server_ext.domain.events import (
     ToolCallStarted,
     ToolsetInjected,
 )
-from ozzie_server_ext.domain.ids import CallId, MessageId, TaskId, task_stream
+from ozzie_server_ext.domain.ids import CallId, MessageId, PromptId, TaskId, task_stream
 from ozzie_server_ext.domain.toolmeta import SKILLS
 from ozzie_server_ext.observability.clock import CountingIds, FakeClock
 from ozzie_server_ext.store.memory import InMemoryEventLog
@@ -103,6 +105,17 @@ async def test_waiting_for_a_person_takes_no_time(story: Story) -> None:
     await story.happens(A, ASKED)
     story.clock.advance(1000)
     await story.happens(A, TaskResumed(by="ana"), TaskQueued(reason="answered"), TaskStarted(attempt=2, epoch="e"))
+    story.clock.advance(4)
+    assert await story.spent() == 7
+
+
+async def test_a_server_that_asks_a_person_takes_no_time_of_its_task(story: Story) -> None:
+    prompt = PromptRequested(prompt_id=PromptId("p"), kind="server", question="?", notes=(), options=())
+    await story.begins(A, RUN)
+    story.clock.advance(3)
+    await story.happens(A, prompt, source="server")
+    story.clock.advance(1000)
+    await story.happens(A, PromptAnswered(prompt_id=PromptId("p"), option="yes", by="ana"), source="tasks")
     story.clock.advance(4)
     assert await story.spent() == 7
 
