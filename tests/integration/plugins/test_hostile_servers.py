@@ -375,7 +375,6 @@ async def test_what_is_odd_does_no_harm(bench: Bench, behaviour: str) -> None:
 
 REFUSED = {
     "asks_for_sampling": "Sampling not supported",
-    "asks_for_elicitation": "Elicitation not supported",
     "asks_what_there_is_not": "Method not found",
     "asks_with_nonsense": "Invalid request parameters",
 }
@@ -388,6 +387,15 @@ async def test_what_a_server_may_not_ask_is_refused(bench: Bench, behaviour: str
 
         told = json.loads(output.texts[0])
         assert (told["id"], told["error"]["message"]) == ("ours", REFUSED[behaviour])
+        await bench.expect_unharmed()
+
+
+async def test_a_question_that_nobody_can_be_asked_is_declined(bench: Bench) -> None:
+    async with leaves_nothing("asks_for_elicitation") as token:
+        output = await bench.outcome(started("asks_for_elicitation", token=token), within_s=WORKS_S)
+
+        told = json.loads(output.texts[0])
+        assert (told["id"], told["result"]["action"]) == ("ours", "decline")
         await bench.expect_unharmed()
 
 
@@ -560,7 +568,7 @@ async def test_a_granted_path_that_became_a_link_stops_the_server(bench: Bench, 
 
 ELSEWHERE = r"Redirect to (http|file)://127\.0\.0\.1.* not followed; .*"
 NOT_REACHED = {
-    "status?code=401": r"It wants a key, or another one \(HTTP 401\): give one with --header .*",
+    "status?code=401": r"It does not accept the key that it was given \(HTTP 401\)\.",
     "status?code=403": r"It refuses you \(HTTP 403\): .*",
     "status?code=404": r"There is no MCP server at this address \(HTTP 404\)\.",
     "status?code=500": r"Server returned an error response \(HTTP 500\)\.",
@@ -573,7 +581,7 @@ NOT_REACHED = {
     "endless_headers": r"Receive buffer too long",
     "closes_at_once": r"Server disconnected without sending a response\.",
     "sse:endless_first_event": r"Server-sent event exceeded the 1048576 byte limit\.",
-    "sse:status?code=401": r"It wants a key, .*",
+    "sse:status?code=401": r"It does not accept the key that it was given \(HTTP 401\)\.",
     "sse:status?code=500": r"Server error '500 Internal Server Error' for url .* \(HTTP 500\)\.",
 }
 """The path of an address, and what is said."""
@@ -594,7 +602,8 @@ async def test_an_address_that_can_not_be_connected_to(bench: Bench, path: str) 
     with pytest.raises(ServerFailed) as failed:
         await bench.host.open(bench.at(path), within_s=0.5 if says is SILENT else OPENS_S)
 
-    expect_words(failed.value, "mcp.timeout" if says is SILENT else "mcp.start", says)
+    code = "mcp.key" if path.endswith("401") else "mcp.timeout" if says is SILENT else "mcp.start"
+    expect_words(failed.value, code, says)
     await bench.expect_unharmed()
 
 
