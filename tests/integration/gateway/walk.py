@@ -23,6 +23,7 @@ EXAMPLES = {
     "message_id": "01M800000000000000000000ZZ",
     "session_id": "sess_01M800000000000000000000ZZ",
     "step_id": "gate",
+    "incident_id": "01M800000000000000000000ZZ",
 }
 WS_UPGRADE = {
     "Upgrade": "websocket",
