@@ -1,4 +1,4 @@
-"""A home with artifacts in it, as an earlier gateway left them."""
+"""A home with artifacts and incidents in it, as an earlier gateway left them."""
 
 from ozzie_server_ext.artifacts.store import ArtifactStore
 from ozzie_server_ext.config.home import Home
@@ -9,6 +9,7 @@ from ozzie_server_ext.store.blobs import FileBlobs
 from ozzie_server_ext.store.recorder import Recorder
 from ozzie_server_ext.store.sqlite import SqliteEventLog
 from ozzie_server_ext.store.texts import ArtifactTexts
+from ozzie_server_ext.tasks.incidents import Incidents
 from tests.rig import GatewayHome
 
 SESSION = "sess_01M800000000000000000000ZZ"
@@ -40,3 +41,14 @@ async def make_artifacts(home: GatewayHome, clock: SystemClock | FakeClock | Non
         made.append(kept.artifact_id)
     await log.close()
     return made
+
+
+async def make_incidents(home: GatewayHome) -> None:
+    """Two incidents, each about another plugin. No gateway runs on the home."""
+    place, clock = Home(home.home), SystemClock()
+    ids = UlidSource(clock)
+    log = await SqliteEventLog.open(place.database, clock=clock, ids=ids, texts=ArtifactTexts(place.blobs))
+    incidents = Incidents(log, ids)
+    for name in ("weather", "courier"):
+        await incidents.open("refused", name, detail="kv", message="Nobody granted this plugin notes of its own.")
+    await log.close()

@@ -22,7 +22,7 @@ from ozzie_server_ext.gateway.ws import WsHandler
 from tests.integration.gateway.asked import DEPLOY, asked, asked_with_a_secret, ended, write
 from tests.integration.gateway.test_rest import get, post
 from tests.integration.gateway.walk import ask
-from tests.integration.made_artifacts import make_artifacts
+from tests.integration.made_artifacts import make_artifacts, make_incidents
 from tests.rig import Gateway, GatewayHome, start_gateway
 from tests.tiers import SOAK
 
@@ -78,6 +78,7 @@ def objects_in(gateway: Gateway, artifacts: Sequence[str]) -> dict[str, list[str
         "step_id": [str(step["id"]) for step in DEPLOY["steps"]],
         "approval_id": [*(each["approval_id"] for each in waiting), secretive["approval_id"]],
         "artifact_id": [*artifacts],
+        "incident_id": [each["id"] for each in get(gateway, "incidents?state=all")["items"]],
     }
 
 
@@ -129,6 +130,7 @@ async def test_a_fuzzer_finds_no_mistake_and_no_answer_that_is_not_documented(
     home: GatewayHome, tmp_path: Path
 ) -> None:
     artifacts = await make_artifacts(home)
+    await make_incidents(home)
     report, reached = await asyncio.to_thread(_fuzzed, home, artifacts, tmp_path)
 
     assert report["operations"]["tested"] == len(REST)
