@@ -32,6 +32,7 @@ from ozzie_server_ext.cli.terminal import agreed, print_json, print_notice, prin
 from ozzie_server_ext.config.home import Home, find_home
 from ozzie_server_ext.domain.errors import Conflict, InputError, NotFound
 from ozzie_server_ext.plugins.capabilities import Wish, sentences
+from ozzie_server_ext.plugins.effects import Effect
 from ozzie_server_ext.plugins.loading import Loading, exports_of, notes_name
 from ozzie_server_ext.plugins.manifest import FoundPlugin, find_plugin
 from ozzie_server_ext.plugins.plugin_list import (
@@ -137,7 +138,11 @@ def add_plugin(options: argparse.Namespace) -> int:
         if settled is None:
             print_notice("Nothing was changed.")
             return 1
-        resettle(home, name, lambda _: None)  # a plugin in the middle of a change is not used
+
+        def begin(now: SettledPlugin | None) -> None:
+            _expect_as_seen(now, known.settled if known else None)
+
+        resettle(home, name, begin)  # a plugin in the middle of a change is not used
         place = home.plugins / name
         if place.exists():
             os.replace(place, Path(folder) / "before")
@@ -185,7 +190,12 @@ def grant_plugin(options: argparse.Namespace) -> int:
     if settled is None:
         print_notice("Nothing was changed.")
         return 1
-    resettle(home, plugin.key, lambda _: settled)
+
+    def change(known: SettledPlugin | None) -> SettledPlugin:
+        _expect_as_seen(known, plugin.settled)
+        return settled
+
+    resettle(home, plugin.key, change)
     return _report(msgspec.structs.replace(plugin, settled=settled), "granted this", options)
 
 
@@ -220,7 +230,7 @@ def _looked_at(
         digest=plugin.found.digest,
         granted_at=datetime.now(UTC),
         granted=tuple(sorted(granted)),
-        tools=dict(before.tools) if before is not None else {},
+        tools=_still_said(before, is_same),
     )
     _try(home, project, msgspec.structs.replace(plugin, settled=msgspec.structs.replace(settled, granted=())))
     new = granted - kept if before is not None else frozenset[str]()
@@ -235,6 +245,19 @@ def _looked_at(
     if not options.yes and not agreed(question, about=f"use the plugin {plugin.name}"):
         return None
     return settled
+
+
+def _still_said(before: SettledPlugin | None, is_same: bool) -> dict[str, SaidTool]:
+    """Return what a person said of tools, as far as it counts for this code: that a tool of other code only reads is to
+    be said again."""
+    said = before.tools if before is not None else {}
+    return {name: tool for name, tool in said.items() if is_same or tool.effect is not Effect.READS}
+
+
+def _expect_as_seen(known: SettledPlugin | None, before: SettledPlugin | None) -> None:
+    """Raise Conflict if a plugin was settled anew while a person looked at it."""
+    if known != before:
+        raise Conflict("It was changed meanwhile.", hint="Look at it and try again.", code="plugin.changed")
 
 
 def _sentences(wishes: Iterable[str]) -> Iterator[str]:

@@ -6,6 +6,7 @@ import hashlib
 import os
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from urllib.parse import urlsplit
 
 from ozzie_server_ext.agent.structured_output import check_schema, misfit
 from ozzie_server_ext.config.home import Home
@@ -69,7 +70,7 @@ class Loading:
             notes=str(data / f"{notes_name(plugin)}.db"),
             compiled=str(data / "compiled"),
             project=str(self._project),
-            health_url=(manifest.healthcheck.url or "") if manifest.healthcheck is not None else "",
+            health_url=_health_url(manifest),
         )
 
     def _secrets(self, name: str, names: list[str]) -> dict[str, str]:
@@ -93,6 +94,19 @@ def exports_of(manifest: Manifest) -> tuple[str, ...]:
 def notes_name(plugin: Plugin) -> str:
     """Return the name under which a plugin's notes are kept: those of plugins with the same name are apart."""
     return f"{plugin.slug}-{hashlib.sha256(plugin.key.encode()).hexdigest()[:8]}"
+
+
+def _health_url(manifest: Manifest) -> str:
+    """Return the address of a plugin's health check, or "". Raises ServerFailed for one that can't be asked."""
+    url = manifest.healthcheck.url if manifest.healthcheck is not None else None
+    if url is None:
+        return ""
+    try:
+        if urlsplit(url).hostname and urlsplit(url).port != 0:
+            return url
+    except ValueError:
+        pass
+    raise ServerFailed("The address of its health check is none.", code="plugin.start")
 
 
 def _config(manifest: Manifest, config: Mapping[str, Json], wishes: list[Wish]) -> JsonObject:

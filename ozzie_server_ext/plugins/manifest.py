@@ -270,7 +270,9 @@ def find_plugin(folder: Path) -> FoundPlugin:
     ((file, content),) = found
     manifest = read_manifest(content, file)
     wasm = _wasm(folder / manifest.wasm_file) if manifest.provider == "extism" else None
-    digest = hashlib.sha256(b"".join(hashlib.sha256(part).digest() for part in (content, wasm or b""))).hexdigest()
+    # The name, too: the same bytes may say something else as YAML.
+    parts = (file.name.encode(), content, wasm or b"")
+    digest = hashlib.sha256(b"".join(hashlib.sha256(part).digest() for part in parts)).hexdigest()
     code = hashlib.sha256(wasm).hexdigest() if wasm is not None else ""
     return FoundPlugin(manifest=manifest, file=file, digest=digest, code=code)
 

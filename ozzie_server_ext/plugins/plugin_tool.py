@@ -139,23 +139,37 @@ class PluginTool:
     async def run(self, plan: Plan, context: ToolContext) -> ToolResult:
         context.provenance.add(self._content)
         refused: dict[str, Refused] = {}
-        failure: ServerFailed | None = None
+        wrote: dict[str, None] = {}
         try:
-            output = await self._call(plan.args, refused)
+            output = await self._call(plan.args, refused, wrote)
+            if output.failed:
+                words = " ".join(filter(None, ["\n".join(output.texts), _told(refused)]))
+                words = cut_end(words, _MAX_REASON) or "It failed, and does not say why."
+                raise ToolFailed(words, code="plugin.failed")
+            await self._watch.ended(None)
         except ServerFailed as error:
-            failure = error
-            raise self._failed(error, refused) from None
+            await self._watch.ended(error)
+            return self._after_writing(self._failed(error, refused), wrote, context)
+        except ToolFailed as failure:
+            await self._watch.ended(None)
+            return self._after_writing(failure, wrote, context)
         finally:
             for each in refused.values():
                 await self._watch.refused(each)
-            await self._watch.ended(failure)
-        if output.failed:
-            words = " ".join(filter(None, ["\n".join(output.texts), _told(refused)]))
-            raise ToolFailed(cut_end(words, _MAX_REASON) or "It failed, and does not say why.", code="plugin.failed")
-        wrote = tuple(str(Path(context.project) / path) for path in output.wrote)
-        return ToolResult(ok=True, data=output.structured, content=self._content, wrote=wrote)
+        return ToolResult(ok=True, data=output.structured, content=self._content, wrote=_paths(wrote, context))
 
-    async def _call(self, args: JsonObject, refused: dict[str, Refused]) -> Output:
+    def _after_writing(
+        self, failure: ToolFailed | Unsettled, wrote: dict[str, None], context: ToolContext
+    ) -> ToolResult:
+        """Return a result for a call that failed after it had written files, so that these are recorded as made from
+        outside. Raises the failure of one that has written none."""
+        if not wrote:
+            raise failure
+        words = f"{failure} Before, it has written {', '.join(wrote)}."
+        data: JsonObject = {"error": cut_end(words, _MAX_REASON)}
+        return ToolResult(ok=False, data=data, content=self._content, wrote=_paths(wrote, context))
+
+    async def _call(self, args: JsonObject, refused: dict[str, Refused], wrote: dict[str, None]) -> Output:
         """Call the plugin, once more if its process was found to be gone before it got the call. Raises
         ServerFailed."""
         for is_last in (False, True):
@@ -166,6 +180,7 @@ class PluginTool:
                     args,
                     within_s=TIMEOUT_S,
                     on_refused=lambda each: refused.setdefault(each.wish, each) and None,
+                    on_wrote=lambda path: wrote.setdefault(path),
                 )
             except ServerFailed as error:
                 if is_last or error.was_sent or error.code != "mcp.lost":
@@ -190,6 +205,10 @@ def tools_of_plugin(
     slugs = slugs_of(tool.name for tool in plugin.tools)
     for tool in plugin.tools:
         yield PluginTool(plugin, tool, f"{PLUGINS}{plugin.slug}.{slugs[tool.name]}", connect, watch)
+
+
+def _paths(wrote: dict[str, None], context: ToolContext) -> tuple[str, ...]:
+    return tuple(str(Path(context.project) / path) for path in wrote)
 
 
 def _told(refused: dict[str, Refused]) -> str:

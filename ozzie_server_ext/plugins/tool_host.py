@@ -41,6 +41,7 @@ from ozzie_server_ext.protocol.tool_host import (
     Stop,
     Tools,
     Visit,
+    Wrote,
     message_json,
     parse_event,
 )
@@ -54,6 +55,7 @@ _SPARE_S = 5.0
 
 OnProgress: TypeAlias = Callable[[str], None]
 OnRefused: TypeAlias = Callable[[Refused], None]
+OnWrote: TypeAlias = Callable[[str], None]
 OnElicit: TypeAlias = Callable[[Elicit], Awaitable[Given]]
 """Has a person asked what a server wants to know."""
 OnRenew: TypeAlias = Callable[[str], Awaitable[str]]
@@ -100,9 +102,11 @@ class Connection:
         within_s: float,
         on_progress: OnProgress = lambda text: None,
         on_refused: OnRefused = lambda refused: None,
+        on_wrote: OnWrote = lambda path: None,
         on_elicit: OnElicit | None = None,
     ) -> Output:
-        """Call a tool. `on_refused` is told what a plugin asked for that nobody granted. `on_elicit` takes its time;
+        """Call a tool. `on_refused` is told what a plugin asked for that nobody granted, `on_wrote` which file of the
+        project it writes. `on_elicit` takes its time;
         without it, what a server asks is declined. Cancelling tells the server to stop. Raises ServerFailed."""
         self._expect_open()
         call_id = f"{self.info.id}.{next(self._numbers)}"
@@ -123,7 +127,7 @@ class Connection:
                     with suppress(ChannelLost):
                         self._channel.post(message_json(Answer(id=call_id, text=text)))
 
-                return await _output(inbox, on_progress, on_refused, elicited)
+                return await _output(inbox, on_progress, on_refused, on_wrote, elicited)
         except TimeoutError:
             words = f"It did not answer within {within_s:g} s."
             raise ServerFailed(words, code="mcp.timeout", was_sent=True) from None
@@ -314,6 +318,7 @@ async def _output(
     inbox: Inbox,
     on_progress: OnProgress,
     on_refused: OnRefused,
+    on_wrote: OnWrote,
     elicited: Callable[[Elicit], Awaitable[None]],
 ) -> Output:
     pieces: list[str] = []
@@ -326,6 +331,8 @@ async def _output(
                     on_progress(text)
                 case Refused() as refused:
                     on_refused(refused)
+                case Wrote(path=path):
+                    on_wrote(path)
                 case Elicit() as question:  # the call may end before there is an answer
                     asking.append(asyncio.ensure_future(elicited(question)))
                 case Piece(text=text):

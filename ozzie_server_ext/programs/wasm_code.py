@@ -1,14 +1,17 @@
 """Makes the code of a plugin safe to be started (WebAssembly Core Specification 2.0, section 5.5, Binary Format).
 
 Extism runs what a module does at its start before a call can be stopped, and does not limit its tables. So what would
-run by itself becomes an export that is called like any other, and each table gets a limit.
+run by itself becomes an export that is called like any other, and each table gets a limit. Of Extism's own functions a
+plugin gets those for its memory, input and output: others read memory by lengths that a plugin may have forged.
 """
 
 from collections.abc import Iterator
 from io import BytesIO
 
+ERROR_SET = "ozzie_error_set"
+"""The host function that takes the place of Extism's `error_set`."""
 _HEADER = b"\0asm\1\0\0\0"
-_TABLES, _EXPORTS, _START = 4, 7, 8
+_IMPORTS, _TABLES, _EXPORTS, _START = 2, 4, 7, 8
 _FUNCTION = 0
 _MOST_TABLES = 16
 _MOST_ELEMENTS = 100_000
@@ -16,6 +19,14 @@ _MOST_ELEMENTS = 100_000
 _PREFIX = b"ozzie:"
 _BY_ITSELF = (b"_initialize", b"__wasm_call_ctors", b"hs_init")
 """Exports that Extism calls by itself."""
+_OF_EXTISM = b"extism:host/env"
+_OURS = b"extism:host/user"
+_OFFERED = frozenset(
+    {
+        *(b"alloc", b"free", b"length", b"length_unsafe", b"load_u8", b"load_u64", b"store_u8", b"store_u64", b"reset"),
+        *(b"input_length", b"input_offset", b"input_load_u8", b"input_load_u64", b"output_set", b"error_set"),
+    }
+)
 _REFERENCES = (0x6F, 0x70)
 """The types `externref` and `funcref`."""
 
@@ -44,6 +55,8 @@ def prepared(code: bytes) -> tuple[bytes, tuple[str, ...]]:
     out.write(_HEADER)
     has_exports = any(kind == _EXPORTS for kind, _ in sections)
     for kind, payload in sections:
+        if kind == _IMPORTS:
+            payload = _imported(payload)
         if kind == _TABLES:
             payload = _limited(payload)
         if kind == _EXPORTS:
@@ -99,6 +112,24 @@ def _sections(code: bytes) -> Iterator[tuple[int, bytes]]:
             raise BadCode("a section of it comes twice.")
         seen.add(kind)
         yield kind, reader.bytes(size)
+
+
+def _imported(payload: bytes) -> bytes:
+    """Return the section of imports without those of Extism's functions that are not offered. Raises BadCode for them,
+    and for whatever is no function: nothing else can be had."""
+    reader = _Reader(payload)
+    count = reader.number()
+    out = bytearray(_leb(count))
+    for _ in range(count):
+        module, name, kind = reader.bytes(reader.number()), reader.bytes(reader.number()), reader.byte()
+        if kind != _FUNCTION:
+            raise BadCode("it imports something else than functions.")
+        if module == _OF_EXTISM and name not in _OFFERED:
+            raise BadCode(f"it imports {name.decode(errors='replace')[:50]} of Extism, which Ozzie does not offer.")
+        if (module, name) == (_OF_EXTISM, b"error_set"):
+            module, name = _OURS, ERROR_SET.encode()
+        out += _leb(len(module)) + module + _leb(len(name)) + name + bytes([kind]) + _leb(reader.number())
+    return bytes(out)
 
 
 def _exports(payload: bytes) -> list[tuple[bytes, int, int]]:

@@ -18,7 +18,7 @@ from typing import Any, TypeVar
 
 from ozzie_server_ext.domain.json import Json, JsonObject
 from ozzie_server_ext.programs.plane_child import note
-from ozzie_server_ext.programs.wasm_http import Failed, Refused, Request, Requests
+from ozzie_server_ext.programs.wasm_http import MAX_BODY, Failed, Refused, Request, Requests
 from ozzie_server_ext.protocol.jsontext import InvalidJson, loads_object, repair_text
 from ozzie_server_ext.protocol.tool_host import Module
 from ozzie_server_ext.tools.base import ToolFailed
@@ -29,30 +29,41 @@ T = TypeVar("T")
 
 MAX_REQUESTS = 50
 MAX_LOGGED = 100
+MAX_REFUSALS = 20
+"""Of one call that are told to people. Each is told to the plugin."""
+MAX_TOLD = 200
+"""Characters of a wish and of the words about it."""
+MAX_PLACEHOLDERS = 20
 MAX_LOGGED_CHARS = 500
 MAX_NOTES = 1 << 20
-"""Characters of all keys and texts that a plugin keeps."""
+"""Bytes of all keys and texts that a plugin keeps."""
 MAX_FILE = 1 << 20
 _MAX_KEY = 512
+# As bytes: of a text, SQLite counts the characters before the first NUL.
+_SIZE = "SELECT total(length(CAST(key AS BLOB)) + length(CAST(value AS BLOB))) FROM notes"
 _SECRET = re.compile(r"\$\{secret:([A-Za-z_]\w{0,127})\}", re.ASCII)
 _METHOD = re.compile(r"[A-Z]{1,10}")
 
 
 class HostCall:
-    """What one call of a plugin asks of the host. `requests` sends its web requests on the loop; `on_refused` is told
-    of what nobody granted, in the call's thread."""
+    """What one call of a plugin asks of the host. `requests` sends its web requests on the loop. In the call's thread,
+    `on_refused` is told of what nobody granted, the wish and a sentence, and `on_wrote` of each file before it is
+    written."""
 
     def __init__(
         self,
         module: Module,
         requests: Requests,
         loop: asyncio.AbstractEventLoop,
-        on_refused: Callable[[Refused], None],
+        on_refused: Callable[[str, str], None],
+        on_wrote: Callable[[str], None],
     ) -> None:
         self._module = module
         self._requests = requests
         self._loop = loop
         self._on_refused = on_refused
+        self._on_wrote = on_wrote
+        self._refusals = 0
         self._granted = frozenset(module.granted)
         self._sent = 0
         self._logged = 0
@@ -60,7 +71,8 @@ class HostCall:
         self.was_stopped = False
         self.has_acted = False
         """Whether it has sent or written something that may have had an effect."""
-        self.wrote: dict[str, None] = {}
+        self.error = ""
+        """What the plugin says of its failure."""
 
     def stop(self) -> None:
         """End what the call waits for, from the loop's thread; whatever it asks for later fails."""
@@ -70,16 +82,24 @@ class HostCall:
 
     def answer(self, name: str, texts: list[str]) -> JsonObject:
         """Run a host function. Never raises: Extism would swallow it, and the plugin would read nothing."""
+        if self.was_stopped:
+            return {"error": "The call was stopped."}
         try:
             return {"ok": FUNCTIONS[name](self, *texts)}
         except Refused as refused:
-            self._on_refused(refused)
+            self._tell_refused(refused)
             return {"error": str(refused)}
         except (Failed, InvalidJson, ToolFailed) as error:
             return {"error": str(error)}
         except Exception as error:
             note(f"The host function {name} broke: {type(error).__name__}.")
             return {"error": "Ozzie made a mistake of its own."}
+
+    def _tell_refused(self, refused: Refused) -> None:
+        self._refusals += 1
+        if self._refusals <= MAX_REFUSALS:
+            wish, words = (without_secrets(text, self._module)[:MAX_TOLD] for text in (refused.wish, str(refused)))
+            self._on_refused(wish, words)
 
     # --- host functions -------------------------------------------------------------------------------------------
 
@@ -99,9 +119,9 @@ class HostCall:
                 notes.execute("INSERT OR REPLACE INTO notes VALUES (?, ?)", (key, value))
             else:
                 notes.execute("DELETE FROM notes WHERE key = ?", (key,))
-            (size,) = notes.execute("SELECT total(length(key) + length(value)) FROM notes").fetchone()
+            (size,) = notes.execute(_SIZE).fetchone()
             if size > MAX_NOTES:
-                raise Failed(f"A plugin may keep {MAX_NOTES:,} characters.")
+                raise Failed(f"A plugin may keep {MAX_NOTES >> 10} kB.")
         return None
 
     def log(self, level: str, message: str) -> Json:
@@ -152,7 +172,7 @@ class HostCall:
         if not name or len(text.encode()) > MAX_FILE:
             raise Failed(f"A text of at most {MAX_FILE >> 20} MiB is written, to a file.")
         self.has_acted = True
-        self.wrote["/".join((*folders, name))] = None
+        self._on_wrote("/".join((*folders, name)))
         folder = open_below(Path(self._module.project), "/".join(folders), folder=True)
         with closing_descriptor(folder):
             _replace(folder, name, text.encode())
@@ -187,12 +207,14 @@ class HostCall:
         if _METHOD.fullmatch(method) is None:
             raise Failed("A method is one word in capital letters, as GET.")
         texts = [url, body, *headers.values()]
+        if sum(map(len, texts)) > 2 * MAX_BODY or sum(text.count("${secret:") for text in texts) > MAX_PLACEHOLDERS:
+            raise Failed("The request is too long.")
         filled, content, *values = map(self._filled, texts)
         has_secret = [filled, content, *values] != texts
         sent = dict(zip(headers, values, strict=True))
         if method not in ("GET", "HEAD"):
             self.has_acted = True
-        answer = self._wait(self._requests.send(Request(method, filled, sent, content.encode(), has_secret)))
+        answer = self._wait(self._requests.send(Request(method, filled, sent, content.encode(), has_secret, url)))
         back: JsonObject = {
             name: without_secrets(repair_text(value), self._module) for name, value in answer.headers.items()
         }
@@ -252,16 +274,19 @@ def without_secrets(text: str, module: Module) -> str:
 
 def _replace(folder: int, name: str, content: bytes) -> None:
     """Write a plain file in an open folder, whole or not at all. Raises Failed where something else has its name."""
+    mode = 0o644
     with suppress(FileNotFoundError):
         info = os.stat(name, dir_fd=folder, follow_symlinks=False)
         if not stat.S_ISREG(info.st_mode) or info.st_nlink != 1:
             raise Failed(f"{name} is no plain file, or has further names.")
+        mode = stat.S_IMODE(info.st_mode) & 0o777
     temporary = f".new-{secrets.token_hex(8)}"
-    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644, dir_fd=folder)
+    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600, dir_fd=folder)
     try:
         with open(descriptor, "wb") as file:
             file.write(content)
             file.flush()
+            os.fchmod(file.fileno(), mode)
             os.fsync(file.fileno())
         os.replace(temporary, name, src_dir_fd=folder, dst_dir_fd=folder)
     except BaseException:

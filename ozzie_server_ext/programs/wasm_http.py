@@ -27,7 +27,6 @@ MAX_BODY = 1 << 20
 MAX_HEADERS = 50
 MAX_HEADER_BYTES = 16 << 10
 TIMEOUT_S = 60.0
-_MAX_TOLD = 200
 _ALL_PORTS = range(1, 1 << 16)
 """A grant says which it is for."""
 _OURS = frozenset({"host", "content-length", "transfer-encoding", "connection", "upgrade", "te", "trailer", "expect"})
@@ -55,13 +54,15 @@ class Answer(msgspec.Struct, frozen=True):
 
 
 class Request(msgspec.Struct, frozen=True):
-    """A request as a plugin makes it. `has_secret`: a secret is in it, so it may not be sent in the clear."""
+    """A request as a plugin makes it. `has_secret`: a secret is in it, so it may not be sent in the clear; `shown` is
+    its address without that secret."""
 
     method: str
     url: str
     headers: Mapping[str, str] = {}
     body: bytes = b""
     has_secret: bool = False
+    shown: str = ""
 
 
 class Requests(Protocol):
@@ -95,7 +96,7 @@ class Grants:
             address = read_address(request.url, ports=_ALL_PORTS, addresses=addresses)
         except OzzieError as error:
             if str(error) == str(not_public()):  # a trick more often than a mistake
-                raise Refused(f"http:{request.method} {request.url[:_MAX_TOLD]}", str(error)) from None
+                raise Refused(f"http:{request.method} {request.shown or request.url}", str(error)) from None
             raise Failed(str(error)) from None
         if not any(grant.covers(address.name, address.port) for grant in self._by_method.get(request.method, [])):
             wish = f"http:{request.method} {address.authority}"

@@ -12,17 +12,21 @@ import os
 import re
 from collections.abc import AsyncIterator, Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from functools import cache
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
 import extism
 from extism.extism import CompiledPlugin, Plugin
+from extism_sys import ffi as _ffi
+from extism_sys import lib as _lib
 
 from ozzie_server_ext.config.files import replace_file
 from ozzie_server_ext.domain.json import Json
 from ozzie_server_ext.programs.tool_output import MAX_VALUES, Failure, has_many, pieces
-from ozzie_server_ext.programs.wasm_code import prepared
+from ozzie_server_ext.programs.wasm_code import ERROR_SET, prepared
 from ozzie_server_ext.programs.wasm_host import FUNCTIONS, HostCall, without_secrets
 from ozzie_server_ext.programs.wasm_http import CannedAnswers, Failed, Grants, Refused, Request, Requests, WebRequests
 from ozzie_server_ext.protocol import tool_host as wire
@@ -116,17 +120,23 @@ class LoadedPlugin:
             yield Piece(id=invoke.id, text=json.dumps(encode(await self._health())))
             return
 
-        def refused(what: Refused) -> None:
-            event = wire.Refused(id=invoke.id, wish=repair_text(what.wish), words=repair_text(str(what)))
+        def refused(wish: str, words: str) -> None:
+            tell(wire.Refused(id=invoke.id, wish=repair_text(wish), words=repair_text(words)))
+
+        def wrote(path: str) -> None:
+            tell(wire.Wrote(id=invoke.id, path=repair_text(path)))
+
+        def tell(event: HostEvent) -> None:
             self._loop.call_soon_threadsafe(self._send, event)
 
-        call = _Call(HostCall(self._module, self._requests, self._loop, refused))
+        call = _Call(HostCall(self._module, self._requests, self._loop, refused, wrote))
         export = self._exports.get(invoke.tool, invoke.tool)
         work = self._loop.run_in_executor(self._threads, self._called, call, export, invoke)
         try:
             async with asyncio.timeout(invoke.within_s):
                 found = await asyncio.shield(work)
         except TimeoutError:
+            await _stopped(call, work)
             words = f"It did not answer within {invoke.within_s:g} s."
             raise Failure("plugin.timeout", words, was_sent=call.host.has_acted) from None
         finally:
@@ -159,9 +169,9 @@ class LoadedPlugin:
             value = loads(raw, max_bytes=MAX_OUTPUT_CHARS, surrogates="repair")
             if has_many(value):
                 raise Failure("plugin.garbage", f"Its answer has more than {MAX_VALUES:,} values.")
-            return [*pieces(invoke.id, _output(value, tuple(call.host.wrote)))]
+            return [*pieces(invoke.id, _output(value))]
         except extism.Error as error:
-            code, words = _why(error)
+            code, words = ("plugin.failed", call.host.error) if call.host.error else _why(error)
             raise Failure(code, without_secrets(words, self._module), was_sent=call.host.has_acted) from None
         except InvalidJson as error:
             raise Failure("plugin.garbage", f"Its answer is no JSON: {error}", was_sent=call.host.has_acted) from None
@@ -225,11 +235,11 @@ def _requests_of(module: Module) -> Requests:
     return WebRequests(grants) if module.answers is None else CannedAnswers(grants, module.answers)
 
 
-def _output(value: Json, wrote: tuple[str, ...]) -> Output:
+def _output(value: Json) -> Output:
     if isinstance(value, dict) and value.keys() == {"error"}:
         words = value["error"]
-        return Output(texts=(words if isinstance(words, str) else json.dumps(words),), failed=True, wrote=wrote)
-    return Output(structured=value, wrote=wrote)
+        return Output(texts=(words if isinstance(words, str) else json.dumps(words),), failed=True)
+    return Output(structured=value)
 
 
 def _why(error: Exception) -> tuple[wire.ErrorCode, str]:
@@ -263,17 +273,47 @@ def _host_function(name: str) -> Any:
         texts = [text for each in inputs if (text := _text(plugin, each.value)) is not None]
         is_whole = len(texts) == len(inputs)
         answer = host.answer(name, texts) if is_whole else {"error": "A text is too long, or is none."}
-        plugin.return_bytes(outputs[0], json.dumps(answer, ensure_ascii=False).encode(errors="replace"))
+        with suppress(Exception):  # its memory is full: it reads nothing
+            plugin.return_bytes(outputs[0], json.dumps(answer, ensure_ascii=False).encode(errors="replace"))
 
     return extism.host_fn(name=name, signature=signature)(call)
 
 
+def _error_set() -> Any:
+    """Return what stands for Extism's own `error_set`, which would read beyond a plugin's memory."""
+
+    def call(plugin: extism.CurrentPlugin, inputs: list[Any], outputs: list[Any], *_: Any) -> None:
+        host: HostCall = plugin.host_context()
+        words = (_text(plugin, inputs[0].value) or "").replace("\0", "")[:_MAX_WORDS].strip()
+        host.error = f"It says: {words}" if words else "It failed, and does not say why."
+
+    return extism.host_fn(name=ERROR_SET, signature=([extism.ValType.PTR], []))(call)
+
+
 def _text(plugin: extism.CurrentPlugin, offset: int) -> str | None:
-    """Return a text of a plugin's; None for one out of bounds. A plugin may have forged its offset and its length."""
-    memory = plugin.memory_at_offset(offset)
-    if not 0 <= offset < _MOST_OFFSET or not 0 <= memory.length <= _MAX_TEXT:
+    """Return a text of a plugin's; None for one that is too long or is none. A plugin may have forged its place and its
+    length, so that reading it may lead out of its memory: the system reads it, and an error takes the place of the end
+    of this process."""
+    if not 0 <= offset < _MOST_OFFSET:
         return None
-    return bytes(plugin.memory(memory)).decode(errors="replace") if memory.length else ""
+    length = plugin.memory_at_offset(offset).length
+    if not 0 <= length <= _MAX_TEXT:
+        return None
+    start = int(_ffi.cast("uintptr_t", _memory_of(plugin.pointer)))
+    try:
+        content = os.pread(_own_memory(), length, start + offset) if length else b""
+    except OSError:
+        return None
+    return content.decode(errors="replace") if len(content) == length else None
 
 
-HOST_FUNCTIONS = tuple(map(_host_function, FUNCTIONS))
+_memory_of: Any = getattr(_lib, "extism_current_plugin_memory")  # noqa: B009 - a function of the C library
+
+
+@cache
+def _own_memory() -> int:
+    """Return a descriptor of this process's memory (proc(5), /proc/pid/mem)."""
+    return os.open("/proc/self/mem", os.O_RDONLY | os.O_CLOEXEC)
+
+
+HOST_FUNCTIONS = (*map(_host_function, FUNCTIONS), _error_set())

@@ -220,6 +220,12 @@ class Progress(_Message, frozen=True, kw_only=True):
     text: str
 
 
+class Wrote(_Message, frozen=True, kw_only=True):
+    """A plugin is about to write a file of the project, by its path there: however the call ends, it may be written."""
+
+    path: str
+
+
 class Refused(_Message, frozen=True, kw_only=True):
     """A plugin asked for something that nobody granted: `wish` in the form of grants, `words` in a sentence."""
 
@@ -336,7 +342,7 @@ class Error(_Message, frozen=True, kw_only=True):
 
 
 HostEvent: TypeAlias = (
-    Connected | Tools | Progress | Refused | Piece | Stop | Error | Renew | Meet | Visit | Granted | Elicit
+    Connected | Tools | Progress | Refused | Wrote | Piece | Stop | Error | Renew | Meet | Visit | Granted | Elicit
 )
 
 
@@ -349,14 +355,13 @@ class OutputFile(msgspec.Struct, frozen=True, kw_only=True):
 
 class Output(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A tool's result: its texts, its structured form if it has one, files, and links to resources. `failed`: the tool
-    itself says so, and its texts say why. `wrote` are files of the project that it has written."""
+    itself says so, and its texts say why."""
 
     texts: tuple[str, ...] = ()
     structured: Json = None
     files: tuple[OutputFile, ...] = ()
     links: tuple[str, ...] = ()
     failed: bool = False
-    wrote: tuple[str, ...] = ()
 
 
 _COMMAND: Any = Command

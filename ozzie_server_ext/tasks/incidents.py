@@ -11,8 +11,8 @@ from ozzie_server_ext.domain.events import Draft, Event, IncidentClosed, Inciden
 from ozzie_server_ext.store.log import EventLog
 
 STREAM = "incidents"
-MOST_OPEN = 500
-"""Further ones are not recorded before some are closed: whoever makes so many makes the same one again and again."""
+MOST_OPEN = 50
+"""Of one kind about one plugin. Further ones are not recorded before some are closed."""
 
 
 class Incident(msgspec.Struct, frozen=True, kw_only=True):
@@ -39,14 +39,13 @@ class Incidents:
             return tuple(reversed((await self._fold()).values()))
 
     async def open(self, kind: Literal["refused", "turned_off", "unhealthy"], about: str, **rest: str) -> None:
-        """Open an incident, unless one of this kind, `about` and `detail` is open. `rest` are the further fields of
-        `IncidentOpened`."""
+        """Open an incident, unless one of this kind, `about`, `detail` and `project` is open. `rest` are the further
+        fields of `IncidentOpened`."""
         async with self._changing:
             known = await self._fold()
-            still = [each.opened for each in known.values() if each.closed is None]
-            if len(still) >= MOST_OPEN or any(
-                (each.kind, each.about, each.detail) == (kind, about, rest.get("detail", "")) for each in still
-            ):
+            which = (kind, about, rest.get("project", ""))
+            still = [each.opened.detail for each in known.values() if each.closed is None and _which(each) == which]
+            if len(still) >= MOST_OPEN or rest.get("detail", "") in still:
                 return
             fact = IncidentOpened(
                 incident_id=self._ids.new(),
@@ -74,6 +73,7 @@ class Incidents:
         about: str,
         why: Literal["granted", "turned_on", "healthy", "gone"],
         *,
+        project: str,
         details: frozenset[str] | None = None,
     ) -> None:
         """Close the open incidents of a kind whose cause is gone; with `details`, those alone."""
@@ -82,7 +82,7 @@ class Incidents:
                 opened = each.opened
                 if (
                     each.closed is None
-                    and (opened.kind, opened.about) == (kind, about)
+                    and _which(each) == (kind, about, project)
                     and (details is None or opened.detail in details)
                 ):
                     await self._append(IncidentClosed(incident_id=opened.incident_id, why=why))
@@ -99,6 +99,10 @@ class Incidents:
                 _take(known, event)
             self._known = known
         return self._known
+
+
+def _which(incident: Incident) -> tuple[str, str, str]:
+    return incident.opened.kind, incident.opened.about, incident.opened.project
 
 
 def _take(known: dict[str, Incident], event: Event) -> None:

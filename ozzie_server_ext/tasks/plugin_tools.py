@@ -43,7 +43,8 @@ OF_PLUGINS = "plugin-facts"
 """The stream of what became of plugins; `STREAM` has only what a replay needs."""
 BREAKS = 5
 """Failures in a row of a plugin's own making, after which it is turned off."""
-_OWN_FAILURES = frozenset({"plugin.broke", "plugin.garbage", "plugin.timeout", "mcp.lost"})
+_OWN_FAILURES = frozenset({"plugin.broke", "plugin.garbage", "plugin.timeout"})
+"""Not the end of its process, which other plugins share."""
 UNHEALTHY_AFTER = 2
 HEALTH_S = 20.0
 
@@ -79,6 +80,7 @@ class PluginTools(WatchedTools):
         self._checks: dict[str, asyncio.Task[None]] = {}
         self._failed_checks: Counter[str] = Counter()
         self._unhealthy: dict[str, str] = {}
+        self._healthy: set[str] = set()
 
     def files(self) -> tuple[Path, ...]:
         """See `WatchedTools`."""
@@ -99,7 +101,7 @@ class PluginTools(WatchedTools):
             tools=[
                 tool
                 for plugin, each in used
-                for tool in tools_of_plugin(each, partial(self._to, plugin.key), _PluginWatch(self, plugin))
+                for tool in tools_of_plugin(each, partial(self._to, plugin), _PluginWatch(self, plugin))
             ],
             record=record,
             names=tuple(each.name for _, each in used),
@@ -130,11 +132,14 @@ class PluginTools(WatchedTools):
 
     # --- connections ----------------------------------------------------------------------------------------------
 
-    async def _to(self, key: str) -> Connection:
-        """Return the loaded plugin. Raises ServerFailed."""
-        if (reason := self._unhealthy.get(key)) is not None:
+    async def _to(self, plugin: Plugin) -> Connection:
+        """Return the loaded plugin, if it is still the one that a call was decided for. Raises ServerFailed."""
+        if (reason := self._unhealthy.get(plugin.key)) is not None:
             raise ServerFailed(f"It fails its health check: {reason}", code="plugin.unhealthy")
-        return await self.loaded(key)
+        now = self._used.get(plugin.key)
+        if now is None or now.settled != plugin.settled:
+            raise ServerFailed("It was changed since this call was decided.", code="plugin.changed")
+        return await self.loaded(plugin.key)
 
     async def loaded(self, key: str) -> Connection:
         """Return a plugin that is on, loaded as it was granted. Raises ServerFailed."""
@@ -173,12 +178,16 @@ class PluginTools(WatchedTools):
                 )
             )
             self._failures.pop(key, None)
-            await self._incidents.settle("refused", plugin.name, "granted", details=granted)
-            await self._incidents.settle("turned_off", plugin.name, "turned_on")
+            await self._incidents.settle("refused", plugin.name, "granted", details=granted, project=project)
+            await self._incidents.settle("turned_off", plugin.name, "turned_on", project=project)
         now = {each.key: each for each in found.plugins}
         for key, plugin in self._used.items():
             if key not in on:
-                facts.append(PluginDisabled(plugin=plugin.name, why=_why(now.get(key)), project=project))
+                why = _why(now.get(key))
+                facts.append(PluginDisabled(plugin=plugin.name, why=why, project=project))
+                if why in ("gone", "revoked"):
+                    for kind in ("refused", "turned_off", "unhealthy"):
+                        await self._incidents.settle(kind, plugin.name, "gone", project=project)
         if facts:
             await self._log.append(OF_PLUGINS, [Draft(body=fact, actor="system", source="plugin") for fact in facts])
 
@@ -234,7 +243,10 @@ class PluginTools(WatchedTools):
         check = plugin.manifest.healthcheck
         assert check is not None, "only plugins that say how are checked"
         while True:
-            await self.check_health(plugin.key)
+            try:
+                await self.check_health(plugin.key)
+            except Exception:
+                log.exception("the health of the plugin %s can't be checked", plugin.name)
             await asyncio.sleep(check.every_s)
 
     async def check_health(self, key: str) -> None:
@@ -255,9 +267,12 @@ class PluginTools(WatchedTools):
         return "\n".join(output.texts)[:500] or "It says that it does not work." if output.failed else ""
 
     async def _set_health(self, plugin: Plugin, reason: str) -> None:
+        project = str(self.project)
+        if not reason and plugin.key not in self._healthy:  # an incident of before this start is over
+            self._healthy.add(plugin.key)
+            await self._incidents.settle("unhealthy", plugin.name, "healthy", project=project)
         if bool(reason) == (plugin.key in self._unhealthy):
             return
-        project = str(self.project)
         fact = PluginHealthChanged(plugin=plugin.name, healthy=not reason, reason=reason, project=project)
         await self._log.append(OF_PLUGINS, [Draft(body=fact, actor="system", source="plugin")])
         if reason:
@@ -266,7 +281,7 @@ class PluginTools(WatchedTools):
             await self._incidents.open("unhealthy", plugin.name, message=words, project=project)
         else:
             del self._unhealthy[plugin.key]
-            await self._incidents.settle("unhealthy", plugin.name, "healthy")
+            await self._incidents.settle("unhealthy", plugin.name, "healthy", project=project)
 
 
 class PluginState(msgspec.Struct, frozen=True, kw_only=True):

@@ -97,7 +97,9 @@ def test_an_update_that_asks_for_more_says_so(home: GatewayHome, folder: str, tm
     found = settled(home)
     assert found is not None
     assert "fs_read:data" in found.granted
-    assert "  post: sends" in told(home, "show", "weather")  # what a person said stays
+    shown = told(home, "show", "weather")
+    assert "  post: sends" in shown  # what asks goes on to ask
+    assert "  weather: not classified" in shown  # that other code only reads is to be said again
 
 
 def test_a_grant_may_be_for_a_part(home: GatewayHome, folder: str) -> None:

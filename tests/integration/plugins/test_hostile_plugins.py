@@ -42,6 +42,7 @@ class Bench:
         self.other = other
         self.log = folder / "tool-host.log"
         self.refused: list[str] = []
+        self.wrote: list[str] = []
         self.good: Connection
         self.pid = 0
 
@@ -71,7 +72,7 @@ class Bench:
             self.refused.append(each.wish)
 
         async with self.loaded(code, **given) as connection:
-            return await connection.call("go", {}, within_s=within_s, on_refused=refused)
+            return await connection.call("go", {}, within_s=within_s, on_refused=refused, on_wrote=self.wrote.append)
 
     async def told(self, code: bytes, *, within_s: float = WORKS_S, **given: Any) -> str:
         """Return in what words a plugin fails, or is answered by the host."""
@@ -128,6 +129,21 @@ def says(words: str) -> bytes:
     """A plugin that fails with these words."""
     text = Wat()
     return text.does("go", f"(call $error {text.text(words)}) (i32.const 1)").code
+
+
+def forged(body: str) -> bytes:
+    """A plugin that has written another length over that of a block, up to the end of what Extism would read."""
+    return (
+        Wat()
+        .does(
+            "go",
+            "(local.set $block (call $alloc (i64.const 60000)))"
+            " (call $store_u64 (i64.sub (local.get $block) (i64.const 12)) (i64.const 0x003fffff00000001))"
+            " (call $store_u64 (i64.sub (local.get $block) (i64.const 8)) (i64.const 0x003fffff003fffff))"
+            f" {body}",
+        )
+        .code
+    )
 
 
 CODE: dict[str, tuple[bytes, str]] = {
@@ -199,6 +215,14 @@ CODE: dict[str, tuple[bytes, str]] = {
         .code,
         "",
     ),
+    "a forged length beyond its memory": (
+        forged("(call $give (call $get_env (local.get $block)))"),
+        "Its answer is no JSON",
+    ),
+    "an error beyond its memory": (
+        forged("(call $error (local.get $block)) (i32.const 1)"),
+        "It failed, and does not say why.",
+    ),
     "a forged address": (
         Wat().does("go", "(call $give (call $kv_get (i64.const 0x7fffffff0000)))").code,
         "A text is too long, or is none.",
@@ -244,6 +268,14 @@ UNLOADABLE: dict[str, tuple[bytes, str]] = {
     "a host function with other arguments": (
         made('(module (import "extism:host/user" "kv_get" (func (param i32) (result i32))) (func (export "go")))'),
         "types incompatible",
+    ),
+    "a function of Extism's that reads by lengths": (
+        made('(module (import "extism:host/env" "config_get" (func (param i64) (result i64))) (func (export "go")))'),
+        "it imports config_get of Extism, which Ozzie does not offer.",
+    ),
+    "a memory of somebody else": (
+        made('(module (import "extism:host/env" "memory" (memory 1)) (func (export "go")))'),
+        "it imports something else than functions.",
     ),
     "shared memory": (made('(module (memory 1 10 shared) (func (export "go")))'), "shared memory"),
     "a large table": (made('(module (table 100001 funcref) (func (export "go")))'), "a table of more than"),
@@ -539,6 +571,34 @@ async def test_what_nobody_granted_is_refused_and_reported(
     assert bench.refused == [wish]
 
 
+async def test_what_is_refused_again_and_again_is_told_twenty_times_and_in_short(bench: Bench) -> None:
+    code = (
+        Wat()
+        .does(
+            "go",
+            "(loop $l (local.set $block (call $get_env (call $alloc (i64.const 60000))))"
+            " (local.set $i (i32.add (local.get $i) (i32.const 1)))"
+            " (br_if $l (i32.lt_u (local.get $i) (i32.const 100)))) (call $give (local.get $block))",
+        )
+        .code
+    )
+
+    await bench.told(code)
+
+    assert len(bench.refused) == 20
+    assert max(map(len, bench.refused)) <= 200
+    await bench.expect_unharmed()
+
+
+async def test_a_secret_is_in_no_refusal(bench: Bench) -> None:
+    told = await bench.told(
+        asks("http://127.0.0.1:1/${secret:KEY}", "POST"), granted=("secret:KEY",), secrets={"KEY": SECRET}
+    )
+
+    assert SECRET not in f"{told} {bench.refused}"
+    assert bench.refused == ["http:POST http://127.0.0.1:1/${secret:KEY}"]
+
+
 async def test_notes_are_kept_apart_and_bounded(bench: Bench) -> None:
     keeps = Wat().asks("go", "kv_set", "k'; DROP TABLE notes; --", "mine").code
     reads = Wat().asks("go", "kv_get", "k'; DROP TABLE notes; --").code
@@ -549,7 +609,9 @@ async def test_notes_are_kept_apart_and_bounded(bench: Bench) -> None:
     assert await bench.told(keeps, name="one", **given) == '{"ok": null}'
     assert await bench.told(reads, name="one", **given) == '{"ok": "mine"}'
     assert await bench.told(reads, name="two", **given) == '{"ok": null}'
+    zeros = Wat().asks("go", "kv_set", "k", "\0" + "x" * (1 << 20)).code
     assert "A plugin may keep" in await bench.told(large, name="one", **given)
+    assert "A plugin may keep" in await bench.told(zeros, name="one", **given)
     assert "The key has more than" in await bench.told(long, name="one", **given)
     assert await bench.told(reads, name="one", **given) == '{"ok": "mine"}'
 
@@ -607,7 +669,8 @@ async def test_only_plain_files_of_granted_folders_are_written(bench: Bench) -> 
         return Wat().asks("go", "file_write", path, text).code
 
     output = await bench.go(writes("results/a.txt"), **given)
-    assert (output.structured, output.wrote) == ({"ok": None}, ("results/a.txt",))
+    assert output.structured == {"ok": None}
+    assert bench.wrote == ["results/a.txt"]
     assert (results / "a.txt").read_text() == "new"
     for path in (
         "results/link",

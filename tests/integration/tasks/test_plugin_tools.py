@@ -49,7 +49,7 @@ pytestmark = pytest.mark.timeout(120)
 WAIT_S = 60
 ANA = Answerer(name="Ana", way=AuthStrength.BROWSER)
 KEY = "fern-lamp-otter-9153"
-TOOLS = ("weather", "note", "recall", "secret", "post", "breaks", "says", "fails", "writes")
+TOOLS = ("weather", "note", "recall", "secret", "post", "breaks", "says", "fails", "writes", "writes_and_breaks")
 
 
 def code(port: int, *, weather: str = '{"degrees": 21}') -> bytes:
@@ -61,6 +61,10 @@ def code(port: int, *, weather: str = '{"degrees": 21}') -> bytes:
         .asks("secret", "get_secret", "KEY")
         .asks("post", "http_request", f"http://127.0.0.1:{port}/hook", "POST", "hello")
         .asks("writes", "file_write", "results/a.txt", "made")
+        .does(
+            "writes_and_breaks",
+            f"(drop (call $file_write {text.text('results/a.txt')} {text.text('x')})) (unreachable)",
+        )
         .does("breaks", "(unreachable)")
         .does("says", "(call $give (call $alloc (call $input_length)))")
         .returns("fails", '{"error": "There is no such city."}')
@@ -243,6 +247,18 @@ async def test_a_file_that_it_writes_is_marked_as_made_from_outside(bench: Bench
     assert (bench.project / "results/a.txt").read_text() == "made"
     project = bench.ozzie.projects.own
     assert [each.path for each in await project.labels.files()] == ["results/a.txt"]
+
+
+async def test_a_file_that_it_writes_before_it_breaks_is_marked_as_well(bench: Bench) -> None:
+    said = {"writes_and_breaks": SaidTool(effect=Effect.CHANGES)}
+    bench.settles(lambda known: replace(known, granted=(*known.granted, "fs_write:results"), tools=said))
+    task = await bench.turn(Use("weather__writes_and_breaks", {}))
+    await bench.approved(task)
+
+    (done,) = [body for body in await bench.bodies(task) if isinstance(body, ToolCallCompleted)]
+    assert not done.ok
+    assert "Before, it has written results/a.txt." in str(done.data)
+    assert [each.path for each in await bench.ozzie.projects.own.labels.files()] == ["results/a.txt"]
 
 
 async def test_a_plugin_that_breaks_again_and_again_is_turned_off_with_an_incident(bench: Bench) -> None:

@@ -44,6 +44,18 @@ def test_a_plugin_is_found_where_it_lies_and_the_users_own_counts_first(tmp_path
         found(tmp_path).find("three")
 
 
+def test_the_same_bytes_under_another_name_are_another_plugin(tmp_path: Path) -> None:
+    """As YAML they may say something else."""
+    folder = plugin_folder(tmp_path / "home/plugins/one", CODE, name="one")
+    before = found(tmp_path).find("one").found
+    (folder / "manifest.jsonc").rename(folder / "manifest.yaml")
+    after = found(tmp_path).find("one").found
+
+    assert before is not None
+    assert after is not None
+    assert before.digest != after.digest
+
+
 def test_names_that_make_the_same_id_are_one_name(tmp_path: Path) -> None:
     plugin_folder(tmp_path / "home/plugins/a", CODE, name="my-plugin")
     plugin_folder(tmp_path / "project/.ozzie/plugins/b", CODE, name="my.plugin")
