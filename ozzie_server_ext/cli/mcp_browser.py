@@ -46,7 +46,8 @@ async def sign_in(host: ToolHost, sign_ins: SignIns, wish: Wish) -> Grant:
         async with Callback(known.client.redirect if known else "") as callback:
             client = wish.client
             if client is None and known is not None and known.client.redirect == callback.address:
-                client = known.client  # it need not register again
+                # It need not register again. What was given is for the server that it was used at.
+                client = msgspec.structs.replace(known.client, issuer=known.client.issuer or known.issuer)
             request = SignIn(
                 id="sign-in",
                 url=wish.url,
@@ -55,21 +56,22 @@ async def sign_in(host: ToolHost, sign_ins: SignIns, wish: Wish) -> Grant:
                 client=client,
                 scope=wish.scope,
             )
-            person = _Person(wish, callback)
+            person = _Person(wish, callback, has_secret=client is not None and client.secret != "")
             return await host.sign_in(request, meet=person.meet, visit=person.visit)
 
 
 class _Person:
-    """Whoever signs in, at the terminal."""
+    """Whoever signs in, at the terminal. `has_secret`: Ozzie is known there as a client with a secret."""
 
-    def __init__(self, wish: Wish, callback: "Callback") -> None:
+    def __init__(self, wish: Wish, callback: "Callback", *, has_secret: bool) -> None:
         self._wish = wish
         self._callback = callback
+        self._would = "may send the secret of its client there" if has_secret else "would register there"
 
     async def meet(self, host: str) -> bool:
         """Say which host the sign-in leads to, and ask whether to go there."""
         name = quoted(self._wish.name)
-        _say(f"{name} leads to {quoted(host)}. You would sign in there, and Ozzie would register there.")
+        _say(f"{name} leads to {quoted(host)}. You would sign in there, and Ozzie {self._would}.")
         if self._wish.yes:
             return True
         print("Go there? [y/N] ", end="", file=sys.stderr, flush=True)

@@ -222,5 +222,7 @@ def with_way(error: ServerFailed, name: str, *, granted: str = "", secrets: Sequ
             return f"{error} Store another one: ozzie secrets set {secrets[0]}"
         case "mcp.key" | "mcp.sign_in":
             return f"{error} Sign in: {login}"
+        case "mcp.auth":
+            return f"{error} If it stays like that, sign in again: {login}"
         case _:
             return str(error)

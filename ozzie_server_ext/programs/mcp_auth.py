@@ -26,6 +26,7 @@ from pydantic import AnyUrl, ValidationError
 from ozzie_server_ext import __version__
 from ozzie_server_ext.policy.patterns import IpAddress, host_of
 from ozzie_server_ext.programs.mcp_transports import Ask, BoundedStream, rights, scope_of
+from ozzie_server_ext.protocol.jsontext import InvalidJson, loads_object
 from ozzie_server_ext.protocol.tool_host import Client, ErrorCode, Grant, Meet, Refresh, SignIn, Visit
 from ozzie_server_ext.render.text import cut_end, quoted, visible_label
 from ozzie_server_ext.web.address import is_public
@@ -106,7 +107,9 @@ class Careful(httpx2.AsyncHTTPTransport):
     """Sends the requests of a sign-in to the server at `url`. `meet` returns whether another host may be met."""
 
     def __init__(self, url: str, meet: Callable[[str], Awaitable[bool]]) -> None:
-        super().__init__()
+        # A request names an address in place of its host, so an open connection would serve another host of the same
+        # address, whose certificate nobody has checked.
+        super().__init__(limits=httpx2.Limits(max_keepalive_connections=0))
         self._url = url
         self._meet = meet
         self._met = {_origin(url)}
@@ -137,14 +140,17 @@ class Careful(httpx2.AsyncHTTPTransport):
             raise SignInFailed(f"It leads to {quoted(host)} without https. Ozzie does not go there.")
         return found
 
-    async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
-        url = str(request.url)
+    async def agreed(self, url: str) -> list[IpAddress]:
+        """Return the addresses of a host, once a person has agreed to it too. Raises SignInFailed."""
         addresses = await self.check(url)
         if (origin := _origin(url)) not in self._met:
             if not await self._meet(origin.removeprefix("https://")):
                 raise SignInFailed("Nobody agreed to that.", "mcp.refused")
             self._met.add(origin)
-        response = await self._sent(request, addresses)
+        return addresses
+
+    async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
+        response = await self._sent(request, await self.agreed(str(request.url)))
         response.headers.pop("content-encoding", None)
         assert isinstance(response.stream, httpx2.AsyncByteStream)
         response.stream = BoundedStream(response.stream, MAX_ANSWER)
@@ -294,14 +300,15 @@ class _Visits:
         self.provider: OAuthClientProvider | None = None
 
     async def open(self, url: str) -> None:
-        """Ask for a visit. Raises SignInFailed for an address that nobody should open."""
+        """Ask for a visit. Raises SignInFailed for an address that nobody should open, or whose host nobody agreed
+        to."""
         assert self.provider is not None
         metadata = self.provider.context.oauth_metadata
         if metadata is not None and "S256" not in (metadata.code_challenge_methods_supported or ()):
             raise SignInFailed(
                 "Its authorization server does not say that it protects a sign-in against theft (PKCE with S256)."
             )
-        await self._transport.check(url)
+        await self._transport.agreed(url)
         self._state = _query(url).get("state", "")
         self._ended = await self._ask(Visit(id=self._sign_in.id, url=url))
 
@@ -343,6 +350,7 @@ def _client_info(client: Client, redirect: str) -> OAuthClientInformationFull:
 def _grant(sign_in: SignIn, context: OAuthContext, tokens: OAuthToken, client: OAuthClientInformationFull) -> Grant:
     metadata = context.oauth_metadata
     base = context.get_authorization_base_url(sign_in.url)
+    issuer = str(metadata.issuer) if metadata else ""
     return _bounded(
         Grant(
             url=sign_in.url,
@@ -354,12 +362,13 @@ def _grant(sign_in: SignIn, context: OAuthContext, tokens: OAuthToken, client: O
             resource=context.get_resource_url()
             if context.should_include_resource_param(context.protocol_version)
             else "",
-            issuer=str(metadata.issuer) if metadata else "",
+            issuer=issuer,
             client=Client(
                 id=client.client_id,
                 secret=client.client_secret or "",
                 method=client.token_endpoint_auth_method or "",
-                issuer=client.issuer or "",
+                # A given one too: its secret is for no other authorization server from now on.
+                issuer=client.issuer or issuer or context.auth_server_url or base,
                 redirect=sign_in.redirect,
             ),
         )
@@ -397,6 +406,9 @@ def _expiry(tokens: OAuthToken) -> int:
 
 # --- renewing ---------------------------------------------------------------------------------------------------------
 
+_ENDED = ("invalid_grant", "invalid_client")
+"""What is said of a sign-in that does not count any more (RFC 6749, 5.2). All else may pass."""
+
 
 async def refreshed(refresh: Refresh) -> Grant:
     """Return new tokens for a sign-in. Raises SignInFailed, with `mcp.signed_out` if a person has to sign in again."""
@@ -424,7 +436,7 @@ async def refreshed(refresh: Refresh) -> Grant:
         raise SignInFailed("Its authorization server does not answer.") from None
     except (httpx2.HTTPError, httpx2.StreamError, httpx2.InvalidURL, OAuthTokenError) as error:
         raise SignInFailed(f"Your sign-in could not be renewed: {_words(error)}") from None
-    if response.status_code in (400, 401, 403):
+    if response.status_code in (400, 401, 403) and _error_in(response.content) in _ENDED:
         raise SignInFailed("Your sign-in has ended.", "mcp.signed_out")
     if response.status_code not in (200, 201):
         raise SignInFailed(f"Your sign-in could not be renewed (HTTP {response.status_code}).")
@@ -445,6 +457,15 @@ async def refreshed(refresh: Refresh) -> Grant:
             client=grant.client,
         )
     )
+
+
+def _error_in(content: bytes) -> str:
+    """Return the name of the error in an answer without tokens; "" if there is none."""
+    try:
+        body = loads_object(content, max_bytes=MAX_ANSWER)
+    except InvalidJson:
+        return ""
+    return str(body.get("error", ""))
 
 
 # --- words ------------------------------------------------------------------------------------------------------------

@@ -63,7 +63,7 @@ class FakeWeb:
     ended: threading.Event = field(default_factory=threading.Event)
 
     def __enter__(self) -> "FakeWeb":
-        self.authority, key, certificate = _certificates(NAMES)
+        self.authority, key, certificate = certificates(NAMES)
         with tempfile.NamedTemporaryFile(suffix=".pem") as file:
             Path(file.name).write_bytes(key + certificate)
             context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
@@ -144,8 +144,9 @@ class _Handler(socketserver.BaseRequestHandler):
             connection.unwrap()
 
 
-def _certificates(names: Sequence[str]) -> tuple[str, bytes, bytes]:
-    """An authority's certificate, and the key and the certificate that it gives to a server of these names."""
+def certificates(names: Sequence[str], addresses: Sequence[str] = (LOOPBACK,)) -> tuple[str, bytes, bytes]:
+    """An authority's certificate, and the key and the certificate that it gives to a server of these names and
+    addresses."""
     now = datetime.datetime.now(datetime.UTC)
     span = (now - datetime.timedelta(hours=1), now + datetime.timedelta(hours=2))
     root_key, key = ec.generate_private_key(ec.SECP256R1()), ec.generate_private_key(ec.SECP256R1())
@@ -164,7 +165,7 @@ def _certificates(names: Sequence[str]) -> tuple[str, bytes, bytes]:
         )
 
     root = made(root_name, root_key.public_key(), is_authority=True).sign(root_key, hashes.SHA256())
-    alternatives = [*map(x509.DNSName, names), x509.IPAddress(ipaddress.ip_address(LOOPBACK))]
+    alternatives = [*map(x509.DNSName, names), *(x509.IPAddress(ipaddress.ip_address(each)) for each in addresses)]
     leaf = (
         made(x509.Name([]), key.public_key(), is_authority=False)
         .add_extension(x509.SubjectAlternativeName(alternatives), critical=True)

@@ -137,6 +137,22 @@ async def test_a_sign_in_that_has_ended_is_told_with_what_to_do_and_is_not_tried
     assert rig.known().client.id == "client-1"
 
 
+async def test_a_renewal_that_only_failed_takes_nothing_away(rig: Rig) -> None:
+    rig.servers.behaviour.lasts = 30
+    first = await rig.sign_in()
+    rig.servers.behaviour.answers["/token"] = (403, {}, b"<html>Too many requests")
+
+    with pytest.raises(ServerFailed) as caught:
+        await rig.token()
+
+    assert with_way(caught.value, "signed") == (
+        "Your sign-in could not be renewed (HTTP 403). If it stays like that, sign in again: ozzie mcp login signed"
+    )
+    assert rig.known() == first
+    rig.servers.behaviour.answers.clear()
+    assert await rig.token() in rig.servers.tokens
+
+
 async def test_a_sign_in_without_a_refresh_token_ends(rig: Rig) -> None:
     rig.servers.behaviour.refreshes, rig.servers.behaviour.lasts = False, 30
     await rig.sign_in()

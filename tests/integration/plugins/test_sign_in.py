@@ -3,16 +3,21 @@ can't do. The servers and the library are real, on loopback; a function stands f
 
 import asyncio
 import json
+import ssl
 from collections.abc import Callable, Iterator
+from contextlib import closing, suppress
 from http.client import HTTPConnection
+from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
+import httpx2
 import pytest
 
 from ozzie_server_ext.programs.mcp_auth import Careful, SignInFailed, refreshed, signed_in
 from ozzie_server_ext.protocol.tool_host import Client, Grant, HostEvent, Meet, Refresh, SignIn, Visit
 from tests.fakes.oauth_server import OAuthServers
+from tests.fakes.web_server import certificates
 
 pytestmark = pytest.mark.timeout(60)
 
@@ -29,11 +34,14 @@ class Person:
         self.visited: list[str] = []
         self._yes = yes
 
+    async def meets(self, host: str) -> bool:
+        self.met.append(host)
+        return self._yes(host)
+
     async def __call__(self, question: HostEvent) -> str:
         match question:
             case Meet(host=host):
-                self.met.append(host)
-                return "yes" if self._yes(host) else ""
+                return "yes" if await self.meets(host) else ""
             case Visit(url=url):
                 self.visited.append(url)
                 return await asyncio.to_thread(led_to, url)
@@ -103,6 +111,18 @@ async def test_the_authorization_server_gets_nothing_before_a_person_has_seen_it
     assert (failure.code, seen, servers.paths("auth")) == ("mcp.refused", [[]], [])
 
 
+async def test_a_browser_goes_to_no_host_before_a_person_has_seen_its_name(servers: OAuthServers) -> None:
+    elsewhere = servers.issuer.replace("127.0.0.1", "localhost")
+    servers.behaviour.metadata["authorization_endpoint"] = f"{elsewhere}/authorize"
+    person, agreeing = Person(lambda host: host != elsewhere), Person()
+
+    failure = await failure_of(servers, person)
+    await signed_in(wish(servers), agreeing)
+
+    assert (failure.code, person.met, person.visited) == ("mcp.refused", [servers.issuer, elsewhere], [])
+    assert agreeing.visited[0].startswith(f"{elsewhere}/authorize?")
+
+
 async def test_ozzie_registers_once_and_not_again_with_the_client_that_it_is_known_as(servers: OAuthServers) -> None:
     first = await grant_of(servers)
     second = await grant_of(servers, client=first.client)
@@ -122,8 +142,9 @@ async def test_a_client_of_another_authorization_server_is_not_named_to_this_one
 
 
 async def test_a_given_client_is_used_with_its_secret(servers: OAuthServers) -> None:
-    await grant_of(servers, client=Client(id="mine", secret="s3cret"))
+    grant = await grant_of(servers, client=Client(id="mine", secret="s3cret"))
 
+    assert (grant.client.secret, grant.client.issuer) == ("s3cret", servers.issuer)
     sent = next(each for each in servers.seen if each.path == "/token")
     assert sent.authorization.startswith("Basic ")
     assert "/register" not in servers.paths("auth")
@@ -264,7 +285,7 @@ FROM_THE_INTERNET = (
 
 @pytest.mark.parametrize("url", FROM_THE_INTERNET)
 async def test_a_server_of_the_internet_leads_nowhere_else(url: str) -> None:
-    careful = Careful("https://8.8.4.4/mcp", Person().__call__)  # pyright: ignore[reportArgumentType]
+    careful = Careful("https://8.8.4.4/mcp", Person().meets)
     await careful.prepare()
 
     with pytest.raises(SignInFailed):
@@ -288,7 +309,7 @@ async def test_a_server_of_the_internet_leads_nowhere_else(url: str) -> None:
     ],
 )
 async def test_a_server_leads_as_far_as_it_is_away(server: str, leads_to: str, may: bool) -> None:
-    careful = Careful(server, Person().__call__)  # pyright: ignore[reportArgumentType]
+    careful = Careful(server, Person().meets)
     await careful.prepare()
     try:
         led = bool(await careful.check(leads_to))
@@ -300,7 +321,36 @@ async def test_a_server_leads_as_far_as_it_is_away(server: str, leads_to: str, m
 
 async def test_nobody_signs_in_over_a_network_without_https() -> None:
     with pytest.raises(SignInFailed, match="not https"):
-        await Careful("http://8.8.8.8/mcp", Person().__call__).prepare()  # pyright: ignore[reportArgumentType]
+        await Careful("http://8.8.8.8/mcp", Person().meets).prepare()
+
+
+async def test_a_connection_to_one_host_serves_no_other_one_at_the_same_address(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    authority, key, certificate = certificates(["localhost"], addresses=[])
+    (tmp_path / "authority.pem").write_text(authority)
+    (tmp_path / "server.pem").write_bytes(key + certificate)
+    monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "authority.pem"))
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(tmp_path / "server.pem")
+    asked: list[bytes] = []
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with suppress(asyncio.IncompleteReadError, OSError), closing(writer):
+            while head := await reader.readuntil(b"\r\n\r\n"):
+                asked.append(head)
+                writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok")
+
+    async with await asyncio.start_server(serve, "127.0.0.1", 0, ssl=context) as server:
+        port = server.sockets[0].getsockname()[1]
+        careful = Careful(f"https://localhost:{port}/", Person().meets)
+        await careful.prepare()
+        async with httpx2.AsyncClient(transport=careful) as http:
+            first = await http.get(f"https://localhost:{port}/")
+            with pytest.raises(SignInFailed, match="CERTIFICATE_VERIFY_FAILED"):
+                await http.post(f"https://127.0.0.1:{port}/token", data={"code": "x"})
+
+    assert (first.status_code, len(asked)) == (200, 1)
 
 
 # --- renewing ---------------------------------------------------------------------------------------------------------
@@ -333,6 +383,9 @@ async def test_a_refresh_token_that_is_not_replaced_is_kept(servers: OAuthServer
     ("change", "code", "words"),
     [
         (answers("/token", {"error": "invalid_grant"}, 400), "mcp.signed_out", "Your sign-in has ended."),
+        (answers("/token", {"error": "invalid_client"}, 401), "mcp.signed_out", "Your sign-in has ended."),
+        (answers("/token", {"error": "invalid_request"}, 400), "mcp.auth", "HTTP 400"),
+        (answers("/token", b"<html>Too many requests", 403), "mcp.auth", "HTTP 403"),
         (answers("/token", b"", 503), "mcp.auth", "HTTP 503"),
         (answers("/token", b"", 307, Location="http://8.8.8.8/t"), "mcp.auth", "HTTP 307"),
         (answers("/token", b"nonsense"), "mcp.auth", "can't be read"),
