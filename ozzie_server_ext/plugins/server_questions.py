@@ -10,6 +10,7 @@ from datetime import date, datetime
 
 from ozzie_server_ext.domain.approvals import SKIP
 from ozzie_server_ext.domain.events import PromptOption
+from ozzie_server_ext.plugins.secret_words import names_secret
 from ozzie_server_ext.protocol.tool_host import Elicit, Field, Given
 from ozzie_server_ext.render.text import cut_end, quoted, visible_label, visible_prose
 from ozzie_server_ext.tools.base import PersonPrompt, PersonSaid
@@ -22,10 +23,6 @@ ASKING_S = 900.0
 _MAX_TRIES = 3
 _DIGITS = 9
 YES, NO, DEFAULT, EMPTY, DECLINE = "yes", "no", "default", "empty", "decline"
-_SECRET = re.compile(
-    r"(?i)passw|passphrase|passcode|secret|token|api.?key|private.?key|credential|\bpin\b|\bcvv|\bcvc|\botp\b|2fa|mfa"
-    r"|one.?time|security.?code|seed.?phrase|mnemonic|recovery.?code|card.?number|\biban\b|\bssn\b"
-)
 
 AskPerson = Callable[[PersonPrompt], Awaitable[PersonSaid | None]]
 """Asks the person of the turn; None if nobody is there or decides in time."""
@@ -49,9 +46,8 @@ class Questions:
             return self._refused("Nobody is here to be asked.")
         if self._count > MAX_QUESTIONS:
             return self._refused(f"It asks more than {MAX_QUESTIONS} times.")
-        for field in elicit.fields:
-            if field.format == "password" or any(map(_SECRET.search, (field.name, field.title, field.description))):
-                return self._refused(f"It asks for {quoted(field.title or field.name)}, which looks like a secret.")
+        if (secret := _secret_in(elicit)) is not None:
+            return self._refused(f"It asks for {quoted(secret)}, which looks like a secret.")
         began = time.monotonic()
         try:
             async with asyncio.timeout(self._left_s):
@@ -121,6 +117,18 @@ class Questions:
         )
 
 
+def _secret_in(elicit: Elicit) -> str | None:
+    """Return the name of a value that looks like a secret; None if there is none. The words about all of them count
+    for each that could hold one: a person reads them with it."""
+    for field in elicit.fields:
+        choices = [words for choice in field.choices for words in (choice.value, choice.title)]
+        about = (field.name, field.title, field.description, *choices)
+        if field.format == "password" or any(map(names_secret, about)):
+            return field.title or field.name
+    typed = next((field for field in elicit.fields if field.kind != "boolean"), None)
+    return None if typed is None or not names_secret(elicit.message) else typed.title or typed.name
+
+
 def _action(said: PersonSaid | None) -> Given | None:
     if said is None or said.option == SKIP:
         return Given(action="cancel")
@@ -168,8 +176,9 @@ def _parsed(field: Field, said: PersonSaid) -> str | float | bool:
     if field.kind == "choice":
         if said.option.isdigit():
             return field.choices[int(said.option) - 1].value
+        text = said.text.strip()
         for choice in field.choices:
-            if said.text.strip() in (choice.value, choice.title, visible_label(choice.title or choice.value)):
+            if text in (choice.value, choice.title, visible_label(choice.title or choice.value)) and text:
                 return choice.value
         raise ValueError("it is none of the choices.")
     if field.kind == "text":

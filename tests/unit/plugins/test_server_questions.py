@@ -2,6 +2,7 @@
 
 import pytest
 
+from ozzie_server_ext.plugins.secret_words import names_secret
 from ozzie_server_ext.plugins.server_questions import MAX_QUESTIONS, Questions
 from ozzie_server_ext.protocol.tool_host import Choice, Elicit, Field
 from ozzie_server_ext.tools.base import PersonPrompt, PersonSaid
@@ -40,6 +41,7 @@ async def test_a_server_asks_a_few_times_in_one_call() -> None:
 
 SECRETS = (
     *("password", "passwd", "passphrase", "API key", "api_key", "access token", "client_secret", "PIN", "CVV", "OTP"),
+    *("pass-word", "Kennwort", "login code", "mot de passe", "userPin", "pin_code"),
     *("one-time code", "Private key", "seed phrase", "recovery code", "card number", "credentials", "IBAN", "2FA code"),
 )
 
@@ -57,7 +59,53 @@ async def test_what_looks_like_a_secret_is_never_asked_for(word: str, place: str
     assert "looks like a secret" in questions.told[0]
 
 
-@pytest.mark.parametrize("word", ["city", "pinned", "spinach", "keyboard", "monkey", "tokyo", "pass the salt"])
+DISGUISED = (
+    *("pass\u200bword", "p\u00adassword", "p\u0430ssword", "\u0420\u0410SSW\u041eRD", "\u03a1\u0391SSW\u039fRD"),
+    *("ｐａｓｓｗｏｒｄ", "𝐩𝐚𝐬𝐬𝐰𝐨𝐫𝐝", "pässwörd", "p\u0338a\u0338ssword", "ᴘᴀssᴡᴏʀᴅ", "P4$$w0rd"),
+    *("p a s s w o r d", "p.a.s.s.w.o.r.d"),
+    *("pass\u00a0word", "пароль", "密码", "パスワード", "비밀번호", "contraseña", "\u0440in"),
+)
+
+
+@pytest.mark.parametrize("word", DISGUISED)
+def test_a_word_for_a_secret_is_found_in_other_letters_and_with_hidden_ones(word: str) -> None:
+    assert names_secret(f"Your {word}, please")
+
+
+async def test_a_secret_that_only_the_message_or_a_choice_names_is_never_asked_for() -> None:
+    person = Person(PersonSaid("text", "hunter2"))
+    questions = Questions("trips", person, attended=True)
+    choices = tuple(Choice(value=digit, title=f"PIN begins with {digit}") for digit in "12")
+
+    by_message = await questions.answered(elicit(text("answer"), message="Type your GitHub password to go on"))
+    by_choice = await questions.answered(elicit(Field(name="answer", kind="choice", choices=choices)))
+
+    assert (by_message.action, by_choice.action, person.asked) == ("decline", "decline", [])
+    assert questions.told == ["It asks for `answer`, which looks like a secret. Nobody was asked."] * 2
+
+
+async def test_a_yes_about_a_secret_may_be_asked_for() -> None:
+    person = Person(PersonSaid("yes"))
+
+    given = await Questions("trips", person, attended=True).answered(elicit(message="Delete the token of last year?"))
+
+    assert given.action == "accept"
+
+
+async def test_an_empty_answer_is_no_choice_without_a_title() -> None:
+    person = Person(*[PersonSaid("text", "")] * 3)
+    field = Field(name="x", kind="choice", choices=tuple(Choice(value=str(number)) for number in range(12)))
+
+    assert (await Questions("trips", person, attended=True).answered(elicit(field))).action == "cancel"
+
+
+INNOCENT = (
+    *("city", "pinned", "spinach", "keyboard", "monkey", "tokyo", "pass the salt", "passenger", "Was it on time"),
+    *("option", "public key", "country code", "authority", "one time zone", "postcode", "opinion", "compass"),
+)
+
+
+@pytest.mark.parametrize("word", INNOCENT)
 async def test_what_is_no_secret_is_asked_for(word: str) -> None:
     person = Person(PersonSaid("text", "x"))
 
