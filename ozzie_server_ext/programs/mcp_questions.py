@@ -71,6 +71,8 @@ def _choices(schema: dict[str, Any]) -> tuple[Choice, ...]:
     if isinstance(titled, list):
         pairs = [(each.get("const"), each.get("title")) for each in titled if isinstance(each, dict)]
     elif isinstance(values, list):
+        if not isinstance(names, list | tuple):
+            raise NotAskable("It asks you for something in a form that can't be read.")
         pairs = [(value, names[at] if at < len(names) else "") for at, value in enumerate(values)]
     else:
         return ()

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Iterable
+from weakref import WeakValueDictionary
 
 from ozzie_server_ext.domain.approvals import SKIP
 from ozzie_server_ext.domain.clock import IdSource
@@ -86,7 +87,8 @@ class Prompts:
         self._ids = ids
         self._wait_s = wait_s
         self._open: dict[PromptId, asyncio.Future[PersonSaid]] = {}
-        self._asking: dict[TaskId, asyncio.Lock] = {}
+        self._asking: WeakValueDictionary[TaskId, asyncio.Lock] = WeakValueDictionary()
+        """Each is there as long as a question of its task is."""
         self._waiting: dict[TaskId, int] = {}
 
     def waits(self, task_id: str) -> bool:
@@ -106,7 +108,8 @@ class Prompts:
     async def ask(self, prompt: PersonPrompt, call_id: CallId, recorder: Recorder) -> PersonSaid | None:
         """Record a question, and return what a person answers; None if nobody does in time, which is recorded too."""
         task_id = recorder.task_id
-        async with self._asking.setdefault(task_id, asyncio.Lock()):
+        one_at_a_time = self._asking.setdefault(task_id, asyncio.Lock())
+        async with one_at_a_time:
             prompt_id = PromptId(self._ids.new())
             asked = PromptRequested(
                 prompt_id=prompt_id,
