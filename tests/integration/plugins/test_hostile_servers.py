@@ -28,7 +28,7 @@ from ozzie_server_ext.plugins.tool_host import Connection, ServerFailed, ToolHos
 from ozzie_server_ext.protocol.tool_host import Output, OutputFile, Remote, ServerAccess, Started
 from tests.fakes import hostile_mcp
 from tests.mcp_rig import expect_sandbox, tool_host
-from tests.tiers import rows
+from tests.tiers import some
 
 pytestmark = [pytest.mark.timeout(120), pytest.mark.asyncio(loop_scope="module")]
 
@@ -199,7 +199,7 @@ NOT_OPENED = {
 """What a server does, and what is said of it."""
 
 
-@pytest.mark.parametrize("behaviour", NOT_OPENED)
+@pytest.mark.parametrize("behaviour", some([*NOT_OPENED], 12))
 async def test_a_server_that_does_not_come_to_a_connection(bench: Bench, behaviour: str) -> None:
     says = NOT_OPENED[behaviour]
     async with leaves_nothing(behaviour) as token:
@@ -269,10 +269,9 @@ FAILED = {
     "claims_an_unknown_kind_of_result": ("mcp.garbage", r"It answers with something else than a result\."),
 }
 """What a server does, the code of what comes of it, and what is said."""
-LONG = ("takes_memory", "takes_memory_in_children")
 
 
-@pytest.mark.parametrize("behaviour", rows(FAILED, *(FAILED.keys() - set(LONG))))
+@pytest.mark.parametrize("behaviour", some([*FAILED], 12))
 async def test_a_call_that_comes_to_nothing(bench: Bench, behaviour: str) -> None:
     code, says = FAILED[behaviour]
     async with leaves_nothing(behaviour) as token:
@@ -365,7 +364,7 @@ ANSWERED: Mapping[str, Output] = {
 MANY = ("very_many_notifications",)
 
 
-@pytest.mark.parametrize("behaviour", rows(ANSWERED, *(ANSWERED.keys() - set(MANY))))
+@pytest.mark.parametrize("behaviour", some([*ANSWERED], 12))
 async def test_what_is_odd_does_no_harm(bench: Bench, behaviour: str) -> None:
     within_s = 100.0 if behaviour in MANY else WORKS_S
     async with leaves_nothing(behaviour) as token:
@@ -380,7 +379,7 @@ REFUSED = {
 }
 
 
-@pytest.mark.parametrize("behaviour", REFUSED)
+@pytest.mark.parametrize("behaviour", some([*REFUSED], 6))
 async def test_what_a_server_may_not_ask_is_refused(bench: Bench, behaviour: str) -> None:
     async with leaves_nothing(behaviour) as token:
         output = await bench.outcome(started(behaviour, token=token), within_s=WORKS_S)
@@ -432,7 +431,7 @@ UNUSABLE = {
 STRANGE = re.compile("[\x00-\x1f\x7f\u202a-\u202e\u2066-\u2069]")
 
 
-@pytest.mark.parametrize("behaviour", UNUSABLE)
+@pytest.mark.parametrize("behaviour", some([*UNUSABLE], 6))
 async def test_a_tool_that_cant_be_used_is_left_out_in_words(bench: Bench, tmp_path: Path, behaviour: str) -> None:
     async with leaves_nothing(behaviour) as token:
         found = await proposal(bench, tmp_path, behaviour, token)
@@ -596,7 +595,7 @@ async def test_a_schema_that_json_cant_hold(bench: Bench, path: str) -> None:
     await bench.expect_unharmed()
 
 
-@pytest.mark.parametrize("path", NOT_REACHED)
+@pytest.mark.parametrize("path", some([*NOT_REACHED], 8))
 async def test_an_address_that_can_not_be_connected_to(bench: Bench, path: str) -> None:
     says = NOT_REACHED[path]
     with pytest.raises(ServerFailed) as failed:
@@ -646,7 +645,7 @@ CALLS_IN_VAIN = {
 """The path of an address, the code of what comes of a call, and what is said."""
 
 
-@pytest.mark.parametrize("path", CALLS_IN_VAIN)
+@pytest.mark.parametrize("path", some([*CALLS_IN_VAIN], 8))
 async def test_a_call_to_an_address_that_comes_to_nothing(bench: Bench, path: str) -> None:
     code, says = CALLS_IN_VAIN[path]
     within_s = SILENT_S if (code, says) == SILENT_CALL else WORKS_S
