@@ -8,11 +8,12 @@ from pathlib import Path
 import msgspec
 
 from ozzie_server_ext.config.home import Home
+from ozzie_server_ext.domain.errors import OzzieError
 from ozzie_server_ext.observability.logs import logger
 from ozzie_server_ext.plugins.connections import Connections, Values, granted_values
 from ozzie_server_ext.plugins.server_tool import tools_of
 from ozzie_server_ext.plugins.servers import Server, SettledServer, UsedServer, files_of, servers_of
-from ozzie_server_ext.plugins.sign_ins import SignIns
+from ozzie_server_ext.plugins.sign_ins import SignIns, is_signed_in
 from ozzie_server_ext.plugins.tool_host import ToolHost
 from ozzie_server_ext.protocol.codec import decode, encode
 from ozzie_server_ext.protocol.jsontext import canonical_bytes, loads_object
@@ -30,11 +31,12 @@ STREAM = "servers"
 
 class ListedState(msgspec.Struct, frozen=True):
     """A listed server and its connection: `era` of the protocol while it is open, else ""; `problem` is why the last
-    try to connect failed, or ""."""
+    try to connect failed, or "". `signed_in`: a person has signed in to it."""
 
     server: Server
     era: str
     problem: str
+    signed_in: bool
 
 
 class ServerTools(WatchedTools):
@@ -79,9 +81,10 @@ class ServerTools(WatchedTools):
     async def overview(self) -> tuple[tuple[ListedState, ...], tuple[str, ...]]:
         """Return all servers with the state of their connections, and why files can't be read. Raises ConfigError."""
         found = await asyncio.to_thread(servers_of, self._home, self.project)
+        signed_in = await asyncio.to_thread(lambda: [self._own.is_signed_in(server) for server in found.servers])
         states = (self._connections(server).state(server.key) for server in found.servers)
-        listed = tuple(ListedState(server, *state) for server, state in zip(found.servers, states, strict=True))
-        return listed, found.problems
+        listed = zip(found.servers, states, signed_in, strict=True)
+        return tuple(ListedState(server, *state, signed) for server, state, signed in listed), found.problems
 
     def _keep(self, keys: set[str]) -> None:
         """End the connections to all other servers: nobody trusts them any more."""
@@ -137,6 +140,14 @@ class OwnServers:
     def sign_ins_of(self, host: ToolHost) -> SignIns:
         """Return the user's sign-ins, renewed by this process."""
         return SignIns(self._home, self._vault, host, self._note)
+
+    def is_signed_in(self, server: Server) -> bool:
+        """Return whether a person has signed in to a server at an address, also in a locked vault; no, if the vault
+        can't be read."""
+        try:
+            return server.listed.how.url is not None and is_signed_in(self._vault, server.key, server.name)
+        except OzzieError:
+            return False
 
     def values_of(self, server: Server, settled: SettledServer, project: Path) -> Values:
         """Return what stands for a server's placeholders."""

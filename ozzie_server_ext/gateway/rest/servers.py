@@ -14,7 +14,8 @@ class Server(msgspec.Struct, frozen=True, kw_only=True):
     """A listed server. `state`: only a trusted one is used; `new` was never trusted, `changed` is listed in another
     form than the one that was, `shadowed` has the name of another one. `tools` counts those that a person trusted,
     `unclassified` those among them that can't be used, as nobody has said what they do. `era` is the version of the
-    protocol while it is connected, else empty; `problem` is why the last try to connect failed, or empty."""
+    protocol while it is connected, else empty; `problem` is why the last try to connect failed, or empty.
+    `signed_in`: a person has signed in to it, which may have ended since."""
 
     name: str
     file: str
@@ -26,6 +27,7 @@ class Server(msgspec.Struct, frozen=True, kw_only=True):
     connected: bool
     era: str
     problem: str
+    signed_in: bool
 
 
 class Servers(Page[Server], frozen=True, kw_only=True):
@@ -61,4 +63,5 @@ def _item(found: ListedState) -> Server:
         connected=found.era != "",
         era=found.era,
         problem=found.problem,
+        signed_in=found.signed_in,
     )

@@ -81,6 +81,12 @@ async def bench(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, servers: OAuthS
         await ozzie.stop()
 
 
+async def listed_by(bench: Bench) -> dict[str, bool]:
+    """Which servers a list has, and whether a person has signed in to each."""
+    found, _ = await bench.ozzie.projects.own.server_tools.overview()
+    return {each.server.name: each.signed_in for each in found}
+
+
 async def test_a_token_is_renewed_during_turns_and_the_connection_stays(bench: Bench, servers: OAuthServers) -> None:
     before = servers.methods.count("initialize")
     first = await bench.outcome("one")
@@ -124,12 +130,16 @@ async def test_a_call_without_a_valid_sign_in_says_what_to_do(bench: Bench, serv
     assert words[2].endswith("It wants you to sign in, or a key (HTTP 401). Sign in: ozzie mcp login signed")
 
 
-async def test_whoever_signs_out_ends_the_connection(bench: Bench, servers: OAuthServers) -> None:
+async def test_whoever_signs_out_ends_the_connection_and_the_list_tells_of_it(
+    bench: Bench, servers: OAuthServers
+) -> None:
     await bench.outcome("one")
     before = len(servers.methods)
+    listed = await listed_by(bench)
     await bench.sign_ins.forget("signed", "signed", by="ana")
 
     outcome = await bench.outcome("two")
 
+    assert (listed, await listed_by(bench)) == ({"signed": True}, {"signed": False})
     assert isinstance(outcome, ToolCallFailed)
     assert "tools/call" not in servers.methods[before:]
