@@ -5,7 +5,7 @@ import hashlib
 from msgspec.structs import replace
 
 from ozzie_server_ext.domain.approvals import SessionGrant, may_cover
-from ozzie_server_ext.domain.content import Content
+from ozzie_server_ext.domain.content import Content, Label
 from ozzie_server_ext.domain.json import Json, JsonObject
 from ozzie_server_ext.domain.toolmeta import ToolMeta
 from ozzie_server_ext.policy.decision import Action, Caller
@@ -47,8 +47,11 @@ def binding(
 def cover_of(action: Action, rule: str) -> SessionGrant | None:
     """Return what a session approval of this call would cover: the same tool in the folders of its files (a file in no
     folder covers only itself) and on its hosts, or else, also if it names anything else, this very call. None if no
-    session approval is offered."""
+    session approval is offered, as for what a remote agent sent: a grant names kinds of content, not whose they are, so
+    a yes for one agent would be one for all of them."""
     meta = action.meta
+    if Label.REMOTE in action.reading.content.labels:
+        return None
     if not may_cover(meta) or action.commands or len(action.paths) + len(action.hosts) > _MOST_TARGETS:
         return None
     hosts = tuple(dict.fromkeys(str(host) for host in action.hosts if host is not None))

@@ -108,6 +108,17 @@ def test_no_yes_for_the_session_is_offered_for_what_is_never_silently_allowed(
         assert cover_of(*call) is None
 
 
+@pytest.mark.parametrize("labels", [("remote",), ("remote", "web")])
+def test_what_a_remote_agent_sent_is_asked_every_time(labels: tuple[str, ...]) -> None:
+    """A yes names kinds of content: one for one agent would cover another's."""
+    sent = Content(labels=labels, sources=("remote:mcp/a",))
+    call = Action.of(WRITE, {"path": "notes/a.md"}, ANA, Reading(content=sent))
+    web = Action.of(WRITE, {"path": "notes/a.md"}, ANA, Reading(content=Content(labels=("web",))))
+
+    assert cover_of(web, "r") is not None
+    assert cover_of(call, "r") is None
+
+
 @pytest.mark.parametrize("tool", [SEND, ERASE, COMMAND, KERNEL], ids=lambda tool: tool.tool_id)
 def test_each_tool_that_floors_stand_under_is_asked_for_every_time(tool: ToolMeta) -> None:
     assert cover_of(action(tool, hosts=["example.com"], argv=["make"]), "r") is None
