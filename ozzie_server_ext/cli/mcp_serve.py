@@ -15,7 +15,7 @@ import threading
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, TypeGuard
 from urllib.parse import urlsplit
 
 from tornado.http1connection import HTTP1Connection, HTTP1ConnectionParameters
@@ -39,6 +39,7 @@ from ozzie_server_ext.render.text import visible_label
 CONNECT_S = 5.0
 STREAM_S = 24 * 3600.0
 MAX_ANSWER_BYTES = 16 << 20
+_SESSION = "mcp-session-id"
 _VERSION = "io.modelcontextprotocol/protocolVersion"
 _NAMED = {"tools/call": "name", "prompts/get": "name", "resources/read": "uri"}
 """The parameter of a method that its header repeats, in the newer era."""
@@ -66,7 +67,11 @@ def token(options: argparse.Namespace) -> int:
             raise NotFound(
                 f"No client {visible_label(options.name)[:40]} has a token.", hint="ozzie mcp token lists them."
             )
-        return print_result({"revoked": options.name}, f"The token of {options.name} is void.", as_json=options.json)
+        return print_result(
+            {"revoked": options.name},
+            f"The token of {options.name} is void; what it has open ends within seconds.",
+            as_json=options.json,
+        )
     made = issue_token(home, options.name)
     words = "It opens /ozzie/mcp and nothing else, and is shown once. Send it as: Authorization: Bearer TOKEN"
     if not options.json:
@@ -85,9 +90,11 @@ class _Lost(Exception):
 class _Answer(HTTPMessageDelegate):
     """Reads an answer: a message, or a stream of them. `write` gets each as it comes."""
 
-    def __init__(self, bridge: "Bridge", request_id: Json) -> None:
+    def __init__(self, bridge: "Bridge", request_id: Json, used: str = "") -> None:
+        """`used` is the session of the request."""
         self._bridge = bridge
         self._id = request_id
+        self._used = used
         self.status = 0
         self.session = ""
         self.message: Json = None
@@ -134,7 +141,7 @@ class _Answer(HTTPMessageDelegate):
         if isinstance(message, dict) and message.get("id") is None and "error" in message:
             message = {**message, "id": self._id}
         self.message = message
-        if self.status == 404 and self._bridge.has_session:
+        if self.status == 404 and self._used:
             return  # the session is begun anew
         if isinstance(message, dict) and "method" not in message:
             if self._id is None:
@@ -151,15 +158,12 @@ class Bridge:
         self._project = project
         self._gateway: tuple[Handshake, GatewayClient] | None = None
         self._reaching = asyncio.Lock()
+        self._beginning = asyncio.Lock()
         self._initialize: JsonObject | None = None
         self._session = ""
         self._version = ""
         self._calls: dict[Json, asyncio.Task[_Answer | None]] = {}
         self._listening: asyncio.Task[None] | None = None
-
-    @property
-    def has_session(self) -> bool:
-        return self._session != ""
 
     async def run(self, source: BinaryIO) -> None:
         """Serve until the end of `source`; then end what the client waited for."""
@@ -189,6 +193,9 @@ class Bridge:
             self.write(error(None, "A message is a JSON object; send one at a time.", code=-32600))
             return
         request_id, method = message.get("id"), message.get("method")
+        if not _is_id(request_id) and request_id is not None:
+            self.write(error(None, "An id is a text or a whole number.", code=-32600))
+            return
         if method == "notifications/cancelled" and self._cancel(message):
             return
         if request_id is None or method is None:
@@ -200,21 +207,25 @@ class Bridge:
         else:
             task = asyncio.ensure_future(self._send(message, request_id))
             self._calls[request_id] = task
-            task.add_done_callback(lambda _: self._calls.pop(request_id, None))
+            task.add_done_callback(lambda done: self._forget(request_id, done))
+
+    def _forget(self, request_id: Json, done: "asyncio.Task[_Answer | None]") -> None:
+        if self._calls.get(request_id) is done:  # a client may use an id again
+            del self._calls[request_id]
 
     def _cancel(self, message: JsonObject) -> bool:
         """End a request of the newer era, where a closed connection cancels. Return False in the older one."""
         params = message.get("params")
         request_id = params.get("requestId") if isinstance(params, dict) else None
-        if self._session or not isinstance(request_id, str | int) or (task := self._calls.get(request_id)) is None:
+        if self._session or not _is_id(request_id) or (task := self._calls.get(request_id)) is None:
             return self._session == ""
         task.cancel()
         return True
 
     async def _begin(self, message: JsonObject) -> None:
-        self._initialize, self._session, self._version = message, "", ""
-        answer = await self._send(message, message.get("id"))
-        self._note(answer)
+        async with self._beginning:
+            self._initialize, self._session, self._version = message, "", ""
+            self._note(await self._send(message, message.get("id")))
 
     def _note(self, answer: _Answer | None) -> None:
         """Note the session that an answer to `initialize` has begun."""
@@ -225,9 +236,11 @@ class Bridge:
     async def _send(self, message: JsonObject, request_id: Json) -> _Answer | None:
         """Send a message, and write what comes back; try again with the next gateway if it surely never arrived."""
         for is_last in (False, True):
-            answer = _Answer(self, request_id)
+            headers = self._headers_of(message)
+            used = headers.get(_SESSION, "")  # another may have begun when the answer comes
+            answer = _Answer(self, request_id, used)
             try:
-                await self._exchange("POST", dumps(message).encode(), self._headers_of(message), answer)
+                await self._exchange("POST", dumps(message).encode(), headers, answer)
             except _Lost as lost:
                 if is_last or lost.was_sent:
                     if request_id is not None and not answer.has_answered:
@@ -238,26 +251,30 @@ class Bridge:
                 if request_id is not None:
                     self.write(error(request_id, f"{problem} {problem.hint}".rstrip()))
                 return None
-            if answer.status == 404 and self._session and not is_last:
-                await self._begin_again()
+            if answer.status == 404 and used and not is_last:
+                await self._begin_again(used)
                 continue
             if request_id is not None and not answer.has_answered:
                 self.write(error(request_id, _LOST))
             return answer
         return None
 
-    async def _begin_again(self) -> None:
-        """Begin a session with another gateway, as the client began it, without telling the client."""
-        if self._initialize is None:
-            return
-        self._session = ""
-        quiet = _Quiet(self, None)
-        with suppress(_Lost, OzzieError):
-            await self._exchange("POST", dumps(self._initialize).encode(), {}, quiet)
-            self._note(quiet)
-            done: JsonObject = {"jsonrpc": "2.0", "method": "notifications/initialized"}
-            await self._exchange("POST", dumps(done).encode(), self._headers_of(done), _Quiet(self, None))
-            self._listen()
+    async def _begin_again(self, used: str) -> None:
+        """Begin a session in place of `used`, as the client began that, without telling the client; unless another call
+        has done so."""
+        async with self._beginning:
+            if self._initialize is None or self._session != used:
+                return
+            quiet = _Quiet(self, None)
+            with suppress(_Lost, OzzieError):
+                await self._renew(self._initialize, quiet)
+
+    async def _renew(self, initialize: JsonObject, quiet: "_Quiet") -> None:
+        await self._exchange("POST", dumps(initialize).encode(), {}, quiet)
+        self._note(quiet)
+        done: JsonObject = {"jsonrpc": "2.0", "method": "notifications/initialized"}
+        await self._exchange("POST", dumps(done).encode(), self._headers_of(done), _Quiet(self, None))
+        self._listen()
 
     def _listen(self) -> None:
         """Read what a session of the older era is told beside its answers."""
@@ -267,7 +284,7 @@ class Bridge:
 
     async def _listen_on(self) -> None:
         with suppress(_Lost, OzzieError):
-            await self._exchange("GET", b"", self._headers_of({}), _Answer(self, None))
+            await self._exchange("GET", b"", self._headers_of({}), _Answer(self, None, self._session))
 
     async def _close(self) -> None:
         tasks = [*self._calls.values(), *([self._listening] if self._listening is not None else [])]
@@ -289,7 +306,7 @@ class Bridge:
         meta = params.get("_meta") if isinstance(params, dict) else None
         version = meta.get(_VERSION) if isinstance(meta, dict) else None
         if not isinstance(version, str):
-            session = {"mcp-session-id": self._session, "mcp-protocol-version": self._version}
+            session = {_SESSION: self._session, "mcp-protocol-version": self._version}
             return {name: value for name, value in session.items() if value}
         method = str(message.get("method", ""))
         found = {"mcp-protocol-version": version, "mcp-method": method}
@@ -360,6 +377,10 @@ async def _connected(handshake: Handshake) -> tuple[Handshake, GatewayClient]:
 def error(request_id: Json, words: str, *, code: int = -32603) -> JsonObject:
     """Return an error of JSON-RPC."""
     return {"jsonrpc": "2.0", "id": request_id, "error": {"code": code, "message": words}}
+
+
+def _is_id(value: Json) -> TypeGuard[str | int]:
+    return isinstance(value, str | int) and not isinstance(value, bool)
 
 
 def _header_value(text: str) -> str:

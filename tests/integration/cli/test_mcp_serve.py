@@ -61,6 +61,8 @@ def line(message: Any) -> bytes:
         (b"[" * 10_000 + b"\n", -32700),
         (b"[]\n", -32600),
         (b"7\n", -32600),
+        (b'{"jsonrpc":"2.0","id":[1],"method":"tools/list"}\n', -32600),
+        (b'{"jsonrpc":"2.0","id":true,"method":"tools/list"}\n', -32600),
         (b'{"a":"' + b"x" * (2 << 20) + b'"}\n', -32700),
     ],
 )
