@@ -86,14 +86,20 @@ class Raw:
 
     def __init__(self, gateway: Gateway, **headers: str) -> None:
         self._address = urlsplit(gateway.url)
+        self.within_s = WITHIN_S
         self.headers = {"Authorization": f"token {gateway.token}", **headers}
 
     @contextmanager
     def open(
-        self, method: str, body: Any = None, *, path: str = "ozzie/mcp", **headers: str | None
+        self,
+        method: str,
+        body: Any = None,
+        *,
+        path: str = "ozzie/mcp",
+        **headers: str | None,
     ) -> Iterator[HTTPResponse]:
         """The answer to a request, as it comes. A header of None is left out; `_` stands for `-` in their names."""
-        connection = HTTPConnection(str(self._address.hostname), self._address.port, timeout=WITHIN_S)
+        connection = HTTPConnection(str(self._address.hostname), self._address.port, timeout=self.within_s)
         sent = {"Accept": "application/json, text/event-stream", "Content-Type": "application/json", **self.headers}
         sent |= {name.replace("_", "-"): value for name, value in headers.items()}
         data = body if isinstance(body, bytes) or body is None else json.dumps(body).encode()

@@ -26,6 +26,8 @@ from ozzie_server_ext.tasks.client_calls import CLIENT
 
 MCP_PATH = "/ozzie/mcp"
 METHODS = "GET, POST, DELETE, OPTIONS"
+LOOK_S = 2.0
+"""How often it is looked whether the token of a client whose request is open still holds."""
 STREAM_S = 24 * 3600.0
 """How long an answer may take that an attached server relays: a call waits for a person."""
 _FORWARDED = (
@@ -60,7 +62,7 @@ class McpHandler(OzzieHandler):
 
     async def _let_in(self, **kwargs: Any) -> None:
         origin = self.request.headers.get("Origin")
-        if origin is not None and urlsplit(origin).netloc.lower() != (self.request.host or "").lower():
+        if origin is not None and _place(origin) != (self.request.host or "").lower():
             raise Refusal(403, "Pages of other places are not let in.", hint="", code="http.origin")
         await super()._let_in(**kwargs)
         if self.request.method != "OPTIONS" and self.granted is None and not self.token_authenticated:
@@ -112,16 +114,31 @@ class McpHandler(OzzieHandler):
         work = asyncio.ensure_future(self._answer())
         gone = asyncio.ensure_future(self._gone.wait())
         self.state.connections.add(self)
+        looks_s = LOOK_S if self.principal.kind == "client" else None
+        is_void = False
         try:
-            await asyncio.wait({work, gone}, return_when=asyncio.FIRST_COMPLETED)
+            while not (await asyncio.wait({work, gone}, timeout=looks_s, return_when=asyncio.FIRST_COMPLETED))[0]:
+                if is_void := self._is_void():
+                    self._gone.set()
+                    break
         finally:
             self.state.connections.discard(self)
             gone.cancel()
             work.cancel()
-        if self._gone.is_set() and not work.done():
-            await asyncio.wait({work})
+        if not self._gone.is_set() or work.done():
+            await work
             return
-        await work
+        if is_void and self.state.relay is None:
+            self.services.mcp.end(self.principal.name)
+        await asyncio.wait({work})
+        if is_void and not self._headers_written:
+            raise Refusal(
+                403, "This client's token has ended.", hint="ozzie mcp token NAME makes one.", code="http.403"
+            )
+
+    def _is_void(self) -> bool:
+        """Whether the client's token has ended since it was let in."""
+        return client_of(find_home(), self.request.headers.get("Authorization", "")) is None
 
     @property
     def _user(self) -> str:
@@ -218,6 +235,14 @@ class McpHandler(OzzieHandler):
         if status_code == 405:
             kwargs["exc_info"] = (Refusal, self._unsupported(), None)
         super().write_error(status_code, **kwargs)
+
+
+def _place(origin: str) -> str | None:
+    """Return the host and port of an origin, or None if it is none."""
+    try:
+        return urlsplit(origin).netloc.lower()
+    except ValueError:
+        return None
 
 
 def _named(project: str) -> dict[str, str]:

@@ -29,6 +29,7 @@ from ozzie_server_ext.protocol.mcp_server import (
     Ask,
     Changed,
     Drop,
+    End,
     Exchange,
     Output,
     Piece,
@@ -39,6 +40,7 @@ from ozzie_server_ext.protocol.mcp_server import (
     Stop,
     message_json,
     parse_event,
+    project_header,
 )
 from ozzie_server_ext.tasks.client_calls import Client, ClientCalls
 
@@ -70,7 +72,8 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def identity(self) -> str:
-        return f"{self.user}\0{self.project or ''}"
+        # In the form of the header, since a folder's name need not be UTF-8.
+        return f"{self.user}\0{'' if self.project is None else project_header(self.project)}"
 
 
 class Reply(Protocol):
@@ -116,25 +119,34 @@ class McpPlane:
                 hint="Wait for some of them to end.",
                 code="mcp.busy",
             )
-        channel = await self._channel()
+        self._open[request.identity] += 1  # before it waits for anything: many come at once
         call_id = f"x{next(self._numbers)}"
+        self._requests[call_id] = request
+        inbox: Inbox | None = None
+        channel: Channel | None = None
         started = Exchange(
             id=call_id, identity=request.identity, method=request.method, headers=request.headers, body=request.body
         )
-        self._requests[call_id] = request
-        self._open[request.identity] += 1
-        inbox: Inbox | None = None
         try:
+            channel = await self._channel()
             inbox = channel.open_call(call_id, start=message_json(started), abort=message_json(Abort(id=call_id)))
             self._look_out()
             await self._pass_on(channel, inbox, request, reply)
         finally:
-            if inbox is not None:
+            if channel is not None and inbox is not None:
                 channel.close_call(inbox)
             del self._requests[call_id]
             self._open[request.identity] -= 1
             if not self._open[request.identity]:
                 del self._open[request.identity]
+
+    def end(self, user: str) -> None:
+        """End what this user has open, calls among it: its token is void."""
+        identities = {request.identity for request in self._requests.values() if request.user == user}
+        if self._served is not None:
+            with suppress(ChannelLost):
+                for identity in identities:
+                    self._served.post(message_json(End(id=SERVING, identity=identity)))
 
     async def _pass_on(self, channel: Channel, inbox: Inbox, request: Request, reply: Reply) -> None:
         """Pass an answer on as it comes. If the process ends in the middle of a stream, the client is told there."""
@@ -254,14 +266,16 @@ class McpPlane:
             connected = {request.identity: request for request in self._requests.values()}
             self._offered = {name: seen for name, seen in self._offered.items() if name in connected}
             for identity, request in connected.items():
-                if identity not in self._offered or self._served is None:
+                if identity not in self._offered:
                     continue
                 with suppress(OzzieError):
                     tools = await self._calls.tools(Client(user=request.user, project=request.project))
                     now = hash(dumps([msgspec.to_builtins(each) for each in tools]))
-                    if self._offered.get(identity) != now:
+                    channel = self._served  # the process may have ended meanwhile
+                    if channel is not None and self._offered.get(identity) != now:
                         self._offered[identity] = now
-                        self._served.post(message_json(Changed(id=SERVING, identity=identity)))
+                        with suppress(ChannelLost):
+                            channel.post(message_json(Changed(id=SERVING, identity=identity)))
 
 
 def lost_answer(body: str) -> str:

@@ -26,6 +26,7 @@ from ozzie_server_ext.protocol.mcp_server import (
     SERVING,
     Answer,
     Ask,
+    Content,
     Drop,
     Event,
     OfferedTool,
@@ -44,6 +45,8 @@ RETRY_MS = 1000
 MOST_MISSED, MOST_MISSED_CHARS = 500, 1 << 20
 """Messages that are kept for a client of the older era that connects again."""
 MOST_LISTENING = 32
+MOST_NEWS = 8
+"""Texts about the progress of a call that wait until its client reads."""
 SOURCES = "ozzie/madeFrom"
 """The key in the `_meta` of a result that names where from outside its text comes."""
 INSTRUCTIONS = (
@@ -221,13 +224,14 @@ class Door:
 
     async def _call_tool(self, ctx: Context, params: types.CallToolRequestParams) -> types.CallToolResult:
         """Call a tool. Progress goes out in order, and before the result."""
-        told: asyncio.Queue[str] = asyncio.Queue()
-        telling = asyncio.get_running_loop().create_task(_tell(ctx, told))
+        news = News()
+        telling = asyncio.get_running_loop().create_task(_tell(ctx, news))
         try:
             answer = await self._ask(
-                "call", ctx, name=params.name, arguments=params.arguments or {}, on_progress=told.put_nowait
+                "call", ctx, name=params.name, arguments=params.arguments or {}, on_progress=news.put
             )
-            await asyncio.wait({asyncio.ensure_future(told.join()), telling}, return_when=asyncio.FIRST_COMPLETED)
+            news.end()
+            await asyncio.wait({telling})
         finally:
             telling.cancel()
         assert answer.output is not None, "a call has an output"
@@ -262,15 +266,7 @@ class Door:
     async def _read_resource(self, ctx: Context, params: types.ReadResourceRequestParams) -> types.ReadResourceResult:
         answer = await self._ask("read", ctx, name=str(params.uri))
         assert answer.content is not None, "a resource has a content"
-        content, uri = answer.content, str(params.uri)
-        if content.data:
-            return types.ReadResourceResult(
-                contents=[types.BlobResourceContents(uri=uri, blob=content.data, mime_type=content.mime)]
-            )
-        note = f"{OUTSIDE.format(', '.join(content.sources))}\n\n" if content.sources else ""
-        return types.ReadResourceResult(
-            contents=[types.TextResourceContents(uri=uri, text=note + content.text, mime_type=content.mime)]
-        )
+        return _resource(str(params.uri), answer.content)
 
     async def _ask(self, what: What, ctx: Context, **more: Any) -> Answer:
         """Ask the gateway for whoever sent this request. Raises MCPError with its words."""
@@ -298,11 +294,36 @@ class Door:
             del self._connections[next(iter(self._connections))]
 
 
-async def _tell(ctx: Context, told: "asyncio.Queue[str]") -> None:
-    for count in itertools.count(1):
-        text = await told.get()
+class News:
+    """What is to be told of a call: the newest few texts, since a client may read slowly, or nothing at all."""
+
+    def __init__(self) -> None:
+        self._texts: deque[str] = deque(maxlen=MOST_NEWS)
+        self._has_changed = asyncio.Event()
+        self._is_over = False
+
+    def put(self, text: str) -> None:
+        self._texts.append(text)
+        self._has_changed.set()
+
+    def end(self) -> None:
+        """Nothing follows."""
+        self._is_over = True
+        self._has_changed.set()
+
+    async def next(self) -> str | None:
+        """Return the next text, or None once all are told and nothing follows."""
+        while not self._texts and not self._is_over:
+            self._has_changed.clear()
+            await self._has_changed.wait()
+        return self._texts.popleft() if self._texts else None
+
+
+async def _tell(ctx: Context, news: News) -> None:
+    count = 0
+    while (text := await news.next()) is not None:
+        count += 1
         await ctx.session.report_progress(count, None, text)
-        told.task_done()
 
 
 def _tool(tool: OfferedTool) -> types.Tool:
@@ -318,6 +339,18 @@ def _tool(tool: OfferedTool) -> types.Tool:
             idempotent_hint=tool.is_idempotent,
             open_world_hint=tool.is_open_world,
         ),
+    )
+
+
+def _resource(uri: str, content: Content) -> types.ReadResourceResult:
+    note = f"{OUTSIDE.format(', '.join(content.sources))}\n\n" if content.sources else ""
+    found = (
+        types.BlobResourceContents(uri=uri, blob=content.data, mime_type=content.mime)
+        if content.data
+        else types.TextResourceContents(uri=uri, text=note + content.text, mime_type=content.mime)
+    )
+    return types.ReadResourceResult(
+        contents=[found], _meta={SOURCES: list(content.sources)} if content.sources else None
     )
 
 

@@ -7,6 +7,7 @@ process, and nothing else.
 
 import asyncio
 import logging
+import re
 import time
 import warnings
 from collections.abc import Iterable
@@ -23,8 +24,10 @@ from ozzie_server_ext.protocol.mcp_server import (
     SERVING,
     Abort,
     Answer,
+    Ask,
     Changed,
     Drop,
+    End,
     Event,
     Exchange,
     Piece,
@@ -43,6 +46,13 @@ if TYPE_CHECKING:
 LEAVE_S = 2.0
 """How long what serves a client may take to end once it is gone."""
 MOST_IDENTITIES = 256
+MOST_VALUES = 20_000
+"""Of a request: the library reads them all in one go, which nothing else here can interrupt."""
+LARGE_CHARS, LARGE_VALUES = 64 << 10, 2000
+"""From here on, a request waits for its turn, since many of them at once would hold up the others."""
+TURN_S = 1.0
+"""How long a large request holds up other large ones at most."""
+_STRING = re.compile(r'"(?:[^"\\]++|\\.)*+"?', re.DOTALL)
 JSON_TYPE = ("content-type", "application/json")
 
 
@@ -58,6 +68,12 @@ class Exchanged:
         self._has_room = asyncio.Event()
         self._has_room.set()
         self.has_started = False
+        self.was_read = asyncio.Event()
+        """The library has read its body: it answers, or has asked the gateway."""
+
+    @property
+    def is_gone(self) -> bool:
+        return self._gone.is_set()
 
     def scope(self) -> dict[str, Any]:
         """Return the ASGI scope. It names the exchange, by which the gateway knows who asks."""
@@ -108,6 +124,7 @@ class Exchanged:
 
     def start(self, status: int, *headers: tuple[str, str]) -> None:
         self.has_started = True
+        self.was_read.set()
         self._server.tell(Start(id=self._exchange.id, status=status, headers=headers))
 
     def piece(self, text: str) -> None:
@@ -130,6 +147,8 @@ class McpServer(PlaneChild):
         self._gateway: Gateway | None = None  # before it is ready, nothing comes
         self._doors: dict[str, Door] = {}
         self._exchanges: dict[str, tuple[Exchanged, asyncio.Task[None]]] = {}
+        self._turn = asyncio.Lock()
+        self._telling = set[asyncio.Task[None]]()
 
     def calls(self) -> Iterable[asyncio.Task[None]]:
         return (*(task for _, task in self._exchanges.values()), *(door.serving for door in self._doors.values()))
@@ -144,11 +163,16 @@ class McpServer(PlaneChild):
 
     def too_long(self, message: JsonObject, error: LineTooLong) -> JsonObject:
         note("A message to the gateway was too long.")
-        if message.get("type") == "ask":  # bounded by the bodies of requests
-            return message_json(Drop(id=SERVING, ask=str(message.get("ask"))))
+        if message.get("type") == "ask":  # a body that fits may be longer once it is written anew
+            ask = str(message.get("ask"))
+            if self._gateway is not None:
+                self._gateway.take(Answer(id=SERVING, ask=ask, error="The request is too long."))
+            return message_json(Drop(id=SERVING, ask=ask))
         return message_json(Stop(id=str(message.get("id", ""))))
 
     def tell(self, event: Event) -> None:
+        if isinstance(event, Ask) and (asking := self._exchanges.get(event.exchange)) is not None:
+            asking[0].was_read.set()
         self.send(message_json(event))
 
     def handle(self, message: JsonObject | str) -> None:
@@ -173,7 +197,11 @@ class McpServer(PlaneChild):
             case Abort():
                 self._abort(command.id)
             case Changed(identity=identity) if identity in self._doors:
-                self.loop.create_task(self._doors[identity].tools_changed())
+                task = self.loop.create_task(self._doors[identity].tools_changed())
+                self._telling.add(task)
+                task.add_done_callback(self._telling.discard)
+            case End(identity=identity) if identity in self._doors:
+                self._doors.pop(identity).serving.cancel()
             case _:
                 pass
 
@@ -188,11 +216,10 @@ class McpServer(PlaneChild):
 
     async def _exchange(self, exchange: Exchange, exchanged: Exchanged) -> None:
         try:
-            if (words := _unfit(exchange)) is not None:
-                exchanged.refuse(400, *words)
-                return
-            door = self._door(exchange.identity)
-            await door.handle(exchanged.scope(), exchanged.receive, exchanged.send)
+            if len(exchange.body) <= LARGE_CHARS and _values(exchange.body) <= LARGE_VALUES:
+                await self._serve_one(exchange, exchanged)
+            else:
+                await self._serve_large(exchange, exchanged)
         except asyncio.CancelledError:
             pass
         except Exception as error:
@@ -203,22 +230,49 @@ class McpServer(PlaneChild):
             del self._exchanges[exchange.id]
             self.tell(Stop(id=exchange.id))
 
+    async def _serve_large(self, exchange: Exchange, exchanged: Exchanged) -> None:
+        """Serve a request that takes long to read once no other such is being read."""
+        async with self._turn:
+            if exchanged.is_gone:
+                return
+            serving = self.loop.create_task(self._serve_one(exchange, exchanged))
+            reading = self.loop.create_task(exchanged.was_read.wait())
+            try:
+                await asyncio.wait({serving, reading}, timeout=TURN_S, return_when=asyncio.FIRST_COMPLETED)
+            except asyncio.CancelledError:
+                serving.cancel()
+                raise
+            finally:
+                reading.cancel()
+        await serving  # cancelled with this
+
+    async def _serve_one(self, exchange: Exchange, exchanged: Exchanged) -> None:
+        if (words := _unfit(exchange)) is not None:
+            exchanged.refuse(400, *words)
+            return
+        door = self._door(exchange.identity)
+        await door.handle(exchanged.scope(), exchanged.receive, exchanged.send)
+
     def _door(self, identity: str) -> "Door":
         from ozzie_server_ext.programs.mcp_offer import Door
 
         assert self._gateway is not None, "requests come when it is ready"
-        if identity not in self._doors:
+        door = self._doors.pop(identity, None)
+        if door is None:
             if len(self._doors) >= MOST_IDENTITIES:
-                oldest = self._doors.pop(next(iter(self._doors)))
-                oldest.serving.cancel()
-            self._doors[identity] = Door(self._gateway)
-        return self._doors[identity]
+                longest_unused = self._doors.pop(next(iter(self._doors)))
+                longest_unused.serving.cancel()
+            door = Door(self._gateway)
+        self._doors[identity] = door  # the last one, as the one used last
+        return door
 
 
 def _unfit(exchange: Exchange) -> tuple[int, str] | None:
     """Return the code and the words to refuse a body with, before the library reads it."""
     if exchange.method != "POST":
         return None
+    if _values(exchange.body) > MOST_VALUES:
+        return -32600, f"A message has at most {MOST_VALUES:,} values."
     try:
         value = loads(exchange.body, max_bytes=MAX_BODY_BYTES, surrogates="repair")
     except InvalidJson as error:
@@ -228,6 +282,16 @@ def _unfit(exchange: Exchange) -> tuple[int, str] | None:
     if not isinstance(value, dict):
         return -32600, "A message is a JSON object."
     return None
+
+
+def _values(body: str) -> int:
+    """Return how many values a JSON text has at most, without reading it: an empty list or object counts twice."""
+    most = _separators(body)
+    return most if most <= LARGE_VALUES else _separators(_STRING.sub("", body))
+
+
+def _separators(text: str) -> int:
+    return 1 + text.count(",") + text.count("[") + text.count("{")
 
 
 def _load() -> None:

@@ -150,7 +150,13 @@ class Changed(_Message, frozen=True, kw_only=True):
     identity: str
 
 
-Command: TypeAlias = Serve | Exchange | Read | Abort | Answer | Progress | Changed
+class End(_Message, frozen=True, kw_only=True):
+    """This identity is let in no more: its sessions end, and with them its calls."""
+
+    identity: str
+
+
+Command: TypeAlias = Serve | Exchange | Read | Abort | Answer | Progress | Changed | End
 
 # --- from the process -------------------------------------------------------------------------------------------------
 

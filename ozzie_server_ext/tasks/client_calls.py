@@ -58,7 +58,7 @@ from ozzie_server_ext.store.shielded import shielded
 from ozzie_server_ext.store.tables import Row
 from ozzie_server_ext.tasks.budgets import limits_under
 from ozzie_server_ext.tasks.projects import Project, Projects
-from ozzie_server_ext.tasks.rows import has_own_thread, open_tasks, session_of, task_of, user_recorder
+from ozzie_server_ext.tasks.rows import open_tasks, session_of, task_of, user_recorder
 from ozzie_server_ext.tasks.service import NewTurn, Submitted, TaskQueue, TaskService
 from ozzie_server_ext.tasks.sessions import Sessions, unknown_session
 from ozzie_server_ext.tools.base import Tool
@@ -141,11 +141,10 @@ class ClientCalls:
         self._clients: dict[str, Clients] = {}
 
     async def end_left(self) -> None:
-        """End the calls whose gateway is gone, and with it the connections of their clients. Call it before any task is
-        recovered, which would make them again."""
+        """End the calls and turns whose gateway is gone, and with it the connections of their clients. Call it before
+        any task is recovered, which would make them again."""
         for row in await open_tasks(self._log, channel=str(Channel.MCP), parent_id=None):
-            if has_own_thread(row):
-                await self._end_left(row)
+            await self._end_left(row)
 
     async def _end_left(self, row: Row) -> None:
         """End a task, and those that it delegated."""
@@ -302,10 +301,10 @@ class ClientCalls:
 
     async def _ask(self, client: Client, args: JsonObject, note: Note) -> protocol.Output:
         given = _given(args, {"message": str, "session": str}, needs=("message",))
-        project = await self._projects.at(client.project)
-        named = str(given.get("session", ""))
-        own = await self._session(client, project)
-        session_id = SessionId(str((await self._visible(client, named))["session_id"])) if named else own
+        if named := str(given.get("session", "")):
+            session_id = SessionId(str((await self._visible(client, named))["session_id"]))
+        else:
+            session_id = await self._session(client, await self._projects.at(client.project))
         origin = Origin(channel=Channel.MCP, sender_id=client.user, sender_name=client.name)
         message_id = MessageId(self._ids.new())  # it becomes the task's id
         turn = NewTurn(
@@ -360,20 +359,26 @@ class ClientCalls:
         return text[-MOST_CHARS:], tuple(f"{label}:" for label in sorted(labels))
 
     async def _rows(self, client: Client) -> list[Row]:
-        """Return the sessions that a client may see, last used first: not those of other clients."""
-        own = await self._own_keys(client)
+        """Return the sessions that a client may see, last used first."""
+        own = await self._own_key(client)
         rows = await self._sessions.list(limit=4 * MOST_LISTED)
-        return [row for row in rows if row["channel"] != Channel.MCP or row["key"] in own][:MOST_LISTED]
+        return [row for row in rows if self._is_visible(client, row, own)][:MOST_LISTED]
 
     async def _visible(self, client: Client, session: str) -> Row:
         row = await self._sessions.row(SessionId(session))
-        if row["channel"] == Channel.MCP and row["key"] not in await self._own_keys(client):
+        if not self._is_visible(client, row, await self._own_key(client)):
             raise unknown_session(session)
         return row
 
-    async def _own_keys(self, client: Client) -> set[str]:
-        project = await self._projects.at(client.project)
-        return {self._key(client, project)}
+    def _is_visible(self, client: Client, row: Row, own_key: str) -> bool:
+        """Whether a client may see a session: none of other clients, and with a token of its own, none of other
+        folders."""
+        if row["channel"] == Channel.MCP and row["key"] != own_key:
+            return False
+        return not client.has_token or not row["project"] or row["project"] == str(self._projects.own.root)
+
+    async def _own_key(self, client: Client) -> str:
+        return self._key(client, await self._projects.at(client.project))
 
     async def _session(self, client: Client, project: Project) -> SessionId:
         """Return the session of a client in a project."""
@@ -423,12 +428,14 @@ class ClientCalls:
         found: Artifact = await self._artifacts.get(artifact_id)
         if found.session_id is not None:
             await self._visible(client, str(found.session_id))
+        elif client.has_token:  # it may be of any folder
+            raise NotFound(f"There is no artifact {artifact_id}.", code="mcp.resource")
         if found.size > protocol.MAX_PICTURE_BYTES:
             raise InputError(f"It has {found.size:,} bytes; at most {protocol.MAX_PICTURE_BYTES:,} are given.")
         content = await self._artifacts.content(found)
         with suppress(UnicodeDecodeError):
             return protocol.Content(mime=found.mime, text=content.decode(), sources=found.sources)
-        return protocol.Content(mime=found.mime, data=base64.b64encode(content).decode())
+        return protocol.Content(mime=found.mime, data=base64.b64encode(content).decode(), sources=found.sources)
 
 
 _PICTURES = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp"})

@@ -5,16 +5,17 @@ import socket
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
 
+from tests.integration.gateway.test_mcp_clients import plane_of
 from tests.integration.gateway.test_rest import get, post
 from tests.integration.gateway.walk import KERNEL_ID
-from tests.mcp_clients import NEWER, OLDER, Raw, events_in, newer
+from tests.mcp_clients import NEWER, OLDER, Raw, events_in, in_background, newer
 from tests.rig import JUPYTER_TOKEN, Gateway, new_home, start_gateway
 
 pytestmark = pytest.mark.timeout(120)
@@ -53,7 +54,17 @@ def _call(name: str, arguments: Any, words: str, *, status: tuple[int, ...] = (2
 
 
 LIST = {"jsonrpc": "2.0", "id": 1, "method": "tools/list"}
-DEEP = b'{"jsonrpc":"2.0","id":1,"method":"tools/list","params":' + b'{"a":' * 20_000 + b"1" + b"}" * 20_001
+DEEP = b'{"jsonrpc":"2.0","id":1,"method":"tools/list","params":' + b'{"a":' * 9000 + b"1" + b"}" * 9001
+GROWING_HEADERS = {name.replace("-", "_"): value for name, value in newer("tools/call", name="calculator")[0].items()}
+
+
+def _growing() -> bytes:
+    """A call that fits, but not once each of its numbers is written as Python writes it."""
+    arguments = {"text": "x" * (780 << 10), "numbers": [1e15] * 15_000}
+    _, body = newer("tools/call", name="calculator", arguments=arguments)
+    return json.dumps(body, separators=(",", ":")).replace("1000000000000000.0", "1e15").encode()
+
+
 PASSWD = "file:///etc/passwd"
 CASES = {
     "no token": Case((403,), "token", LIST, {"Authorization": None}),
@@ -65,6 +76,7 @@ CASES = {
     "another host": Case((403,), "", LIST, {"Host": "evil.example"}),
     "a page of another place": Case((403,), "Pages of other places", LIST, {"Origin": "http://evil.example"}),
     "a page of no place": Case((403,), "Pages of other places", LIST, {"Origin": "null"}),
+    "a page of a place that is none": Case((403,), "Pages of other places", LIST, {"Origin": "http://["}),
     "a page of another port": Case((403,), "Pages of other places", LIST, {"Origin": "http://127.0.0.1:1"}),
     "no JSON": Case((400,), "Parse error", b'{"jsonrpc": "2.0", '),
     "no JSON at all": Case((400,), "Parse error", b""),
@@ -74,6 +86,8 @@ CASES = {
     "no UTF-8": Case((400,), "UTF-8", b'{"jsonrpc":"2.0","id":1,"method":"\xff\xfe"}'),
     "a batch": Case((400,), "one message at a time", [LIST, LIST]),
     "a number": Case((400,), "JSON object", 7),
+    "too many values": Case((400,), "20,000 values", b'{"a":[' + b"1," * 20_000 + b"1]}"),
+    "a call that grows as it is written anew": Case((200, 400, 500), "too long", _growing(), GROWING_HEADERS),
     "a huge body": Case((413,), "at most", b'{"a":"' + b"x" * (2 << 20) + b'"}'),
     "another media type": Case((400, 415), "", LIST, {"Content_Type": "text/plain", "Mcp_Session_Id": None}),
     "an answer that it can't read": Case((400, 406), "", LIST, {"Accept": "image/png"}),
@@ -333,3 +347,28 @@ def test_a_client_that_reads_nothing_holds_up_nobody(server: Gateway) -> None:
 
     assert result["result"]["structuredContent"] == {"value": "6"}
     assert watch.longest_s < MOST_LAG_S
+
+
+def test_a_flood_of_large_bodies_ends_no_call_of_others(server: Gateway) -> None:
+    """To read each of them would take most of a second, in which the process hears of no client that leaves; it would
+    be taken for dead."""
+    headers, body = newer("tools/call", name="calculator", arguments={"expr": "1", "more": [{}] * 260_000})
+    data = json.dumps(body, separators=(",", ":")).encode()
+    sent = {name.replace("-", "_"): value for name, value in headers.items()}
+    listen_headers, listen = newer("subscriptions/listen", notifications={"toolsListChanged": True})
+    listening = {name.replace("-", "_"): value for name, value in listen_headers.items()}
+    found: list[int] = []
+    heavy = Raw(server, **{"Ozzie-User": "heavy"})
+    with Raw(server, **{"Ozzie-User": "victim"}).open("POST", listen, **listening) as stream:
+        before = plane_of(server).pid
+        threads = [in_background(lambda: found.append(heavy.send("POST", data, **sent)[0])) for _ in range(30)]
+        leaving = Raw(server, **{"Ozzie-User": "heavy"})
+        leaving.within_s = 0.5
+        with suppress(OSError):
+            leaving.send("POST", data, **sent)
+        for thread in threads:
+            thread.join(60)
+
+        assert stream.status == 200
+        assert found == [400] * 30
+        assert plane_of(server).pid == before

@@ -394,6 +394,49 @@ async def test_a_call_whose_gateway_was_killed_is_not_made_by_the_next_one(home:
     assert not (home.project / "notes" / "late.md").exists()
 
 
+async def test_a_turn_that_a_client_began_ends_with_its_gateway(home: GatewayHome) -> None:
+    (home.project / "notes").mkdir()
+    message = {"message": "Write a 3-line note to notes/turn.md"}
+    approval: dict[str, Any] = {}
+    with start_gateway(home) as server, suppress(Exception):
+        async with over_http(server, NEWER) as client:
+            call = asyncio.ensure_future(client.call_tool("ozzie_ask", message))
+            approval = await asked(server)
+            os.kill(server.process.pid, signal.SIGKILL)
+            server.process.wait(20)
+            await call
+    with start_gateway(home) as server:
+        task = await ended(server, approval["task_id"])
+        left = pending(server)
+
+    assert (task["status"], left) == ("CANCELLED", [])
+    assert not (home.project / "notes" / "turn.md").exists()
+
+
+async def test_calls_over_stdio_that_find_a_new_gateway_at_once_begin_one_session(home: GatewayHome) -> None:
+    """With two, a cancellation of one of the calls would go to the other's."""
+    (home.project / "notes").mkdir()
+    found: list[dict[str, Any]] = []
+    with start_gateway(home) as first:
+        stdio = over_stdio(home, OLDER)
+        client = await stdio.__aenter__()
+        await client.call_tool("calculator", {"expr": "1+1"})
+        first.kill()
+    with start_gateway(home) as server:
+        with anyio.CancelScope() as scope:
+            async with anyio.create_task_group() as group:
+                for number in range(4):
+                    group.start_soon(partial(client.call_tool, "write_file", write(f"both-{number}.md")))
+                async with asyncio.timeout(WITHIN_S):
+                    while len(found := await asyncio.to_thread(pending, server)) < 4:  # noqa: ASYNC110
+                        await asyncio.sleep(0.02)
+                scope.cancel()
+        states = [(await ended(server, each["task_id"]))["status"] for each in found]
+        await stdio.__aexit__(None, None, None)
+
+    assert states == ["CANCELLED"] * 4
+
+
 async def test_a_stdio_client_goes_on_with_the_next_gateway(home: GatewayHome) -> None:
     with start_gateway(home) as first:
         stdio = over_stdio(home, OLDER)
@@ -452,6 +495,43 @@ async def test_a_clients_own_token_opens_this_and_nothing_else(server: Gateway) 
     assert "mcp/claude-code" in json.dumps(get(server, f"events?task_id={task['task_id']}&limit=100"))
     assert token not in stored
     assert status == 403
+
+
+@eras
+async def test_revoking_a_token_ends_what_it_has_open(server: Gateway, era: str) -> None:
+    name = f"gone-{era}"
+    task: dict[str, Any] = {}
+    made = await asyncio.to_thread(ozzie, server.home, "mcp", "token", name, "--json")
+    with suppress(Exception):  # the client's connection breaks
+        async with over_http(server, era, token=json.loads(made.stdout)["token"]) as client:
+            call = asyncio.ensure_future(client.call_tool("write_file", write("revoked.md")))
+            approval = await asked(server)
+            await asyncio.to_thread(ozzie, server.home, "mcp", "token", name, "--revoke")
+            task = await ended(server, approval["task_id"])
+            call.cancel()
+    await none_is_asked(server)
+
+    assert task.get("status") == "CANCELLED"
+
+
+async def test_a_clients_own_token_is_for_sessions_of_the_gateways_folder(server: Gateway, tmp_path: Path) -> None:
+    there = await asyncio.to_thread(partial(post, server, "sessions", name="there", project=str(tmp_path)))
+    here = await asyncio.to_thread(partial(post, server, "sessions", name="here"))
+    made = await asyncio.to_thread(ozzie, server.home, "mcp", "token", "narrow", "--json")
+    async with over_http(server, NEWER, token=json.loads(made.stdout)["token"]) as client:
+        listed = text_of(await client.call_tool("ozzie_sessions", {}))
+        resources = [str(each.uri) for each in (await client.list_resources()).resources]
+        read = await client.call_tool("ozzie_session_read", {"session": there["id"]})
+        spoken = await client.call_tool("ozzie_ask", {"message": "hello", "session": there["id"]})
+        own = await client.call_tool("ozzie_session_read", {"session": here["id"]})
+    async with over_http(server, NEWER) as users:
+        all_of_them = text_of(await users.call_tool("ozzie_sessions", {}))
+
+    assert (here["id"] in listed, there["id"] in listed) == (True, False)
+    assert not [each for each in resources if there["id"] in each]
+    assert (read.is_error, spoken.is_error, own.is_error) == (True, True, False)
+    assert "There is no session" in text_of(read)
+    assert there["id"] in all_of_them
 
 
 async def test_a_clients_session_is_shown_exported_forked_and_replayed_like_any_other(server: Gateway) -> None:

@@ -1,13 +1,15 @@
 """What is kept for a client of the older era whose connection broke, and how a result looks to a client."""
 
+import json
 from typing import Any
 
 import mcp_types as types
 from mcp.server.streamable_http import EventMessage
 
 from ozzie_server_ext.programs import mcp_offer
-from ozzie_server_ext.programs.mcp_offer import MissedMessages, _result
-from ozzie_server_ext.protocol.mcp_server import Kept, Output, Picture
+from ozzie_server_ext.programs.mcp_offer import MissedMessages, News, _resource, _result
+from ozzie_server_ext.programs.mcp_server import _values
+from ozzie_server_ext.protocol.mcp_server import Content, Kept, Output, Picture
 
 
 def message(number: int, text: str = "") -> Any:
@@ -75,3 +77,31 @@ def test_pictures_are_shown_and_what_is_long_is_linked() -> None:
 
     assert [each.type for each in result.content] == ["text", "image", "resource_link"]
     assert result.is_error
+
+
+def test_a_resource_has_its_sources_even_if_it_is_no_text() -> None:
+    bytes_ = _resource("ozzie://artifacts/1", Content(mime="image/png", data="AA==", sources=("web:example.org",)))
+    own = _resource("ozzie://artifacts/1", Content(mime="image/png", data="AA=="))
+
+    assert isinstance(bytes_.contents[0], types.BlobResourceContents)
+    assert (bytes_.meta, own.meta) == ({mcp_offer.SOURCES: ["web:example.org"]}, None)
+
+
+async def test_of_progress_that_nobody_reads_only_the_newest_is_kept() -> None:
+    news = News()
+    for number in range(1000):
+        news.put(str(number))
+    news.end()
+    told: list[str] = []
+    while (text := await news.next()) is not None:
+        told.append(text)
+
+    assert told == [str(number) for number in range(1000 - mcp_offer.MOST_NEWS, 1000)]
+
+
+def test_values_are_counted_and_what_is_in_a_text_is_none() -> None:
+    words = ',[{"' * 5000
+
+    assert _values(json.dumps({"a": words, "b": [1, 2]})) == 5
+    assert _values("[" + "1," * 5000 + "1]") == 5002
+    assert _values("[" + '"\\\\",' * 5000 + '"\\"]') == 5002  # texts of a backslash, and one that does not end
