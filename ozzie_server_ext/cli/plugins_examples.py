@@ -52,12 +52,14 @@ def run_examples(options: argparse.Namespace) -> int:
         raise InputError("Only a plugin in WebAssembly is tested.", code="plugin.kind")
     examples = _examples(folder)
 
-    async def run(host: ToolHost) -> list[str]:
-        with tempfile.TemporaryDirectory() as scratch:
+    # It outlives the tool host, which goes on to write what it has compiled.
+    with tempfile.TemporaryDirectory() as scratch:
+
+        async def run(host: ToolHost) -> list[str]:
             (await host.open(_module(found, Path(scratch), Example(tool="-")), within_s=_LOAD_S)).close()
             return [await _tried(host, found, Path(scratch), number, each) for number, each in enumerate(examples, 1)]
 
-    problems = with_host(find_home(os.environ), run)
+        problems = with_host(find_home(os.environ), run)
     wrong = [each for each in problems if each]
     lines = [f"{visible_label(found.manifest.name)} can be loaded, and has the functions that it needs."]
     lines += [line for each in wrong for line in indented(each)]

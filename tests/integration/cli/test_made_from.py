@@ -86,6 +86,15 @@ SPEAKS = [
     ("mcp", "rm", "a"),
     ("mcp", "login", "a"),
     ("mcp", "logout", "a"),
+    ("mcp", "token", "a"),
+    ("plugins", "add", "a"),
+    ("plugins", "grant", "a"),
+    ("plugins", "revoke", "a"),
+    ("plugins", "enable", "a"),
+    ("plugins", "disable", "a"),
+    ("plugins", "classify", "a", "b=reads"),
+    ("plugins", "remove", "a"),
+    ("incidents", "close", "01M800000000000000000000ZZ"),
 ]
 
 
