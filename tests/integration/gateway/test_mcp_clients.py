@@ -22,6 +22,7 @@ from tests.integration.gateway.test_rest import get, post, until
 from tests.integration.gateway.walk import ask
 from tests.mcp_clients import ERAS, NEWER, OLDER, Raw, events_in, mcp_error, newer, over_http, over_stdio, text_of
 from tests.rig import JUPYTER_TOKEN, Gateway, GatewayHome, new_home, ozzie, start_attached, start_gateway
+from tests.tiers import rows
 
 pytestmark = pytest.mark.timeout(120)
 
@@ -582,9 +583,10 @@ async def test_a_skill_that_a_client_began_ends_with_it(home: GatewayHome) -> No
     assert not (home.project / "notes" / "skill.md").exists()
 
 
-async def test_whenever_the_process_dies_no_effect_happens_twice(home: GatewayHome) -> None:
-    """Each call stores a version of a note, so that versions count effects."""
-    draw, reported = Random(30), set[str]()
+@pytest.mark.parametrize("moments", rows(map(str, range(34)), "0"))
+async def test_whenever_the_process_dies_no_effect_happens_twice(home: GatewayHome, moments: str) -> None:
+    """Each call stores a version of a note, so that versions count effects. `make soak` kills at 102 moments."""
+    draw, reported = Random(f"{moments} 30"), set[str]()
     names = [f"note-{number}" for number in range(12)]
     with start_gateway(home) as server:
         for kill in range(3):
