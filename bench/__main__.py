@@ -22,6 +22,7 @@ BENCHMARKS = (
     "broker",
     "decision",
     "mcp_call",
+    "mcp_served",
     "plugin_call",
     "steps",
     "many_tasks",

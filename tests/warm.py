@@ -7,8 +7,9 @@ apart at its end; tests about that use `subprocess`, or are marked `cold`.
 
 What such a program starts are forks of that interpreter too: gateways that kernels and commands launch, kernels, and
 the programs that fetch pages and check schemas. Model workers are forks of a second interpreter, which imports
-litellm when the first of them is wanted. All of these are children of the interpreter and not of what started them: a
-worker ends with its gateway because its connection ends, not by the system's signal.
+litellm when the first of them is wanted, and what speaks MCP or runs WebAssembly of a third one. All of these are
+children of the interpreter and not of what started them: a worker ends with its gateway because its connection ends,
+not by the system's signal.
 """
 
 import array
@@ -57,14 +58,19 @@ IMPORTED = (
     "ozzie_server_ext.tasks.workflows.runner",
 )
 """What the programs have in common. The programs themselves are left out: each is run as `__main__`."""
+PLANES = {
+    "ozzie_server_ext.programs.model_worker": "litellm",
+    "ozzie_server_ext.programs.worker": "litellm",
+    "ozzie_server_ext.programs.tool_host": "mcp",
+    "ozzie_server_ext.programs.mcp_server": "mcp",
+}
+"""Programs that are told who their parent is, and the packages that each loads: they are forks of an interpreter that
+has them."""
 STARTED_BY_PROGRAMS = (
-    "ozzie_server_ext.programs.fits",
-    "ozzie_server_ext.programs.gateway",
-    "ozzie_server_ext.programs.model_worker",
-    "ozzie_server_ext.programs.web",
+    *("ozzie_server_ext.programs.fits", "ozzie_server_ext.programs.gateway", "ozzie_server_ext.programs.web"),
+    *PLANES,
 )
 """What a program that was started warm starts warm itself. The other programs make sure who their parent is."""
-WITH_LITELLM = ("ozzie_server_ext.programs.model_worker", "ozzie_server_ext.programs.worker")
 _REQUEST_BYTES = 1 << 20
 _DESCRIPTORS = 8
 """Standard input, output and error, where the process's pid and wait status are written, and those it inherits."""
@@ -283,13 +289,13 @@ def _server() -> _Server:
 
 
 class _Forks:
-    """The interpreter: it forks for each request. Programs with litellm are forks of another one, which it starts."""
+    """The interpreter: it forks for each request. Planes are forks of others, which it starts, `with_packages`."""
 
-    def __init__(self, requests: socket.socket, *, with_litellm: bool = False) -> None:
+    def __init__(self, requests: socket.socket, with_packages: str = "") -> None:
         self._ends = [requests]
         self._waiting: dict[int, int] = {}
-        self._with_litellm = with_litellm
-        self._other: socket.socket | None = None
+        self._with_packages = with_packages
+        self._others: dict[str, socket.socket] = {}
         self._woken, self._wake = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
 
     def serve(self) -> dict[str, Any]:
@@ -297,7 +303,7 @@ class _Forks:
         signal.set_wakeup_fd(self._wake, warn_on_full_buffer=False)
         signal.signal(signal.SIGCHLD, lambda *_: None)
         signal.signal(signal.SIGINT, signal.SIG_IGN)
-        if not self._with_litellm:
+        if not self._with_packages:
             programs, asked = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
             self._ends.append(asked)
             _servers.append(_Server(programs, dict(os.environ)))
@@ -321,15 +327,16 @@ class _Forks:
             descriptors.frombytes(content)
         request = json.loads(data)
         told = descriptors[3]
-        if request["argv"][0] in WITH_LITELLM and not self._with_litellm:
-            if self._other is None:
-                self._other, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        packages = PLANES.get(request["argv"][0], "")
+        if packages != self._with_packages and packages:
+            if packages not in self._others:
+                self._others[packages], theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
                 if os.fork() == 0:
                     self._leave(*descriptors)
-                    _import_litellm()
-                    return _Forks(theirs, with_litellm=True).serve()
+                    _import_packages(packages)
+                    return _Forks(theirs, packages).serve()
                 theirs.close()
-            _send(self._other, data, descriptors)
+            _send(self._others[packages], data, descriptors)
         elif (pid := os.fork()) == 0:
             if request["new_session"]:
                 os.setsid()  # before its pid is known: who started it may signal the session at once
@@ -349,9 +356,8 @@ class _Forks:
         signal.signal(signal.SIGINT, signal.default_int_handler)
         for opened in (self._woken, self._wake, *descriptors, *self._waiting.values()):
             os.close(opened)
-        for end in (*self._ends, self._other):
-            if end is not None:
-                end.close()
+        for end in (*self._ends, *self._others.values()):
+            end.close()
 
     def _tell_ends(self) -> None:
         while True:
@@ -368,11 +374,21 @@ class _Forks:
                 os.close(told)
 
 
-def _import_litellm() -> None:
-    """Import what a model worker imports, in the few variables that it has."""
+def _import_packages(packages: str) -> None:
+    """Import what a plane imports, in the few variables that it has."""
     kept = child_environment(os.environ)
     os.environ.clear()
     os.environ.update(kept)
+    if packages == "litellm":
+        _import_litellm()
+    else:
+        for name in ("mcp_offer", "mcp_sessions", "wasm_plugins"):
+            importlib.import_module(f"ozzie_server_ext.programs.{name}")
+    gc.collect()
+    gc.freeze()
+
+
+def _import_litellm() -> None:
     prepare_process()
     importlib.import_module("ozzie_server_ext.programs.worker_litellm")
     # What the first call imports is seen in a child: a call leaves threads and clients.
@@ -389,8 +405,6 @@ def _import_litellm() -> None:
             with contextlib.suppress(ImportError):
                 importlib.import_module(name)
     os.wait()
-    gc.collect()
-    gc.freeze()
 
 
 def _become(request: dict[str, Any]) -> str:
@@ -413,7 +427,7 @@ def _become(request: dict[str, Any]) -> str:
     sys.stdout = open(1, "w", 1 if os.isatty(1) else -1, encoding="utf-8", closefd=False)  # noqa: SIM115
     sys.stderr = open(2, "w", 1, encoding="utf-8", errors="backslashreplace", closefd=False)  # noqa: SIM115
     sys.__stdin__, sys.__stdout__, sys.__stderr__ = sys.stdin, sys.stdout, sys.stderr
-    if module in WITH_LITELLM and "--parent" in rest:
+    if module in PLANES and "--parent" in rest:
         rest[rest.index("--parent") + 1] = str(os.getppid())
     sys.argv = [module, *rest]
     if request["safe_path"]:

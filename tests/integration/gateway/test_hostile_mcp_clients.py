@@ -16,7 +16,7 @@ from tests.integration.gateway.test_mcp_clients import plane_of
 from tests.integration.gateway.test_rest import get, post
 from tests.integration.gateway.walk import KERNEL_ID
 from tests.mcp_clients import NEWER, OLDER, Raw, events_in, in_background, newer
-from tests.rig import JUPYTER_TOKEN, Gateway, new_home, start_gateway
+from tests.rig import JUPYTER_TOKEN, Gateway, GatewayHome, new_home, start_gateway
 
 pytestmark = pytest.mark.timeout(120)
 
@@ -349,7 +349,8 @@ def test_a_client_that_reads_nothing_holds_up_nobody(server: Gateway) -> None:
     assert watch.longest_s < MOST_LAG_S
 
 
-def test_a_flood_of_large_bodies_ends_no_call_of_others(server: Gateway) -> None:
+@pytest.mark.cold
+def test_a_flood_of_large_bodies_ends_no_call_of_others(home: GatewayHome) -> None:
     """To read each of them would take most of a second, in which the process hears of no client that leaves; it would
     be taken for dead."""
     headers, body = newer("tools/call", name="calculator", arguments={"expr": "1", "more": [{}] * 260_000})
@@ -358,17 +359,18 @@ def test_a_flood_of_large_bodies_ends_no_call_of_others(server: Gateway) -> None
     listen_headers, listen = newer("subscriptions/listen", notifications={"toolsListChanged": True})
     listening = {name.replace("-", "_"): value for name, value in listen_headers.items()}
     found: list[int] = []
-    heavy = Raw(server, **{"Ozzie-User": "heavy"})
-    with Raw(server, **{"Ozzie-User": "victim"}).open("POST", listen, **listening) as stream:
-        before = plane_of(server).pid
-        threads = [in_background(lambda: found.append(heavy.send("POST", data, **sent)[0])) for _ in range(30)]
-        leaving = Raw(server, **{"Ozzie-User": "heavy"})
-        leaving.within_s = 0.5
-        with suppress(OSError):
-            leaving.send("POST", data, **sent)
-        for thread in threads:
-            thread.join(60)
+    with start_gateway(home) as server:
+        heavy = Raw(server, **{"Ozzie-User": "heavy"})
+        with Raw(server, **{"Ozzie-User": "victim"}).open("POST", listen, **listening) as stream:
+            before = plane_of(server).pid
+            threads = [in_background(lambda: found.append(heavy.send("POST", data, **sent)[0])) for _ in range(30)]
+            leaving = Raw(server, **{"Ozzie-User": "heavy"})
+            leaving.within_s = 0.5
+            with suppress(OSError):
+                leaving.send("POST", data, **sent)
+            for thread in threads:
+                thread.join(60)
 
-        assert stream.status == 200
-        assert found == [400] * 30
-        assert plane_of(server).pid == before
+            assert stream.status == 200
+            assert found == [400] * 30
+            assert plane_of(server).pid == before

@@ -323,6 +323,7 @@ async def test_one_identity_has_so_many_calls_at_once(server: Gateway) -> None:
 
 
 def plane_of(server: Gateway) -> psutil.Process:
+    """The process that speaks MCP for a gateway that was started cold."""
     (found,) = [
         each
         for each in psutil.Process(server.process.pid).children()
@@ -331,6 +332,7 @@ def plane_of(server: Gateway) -> psutil.Process:
     return found
 
 
+@pytest.mark.cold
 @eras
 async def test_a_killed_process_tells_its_calls_and_the_next_one_works(home: GatewayHome, era: str) -> None:
     (home.project / "notes").mkdir()
@@ -355,6 +357,7 @@ async def test_a_killed_process_tells_its_calls_and_the_next_one_works(home: Gat
     assert len(started) == 1  # the calculator
 
 
+@pytest.mark.cold
 async def test_an_effect_in_progress_happens_once_however_the_process_dies(home: GatewayHome) -> None:
     args = {"argv": ["sh", "-c", "echo x >> effect; sleep 30"]}
     with start_gateway(home) as server:
@@ -583,6 +586,7 @@ async def test_a_skill_that_a_client_began_ends_with_it(home: GatewayHome) -> No
     assert not (home.project / "notes" / "skill.md").exists()
 
 
+@pytest.mark.cold
 @pytest.mark.parametrize("moments", rows(map(str, range(34)), "0"))
 async def test_whenever_the_process_dies_no_effect_happens_twice(home: GatewayHome, moments: str) -> None:
     """Each call stores a version of a note, so that versions count effects. `make soak` kills at 102 moments."""

@@ -373,6 +373,7 @@ async def test_a_plugin_that_fails_its_health_check_is_not_called_until_it_passe
     assert [body.healthy for body in health] == [False, True]
 
 
+@pytest.mark.cold  # a fork is no child of this process
 async def test_a_project_has_plugins_of_its_own_in_a_process_of_their_own(bench: Bench) -> None:
     folder = bench.project / ".ozzie/plugins/theirs"
     tools = [{"name": "go", "description": "Goes"}]
