@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 
 from ozzie_server_ext.domain.events import ToolCallFailed
+from ozzie_server_ext.execution import sandbox_files
 from ozzie_server_ext.execution.bubblewrap import BubblewrapRunner
 from ozzie_server_ext.execution.runner import Collected, FileState, JobFile
-from ozzie_server_ext.execution.sandbox_files import MAX_COPIED_FILES
 from ozzie_server_ext.tools.builtin.proposing import proposal
 from tests.integration.execution.test_commands import KNOWN, SESSION, Bench
 
@@ -124,8 +124,11 @@ async def test_what_it_may_edit_lies_below_the_project_and_nowhere_else(bench: B
     assert outcome.code == "tool.outside_project"
 
 
-async def test_a_folder_that_is_too_large_is_refused_before_the_run(bench: Bench) -> None:
-    for index in range(MAX_COPIED_FILES):
+async def test_a_folder_that_is_too_large_is_refused_before_the_run(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sandbox_files, "MAX_COPIED_FILES", 20)
+    for index in range(20):
         (bench.project / "empty" / str(index)).touch()
 
     outcome = await bench.call("shell", command="echo ran", editable_folder=".")

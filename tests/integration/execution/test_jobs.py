@@ -148,6 +148,7 @@ async def test_the_folder_to_copy_is_reached_through_no_link(
         assert "can't be opened" in job.status.reason
 
 
+@pytest.mark.soak  # it makes ten thousand files
 async def test_a_folder_with_too_much_is_not_copied(runner: BubblewrapRunner, project: Path) -> None:
     for index in range(MAX_COPIED_FILES):
         (project / "empty" / str(index)).touch()

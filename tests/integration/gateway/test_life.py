@@ -13,6 +13,7 @@ import psutil
 import pytest
 
 from tests.rig import Gateway, GatewayHome, start_gateway, wait_for_handshake
+from tests.warm import run_warm
 from tests.ws_client import connected
 
 
@@ -144,7 +145,7 @@ def test_an_interrupt_while_a_program_loads_ends_it_without_a_word(
 def run_gateway(home: GatewayHome, *arguments: str) -> "subprocess.CompletedProcess[str]":
     """A gateway that is expected to end by itself."""
     command = [sys.executable, "-m", "ozzie_server_ext.programs.gateway", *arguments]
-    return subprocess.run(command, env=dict(home.env), cwd=home.project, capture_output=True, text=True, timeout=60)
+    return run_warm(command, env=home.env, cwd=home.project)
 
 
 @pytest.mark.parametrize("where", ["run/owner.lock", "logs/app/gateway.jsonl", "data/ozzie.db"])
