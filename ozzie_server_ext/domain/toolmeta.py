@@ -119,7 +119,7 @@ class ToolMeta:
     - `told_by`: the provenance of its name, description and schema, which the model reads.
     - `tags` and `examples`: words and requests by which it is found among many tools; never shown to a model.
     - `requires`: what must be there, or a call fails with what is missing.
-    - `for_skills`: only steps of skills call it; no model is offered it.
+    - `for_skills`: only steps of skills call it; no model is offered it. `for_clients`: only MCP clients do.
     - `delegates_to`: the skill that its calls are delegated to.
     - `reaches`: of one call, as its plan found; rules and cards have it beside what the arguments name.
     - `own_data`: it changes only data of the user's that nobody else sees, unless it reaches somebody.
@@ -147,6 +147,7 @@ class ToolMeta:
     tags: tuple[str, ...] = ()
     examples: tuple[str, ...] = ()
     for_skills: bool = False
+    for_clients: bool = False
     delegates_to: str = ""
     requires: frozenset[Capability] = frozenset()
     reaches: tuple[Reached, ...] = ()

@@ -8,8 +8,8 @@ for approval.
 
 import asyncio
 import base64
-from collections.abc import Callable, Coroutine, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Coroutine, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +19,15 @@ from ozzie_server_ext.artifacts.store import ArtifactStore
 from ozzie_server_ext.domain.artifacts import Artifact
 from ozzie_server_ext.domain.clock import IdSource
 from ozzie_server_ext.domain.content import Content, Label
-from ozzie_server_ext.domain.errors import Conflict, InputError, NotFound, OzzieError, RetryLater, Unavailable
+from ozzie_server_ext.domain.errors import (
+    Conflict,
+    InputError,
+    NotFound,
+    OzzieError,
+    PolicyError,
+    RetryLater,
+    Unavailable,
+)
 from ozzie_server_ext.domain.events import (
     FINAL_TYPES,
     HUB,
@@ -62,20 +70,21 @@ from ozzie_server_ext.tasks.rows import open_tasks, session_of, task_of, user_re
 from ozzie_server_ext.tasks.service import NewTurn, Submitted, TaskQueue, TaskService
 from ozzie_server_ext.tasks.sessions import Sessions, unknown_session
 from ozzie_server_ext.tools.base import Tool
+from ozzie_server_ext.tools.builtin.sessions import MOST_MESSAGES
 
 log = logger(__name__)
 
 Note = Callable[[str], None]
 """Receives how far a call is, in words."""
 
-ASK, SESSIONS, READ = "ozzie_ask", "ozzie_sessions", "ozzie_session_read"
+ASK, SESSIONS, READ, READ_ARTIFACT = "ozzie_ask", "ozzie_sessions", "ozzie_session_read", "ozzie_artifact_read"
 CLIENT = "mcp:"
 """How the names of users begin that are clients with a token of their own."""
 MOST_CALLS = 16
 """Calls at once of one identity."""
 MOST_CLIENTS = 32
 """Names of clients of one identity that get sessions of their own."""
-MOST_TURNS, MOST_CHARS = 50, 200_000
+MOST_CHARS = 200_000
 MOST_LISTED = 50
 _MOST_NAME = 40
 _URI = "ozzie://"
@@ -163,16 +172,30 @@ class ClientCalls:
     async def tools(self, client: Client) -> tuple[protocol.OfferedTool, ...]:
         """Return the tools that a client may call, by name."""
         project = await self._projects.at(client.project)
-        own = {each.name: each for each in _SESSION_TOOLS}
         found = {tool.meta.name: _offered(tool) for tool in await project.client_tools(_caller(client, project))}
-        both = found | own
-        return tuple(both[name] for name in sorted(both))
+        found |= {ASK: _ASK}
+        found.pop(READ_ARTIFACT, None)  # artifacts are resources, and this stands for reading one
+        return tuple(found[name] for name in sorted(found))
 
     async def call(self, client: Client, name: str, args: JsonObject, note: Note) -> protocol.Output:
         """Call a tool, and wait for what comes of it. `note` receives progress. Cancelling it stops the call.
 
         Raises OzzieError, with a message for the client, if there is no such tool or nothing could be recorded.
         """
+        with self._counted(client):
+            match name:
+                case "ozzie_ask":
+                    return await self._ask(client, args, note)
+                case "ozzie_sessions":
+                    return await self._list(client, args, note)
+                case "ozzie_session_read":
+                    return await self._read(client, args, note)
+                case _:
+                    return await self._call(client, name, args, note)
+
+    @contextmanager
+    def _counted(self, client: Client) -> Iterator[None]:
+        """Count a call. Raises RetryLater for too many at once."""
         clients = self._clients.setdefault(client.user, Clients())
         if clients.running >= MOST_CALLS:
             raise RetryLater(
@@ -180,15 +203,7 @@ class ClientCalls:
             )
         clients.running += 1
         try:
-            match name:
-                case "ozzie_ask":
-                    return await self._ask(client, args, note)
-                case "ozzie_sessions":
-                    return await self._list(client, args)
-                case "ozzie_session_read":
-                    return await self._read(client, args)
-                case _:
-                    return await self._call(client, name, args, note)
+            yield
         finally:
             clients.running -= 1
 
@@ -300,15 +315,15 @@ class ClientCalls:
     # --- sessions -------------------------------------------------------------------------------------------------
 
     async def _ask(self, client: Client, args: JsonObject, note: Note) -> protocol.Output:
-        given = _given(args, {"message": str, "session": str}, needs=("message",))
-        if named := str(given.get("session", "")):
+        _expect_message(args)
+        if named := str(args.get("session", "")):
             session_id = SessionId(str((await self._visible(client, named))["session_id"]))
         else:
             session_id = await self._session(client, await self._projects.at(client.project))
         origin = Origin(channel=Channel.MCP, sender_id=client.user, sender_name=client.name)
         message_id = MessageId(self._ids.new())  # it becomes the task's id
         turn = NewTurn(
-            session_id, str(given["message"]), origin, message_id=message_id, content=client.content, named=()
+            session_id, str(args["message"]), origin, message_id=message_id, content=client.content, named=()
         )
         try:
             sent = await shielded(self._submit(turn))
@@ -330,17 +345,21 @@ class ClientCalls:
             sources=tuple(sorted(sources)),
         )
 
-    async def _list(self, client: Client, args: JsonObject) -> protocol.Output:
-        _given(args, {}, needs=())
+    async def _list(self, client: Client, args: JsonObject, note: Note) -> protocol.Output:
+        done = await self._call(client, SESSIONS, args, note)
+        if done.is_error:
+            return done
         found = [_session_json(row) for row in await self._rows(client)]
         return protocol.Output(text=dumps(found), data={"sessions": list[Json](found)})
 
-    async def _read(self, client: Client, args: JsonObject) -> protocol.Output:
-        given = _given(args, {"session": str, "messages": int}, needs=("session",))
-        most = int(str(given.get("messages", 10)))
-        if not 0 < most <= MOST_TURNS:
-            raise InputError(f"messages is a number from 1 to {MOST_TURNS}.")
-        text, sources = await self._told(client, str(given["session"]), most)
+    async def _read(self, client: Client, args: JsonObject, note: Note) -> protocol.Output:
+        session = str(args.get("session", ""))
+        if session:
+            await self._visible(client, session)  # nobody is asked about one that there is not
+        done = await self._call(client, READ, args, note)
+        if done.is_error or done.data is None:
+            return done
+        text, sources = await self._told(client, session, int(str(done.data["messages"])))
         return protocol.Output(text=text, sources=sources)
 
     async def _told(self, client: Client, session: str, most: int) -> tuple[str, tuple[str, ...]]:
@@ -404,7 +423,8 @@ class ClientCalls:
     # --- resources ------------------------------------------------------------------------------------------------
 
     async def resources(self, client: Client) -> tuple[protocol.Listed, ...]:
-        """Return the sessions as resources."""
+        """Return the sessions as resources. Raises PolicyError if it may not see them."""
+        await self._expect_allowed(client, SESSIONS, {})
         return tuple(
             protocol.Listed(
                 uri=f"{_URI}sessions/{row['session_id']}",
@@ -415,14 +435,27 @@ class ClientCalls:
         )
 
     async def read(self, client: Client, uri: str) -> protocol.Content:
-        """Return a session's last messages, or an artifact. Raises NotFound, InputError if it is too large."""
+        """Return a session's last messages, or an artifact. Raises NotFound, InputError if it is too large, PolicyError
+        if the client may not read it."""
         kind, _, name = uri.removeprefix(_URI).partition("/")
         if uri.startswith(_URI) and kind == "sessions":
-            text, sources = await self._told(client, name, MOST_TURNS)
+            await self._visible(client, name)
+            await self._expect_allowed(client, READ, {"session": name, "messages": MOST_MESSAGES})
+            text, sources = await self._told(client, name, MOST_MESSAGES)
             return protocol.Content(mime="text/plain", text=text, sources=sources)
         if uri.startswith(_URI) and kind == "artifacts" and is_ulid(name):
             return await self._artifact(client, ArtifactId(name))
         raise NotFound(f"There is no resource {visible_label(uri)[:200]}.", code="mcp.resource")
+
+    async def _expect_allowed(self, client: Client, tool: str, args: JsonObject) -> None:
+        """Have a call decided, which stands for reading a resource. Raises PolicyError if nothing comes of it."""
+        try:
+            with self._counted(client):
+                done = await self._call(client, tool, args, lambda _: None)
+        except NotFound:  # it is not even offered
+            raise PolicyError("The user's rules deny agents this.") from None
+        if done.is_error:
+            raise PolicyError(done.text)
 
     async def _artifact(self, client: Client, artifact_id: ArtifactId) -> protocol.Content:
         found: Artifact = await self._artifacts.get(artifact_id)
@@ -432,6 +465,7 @@ class ClientCalls:
             raise NotFound(f"There is no artifact {artifact_id}.", code="mcp.resource")
         if found.size > protocol.MAX_PICTURE_BYTES:
             raise InputError(f"It has {found.size:,} bytes; at most {protocol.MAX_PICTURE_BYTES:,} are given.")
+        await self._expect_allowed(client, READ_ARTIFACT, {"artifact": str(artifact_id)})
         content = await self._artifacts.content(found)
         with suppress(UnicodeDecodeError):
             return protocol.Content(mime=found.mime, text=content.decode(), sources=found.sources)
@@ -461,74 +495,36 @@ def _offered(tool: Tool) -> protocol.OfferedTool:
     )
 
 
-def _session_tool(
-    name: str, title: str, about: str, properties: JsonObject, needs: Sequence[str], *, asks: bool
-) -> protocol.OfferedTool:
-    schema: JsonObject = {
+_ASK = protocol.OfferedTool(
+    name=ASK,
+    title="Ask Ozzie",
+    description="Send a message to Ozzie, an agent in JupyterLab that knows the user's notebooks, files and skills, "
+    "and wait for its answer. It asks the user before it changes anything.",
+    schema={
         "type": "object",
-        "properties": properties,
-        "required": list[Json](needs),
-        "additionalProperties": False,
-    }
-    return protocol.OfferedTool(
-        name=name,
-        title=title,
-        description=about,
-        schema=schema,
-        reads_only=not asks,
-        destroys=False,
-        is_idempotent=not asks,
-        is_open_world=asks,
-    )
-
-
-_SESSION: JsonObject = {"type": "string", "description": "The session's id, as ozzie_sessions lists it"}
-_SESSION_TOOLS: tuple[protocol.OfferedTool, ...] = (
-    _session_tool(
-        ASK,
-        "Ask Ozzie",
-        "Send a message to Ozzie, an agent in JupyterLab that knows the user's notebooks, files and skills, and wait "
-        "for its answer. It asks the user before it changes anything.",
-        {
+        "properties": {
             "message": {"type": "string", "description": "What to ask or to do"},
-            "session": {**_SESSION, "description": "A session to go on in; by default your own"},
+            "session": {"type": "string", "description": "A session to go on in; by default your own"},
         },
-        ["message"],
-        asks=True,
-    ),
-    _session_tool(
-        SESSIONS, "List sessions", "List the user's sessions with Ozzie, the last used first.", {}, [], asks=False
-    ),
-    _session_tool(
-        READ,
-        "Read a session",
-        "Read the last messages of a session.",
-        {
-            "session": _SESSION,
-            "messages": {
-                "type": "integer",
-                "minimum": 1,
-                "maximum": MOST_TURNS,
-                "description": "How many; 10 if left out",
-            },
-        },
-        ["session"],
-        asks=False,
-    ),
+        "required": ["message"],
+        "additionalProperties": False,
+    },
+    reads_only=False,
+    destroys=False,
+    is_idempotent=False,
+    is_open_world=True,
 )
 
 
-def _given(args: JsonObject, kinds: dict[str, type], *, needs: Sequence[str]) -> JsonObject:
-    """Return the arguments of a tool for sessions. Raises InputError with a message for the client."""
+def _expect_message(args: JsonObject) -> None:
+    """Raise InputError, with a message for the client, for arguments that `ozzie_ask` does not have."""
     for name, value in args.items():
-        if name not in kinds:
+        if name not in ("message", "session"):
             raise InputError(f"There is no argument {visible_label(name)[:64]}.")
-        if type(value) is not kinds[name]:
-            raise InputError(f"{name} is a {'number' if kinds[name] is int else 'text'}.")
-    for name in needs:
-        if name not in args:
-            raise InputError(f"The argument {name} is missing.")
-    return args
+        if not isinstance(value, str):
+            raise InputError(f"{name} is a text.")
+    if "message" not in args:
+        raise InputError("The argument message is missing.")
 
 
 def _calls(name: str) -> str:

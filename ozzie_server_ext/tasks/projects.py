@@ -289,11 +289,12 @@ class Project:
 
     async def client_tools(self, caller: Caller) -> tuple[Tool, ...]:
         """Return the tools that an MCP client may call: all that a turn could be offered, but those with which a model
-        finds tools and asks the user."""
+        finds tools and asks the user, and those that are for clients."""
         settings = (await self.configuration.refresh()).settings
         may_delegate = settings.skills.max_delegations > 0
         offers = await self._turn_tools.offers(settings.tools, caller, Brief(), may_delegate=may_delegate)
-        return tuple(tool for tool in allowed(self.tools.all(), offers) if tool.meta.tool_id not in _FOR_MODELS)
+        own = (tool for tool in self.tools.all() if tool.meta.for_clients and tool.meta.tool_id not in offers.denied)
+        return (*(tool for tool in allowed(self.tools.all(), offers) if tool.meta.tool_id not in _FOR_MODELS), *own)
 
     @cached_property
     def runs(self) -> "TaskRunner":

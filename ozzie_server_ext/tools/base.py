@@ -502,7 +502,7 @@ def _version(meta: ToolMeta, spec: ToolSpec) -> str:
     # Later fields count only if set: a tool without them keeps its version, which stands in logs and binds approvals.
     optional = (
         *("tags", "examples", "for_skills", "delegates_to", "requires", "reaches", "carries", "own_data"),
-        "is_unclassified",
+        *("is_unclassified", "for_clients"),
     )
     promise = {key: value for key, value in promise.items() if value or key not in optional}
     promise.pop("overview")  # it says what others may be told, nothing of the tool's effect

@@ -85,12 +85,14 @@ def pinned(registry: ToolRegistry, names: Iterable[str]) -> tuple[Tool, ...]:
 
 
 def allowed(tools: Iterable[Tool], offers: Offers) -> tuple[Tool, ...]:
-    """Drop tools that the rules always deny, that only skill steps call, or that nobody has classified."""
+    """Drop tools that the rules always deny, that only skill steps or MCP clients call, or that nobody has
+    classified."""
     return tuple(
         tool
         for tool in tools
         if tool.meta.tool_id not in offers.denied
         and not tool.meta.for_skills
+        and not tool.meta.for_clients
         and not tool.meta.is_unclassified
         and (offers.skills or not tool.meta.delegates_to)
     )

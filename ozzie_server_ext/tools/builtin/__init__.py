@@ -12,6 +12,7 @@ from ozzie_server_ext.tools.builtin import (
     notebooks,
     notes,
     search,
+    sessions,
     tasks,
     time,
     user,
@@ -23,6 +24,6 @@ from ozzie_server_ext.tools.builtin import (
 def builtin_tools() -> tuple[Tool, ...]:
     families = (
         *(calc, time, files, search, writing, applying),
-        *(notebooks, commands, host, kernels, web, notes, tasks, user, finding),
+        *(notebooks, commands, host, kernels, web, notes, tasks, sessions, user, finding),
     )
     return tuple(tool for family in families for tool in family.TOOLS)

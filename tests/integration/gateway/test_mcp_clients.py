@@ -228,6 +228,61 @@ async def test_two_clients_see_nothing_of_each_other(server: Gateway, era: str) 
     assert all(session not in uri for uri in resources)
 
 
+async def said_in_a_session(server: Gateway, words: str) -> str:
+    """A session of the user's own, in which they said this."""
+    session = await asyncio.to_thread(partial(post, server, "sessions"))
+    said = partial(post, server, "message", content=words, session_id=session["id"], wait=True)
+    assert (await asyncio.to_thread(said))["status"] == "SUCCEEDED"
+    return str(session["id"])
+
+
+async def test_what_a_client_reads_of_sessions_is_recorded_without_its_text(server: Gateway) -> None:
+    session = await said_in_a_session(server, "zyzzyva")
+    async with over_http(server, NEWER, name="reader") as client:
+        read = await client.call_tool("ozzie_session_read", {"session": session, "messages": 3})
+    task = last_call(server)
+    events = json.dumps(get(server, f"events?task_id={task['task_id']}&limit=100"))
+
+    assert "zyzzyva" in text_of(read)
+    assert (session in events, "zyzzyva" in events) == (True, False)
+    assert task["status"] == "SUCCEEDED"
+
+
+@pytest.mark.parametrize("says", ["deny", "ask"])
+async def test_rules_decide_what_a_client_reads_of_sessions(home: GatewayHome, says: str) -> None:
+    read = {"session.list": {}, "session.read": {"session": "a"}, "session.artifact": {"artifact": "a"}}
+    rules = [
+        {
+            "id": tool.replace(".", "-"),
+            "decision": says,
+            "reason": "Mine.",
+            "when": {"tools": [tool], "channels": ["mcp"]},
+            "examples": {"match": [{"tool": tool, "args": args, "channel": "mcp"}]},
+        }
+        for tool, args in read.items()
+    ]
+    (home.home / "policy.jsonc").write_text(json.dumps({"rules": rules}))
+    with start_gateway(home) as server:
+        session = await said_in_a_session(server, "zyzzyva")
+        async with over_http(server, NEWER) as client:
+            offered = {tool.name for tool in (await client.list_tools()).tools}
+            if says == "deny":
+                with pytest.raises(mcp_error(), match="There is no tool"):
+                    await client.call_tool("ozzie_session_read", {"session": session})
+                with pytest.raises(mcp_error(), match="rules deny"):
+                    await client.read_resource(f"ozzie://sessions/{session}")
+                with pytest.raises(mcp_error(), match="rules deny"):
+                    await client.list_resources()
+            else:
+                reading = asyncio.ensure_future(client.read_resource(f"ozzie://sessions/{session}"))
+                approval = await asked(server)
+                assert session in json.dumps(approval)
+                await approve(server, approval)
+                assert "zyzzyva" in json.dumps((await reading).model_dump(mode="json"))
+
+    assert ("ozzie_session_read" in offered) is (says == "ask")
+
+
 def test_a_session_of_the_protocol_is_unknown_to_another_identity(server: Gateway) -> None:
     session = Raw(server, **{"Ozzie-User": "ana"}).begin()
     listing = {"jsonrpc": "2.0", "id": 1, "method": "tools/list"}
