@@ -19,7 +19,7 @@ from ozzie_server_ext.tools.changes.held import swap
 from ozzie_server_ext.tools.safe_open import closing
 from tests.tiers import SOAK
 
-ATTEMPTS = 1000 if SOAK else 60
+ATTEMPTS = 1000 if SOAK else 20
 AT_CWD = -100
 OURS = "#!/bin/sh\n"
 THEIRS = "#!/bin/sh\ntouch ../owned-$1\n"

@@ -27,7 +27,7 @@ from tests.rig import Gateway, GatewayHome, start_gateway
 from tests.tiers import SOAK
 
 DOCUMENT: dict[str, Any] = document(REST, PREFIX)
-EACH, AT_LEAST = (80, 2000) if SOAK else (3, 150)
+EACH, AT_LEAST = (80, 2000) if SOAK else (2, 100)
 """Cases of the fuzzer for each operation, and all together with those that it takes from the document itself and from
 chains of calls. With the variable OZZIE_SOAK, as `make soak` sets it, there are many."""
 PHASES = "examples,coverage,fuzzing,stateful" if SOAK else "fuzzing,stateful"

@@ -143,7 +143,7 @@ def test_an_undisturbed_run_ends_so(tmp_path: Path, say: Callable[[str], None]) 
 def test_runs_survive_deaths_of_their_gateway(tmp_path: Path, say: Callable[[str], None]) -> None:
     say(f"\na sample of the deaths, seed {SEED}")
     chance = random.Random(SEED)
-    assert sum(disturbed(tmp_path / str(number), 5, chance, say) for number in range(2)) > 3
+    assert disturbed(tmp_path, 4, chance, say) > 1
 
 
 @pytest.mark.soak

@@ -20,7 +20,7 @@ for unit in units:
     redact([unit] * (65_536 // len(unit)))
 print("done")
 """
-ENDS = ("", "(", "[", "@", ".", '"', "'", "\n", "\\", "/", "]", ",") if SOAK else ("", "(", "@", '"')
+ENDS = ("", "(", "[", "@", ".", '"', "'", "\n", "\\", "/", "]", ",") if SOAK else ("", "(")
 HOSTILE = (
     "a",
     " ",

@@ -55,7 +55,7 @@ from tests.unit.tools.changes.test_races import (
 
 ANA = Answerer(name="Ana", way=AuthStrength.BROWSER)
 SESSION = SessionId("sess_1")
-ATTEMPTS = 1_000 if SOAK else 30
+ATTEMPTS = 1_000 if SOAK else 10
 """For each of the ten; below the broker, each race is run ten times as often."""
 MOST_QUESTIONS = 1000
 """Until one is put: a plan fails where the file was swapped since it was read."""

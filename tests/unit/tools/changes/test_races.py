@@ -21,7 +21,7 @@ from tests.tiers import SOAK
 from tests.warm import WarmPopen
 
 ROOT = Path(__file__).resolve().parents[4]
-ATTEMPTS = 10_000 if SOAK else 60
+ATTEMPTS = 10_000 if SOAK else 20
 """For each race, and for each way to run it; with `make soak` ten thousand."""
 
 Race = Callable[[str, Path], AbstractContextManager[None]]

@@ -35,7 +35,7 @@ from tests.unit.tools.changes.test_races import (
 
 (APPLY,) = applying.TOOLS
 SESSION = SessionId("sess_1")
-ATTEMPTS = 1_000 if SOAK else 60
+ATTEMPTS = 1_000 if SOAK else 20
 CALLS_A_LOG = 50
 """A log in memory is slow when it is long."""
 
