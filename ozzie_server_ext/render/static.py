@@ -6,7 +6,6 @@ from datetime import UTC, datetime
 from typing import Any
 
 from ozzie_server_ext.render.console import plain_text
-from ozzie_server_ext.render.graph.output import graph_table
 from ozzie_server_ext.render.graph.view import GraphView
 from ozzie_server_ext.render.markdown_source import code_source, inert_parts, tag_text, text_source
 from ozzie_server_ext.render.text import cut_end, duration, step_count, visible_label
@@ -51,6 +50,8 @@ def turn_markdown(view: TurnView, graph: GraphView | None = None) -> str:
     shown = text_source(visible_label(about_message(view)))
     blocks = [_opening(view), f"<sub>{shown}</sub>" if shown else ""]
     if graph is not None:
+        from ozzie_server_ext.render.graph.output import graph_table  # what draws is loaded with the first graph
+
         blocks.append(graph_table(graph, f"task {_task(view)}", has_ended=view.is_final))
     for part in view.parts:
         blocks.append(next(texts) if isinstance(part, TextPart) else _details(part, view))

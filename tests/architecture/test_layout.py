@@ -128,7 +128,7 @@ def test_a_server_loads_only_these_libraries_for_ozzie() -> None:
     ours, pydantic = {"ozzie_server_ext"}, {"annotated_types", "pydantic", "pydantic_core", "typing_inspection"}
     others = added - ours - {"jupyter_server", "tornado"}
     assert others - sys.stdlib_module_names == {"dotenv", "msgspec", "sqlite_fts4", *pydantic}
-    small = {"ctypes", "difflib", "graphlib", "grp", "pwd", "secrets", "shlex", "statistics", "tarfile"}
+    small = {"ctypes", "difflib", "graphlib", "grp", "pwd", "secrets", "shlex", "tarfile"}
     assert others & sys.stdlib_module_names <= small
 
 
@@ -137,6 +137,10 @@ def test_what_runs_tasks_is_loaded_with_the_first_task() -> None:
 
     assert of(added_to_a_server(), *(f"ozzie_server_ext.{name}" for name in later)) == []
     assert of(added_to_a_server(), "ozzie_server_ext.tasks.projects") != [], "these are not just renamed"
+
+
+def test_what_draws_graphs_is_loaded_with_the_first_graph() -> None:
+    assert of(added_to_a_server(), *(f"ozzie_server_ext.render.graph.{name}" for name in ("layered", "output"))) == []
 
 
 def test_a_gateway_without_a_vault_loads_none_of_its_cryptography() -> None:

@@ -34,8 +34,6 @@ from ozzie_server_ext.gateway.rest.shapes import TaskId
 from ozzie_server_ext.gateway.rest.steps import Steps
 from ozzie_server_ext.gateway.rest.task_shapes import Step, TaskOutput, TaskState
 from ozzie_server_ext.render.graph.geometry import WIDTH, Edge, Layout, Node
-from ozzie_server_ext.render.graph.layout import graph_layout
-from ozzie_server_ext.render.graph.output import graph_bundle
 from ozzie_server_ext.render.graph.view import GraphStep, GraphView, as_one, awaited, titles, tried
 from ozzie_server_ext.render.static import static_bundle
 from ozzie_server_ext.render.toolrows import main_argument
@@ -83,6 +81,8 @@ async def get_task_output(call: Call, request: TaskOutputQuery) -> TaskOutput | 
     if version == request.known:
         return None
     if view.is_final:
+        from ozzie_server_ext.render.graph.output import graph_bundle  # what draws is loaded with the first graph
+
         data, metadata = static_bundle(view, turn.graph)
         picture: JsonObject = {} if turn.graph is None else {**graph_bundle(turn.graph)}
         return TaskOutput(
@@ -159,7 +159,11 @@ def _structure(view: GraphView) -> GraphView:
     return GraphView(name="", kind=view.kind, steps=tuple(steps), moves=view.moves)
 
 
-_layout = lru_cache(maxsize=32)(lambda view, width: graph_layout(view, width=width))
+@lru_cache(maxsize=32)
+def _layout(view: GraphView, width: int) -> Layout:
+    from ozzie_server_ext.render.graph.layout import graph_layout
+
+    return graph_layout(view, width=width)
 
 
 def _drawn(view: GraphView, layout: Layout) -> shapes.GraphLayout:
