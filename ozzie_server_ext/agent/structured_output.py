@@ -1,11 +1,12 @@
 """Structured answers: their JSON Schema, whether an answer fits it, and whether providers can enforce it."""
 
 from collections.abc import Iterator
+from functools import cached_property
 from graphlib import CycleError, TopologicalSorter
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, cast
 
 from ozzie_server_ext.domain.errors import InputError, OzzieError, Unavailable
-from ozzie_server_ext.domain.json import JsonObject
+from ozzie_server_ext.domain.json import Json, JsonObject
 from ozzie_server_ext.observability.logs import logger
 from ozzie_server_ext.planes.one_shot import ErrandEnded, ErrandFailed, run_errand
 from ozzie_server_ext.protocol.answers import value_of
@@ -83,15 +84,32 @@ def check_schema(schema: JsonObject) -> None:
 
 def misfit(schema: JsonObject, text: str) -> str:
     """Return a sentence why the answer `text` does not fit a checked schema; empty if it fits."""
-    from jsonschema_rs import ValidationError
-
     try:
-        _validator(schema, mask=_HIDDEN).validate(value_of(text))
+        value = value_of(text)
     except InvalidJson as error:
         return f"It is not one JSON value: {_cut(str(error).removeprefix('Not JSON: '))}."
-    except ValidationError as error:
-        return f"At {_place(error.instance_path)}: {_cut(error.message)}."
-    return ""
+    return Fitting(schema).misfit(value)
+
+
+class Fitting:
+    """Compares values with a checked schema, which is made ready once, for the first of them."""
+
+    def __init__(self, schema: JsonObject) -> None:
+        self._schema = schema
+
+    def misfit(self, value: Json) -> str:
+        """Return a sentence why a value does not fit; empty if it fits."""
+        from jsonschema_rs import ValidationError
+
+        try:
+            self._validator.validate(value)
+        except ValidationError as error:
+            return f"At {_place(error.instance_path)}: {_cut(error.message)}."
+        return ""
+
+    @cached_property
+    def _validator(self) -> "Draft202012Validator":
+        return _validator(self._schema, mask=_HIDDEN)
 
 
 def unfit_answer(alias: str, problem: str, tries: int) -> UnfitAnswer:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from ozzie_server_ext.agent.structured_output import check_schema, misfit
+from ozzie_server_ext.agent.structured_output import Fitting, check_schema
 from ozzie_server_ext.config.home import Home
 from ozzie_server_ext.domain.errors import OzzieError
 from ozzie_server_ext.domain.json import Json, JsonObject
@@ -16,7 +16,6 @@ from ozzie_server_ext.plugins.capabilities import Wish
 from ozzie_server_ext.plugins.manifest import Manifest
 from ozzie_server_ext.plugins.plugin_list import Plugin
 from ozzie_server_ext.plugins.tool_host import Connection, ServerFailed, ToolHost
-from ozzie_server_ext.protocol.jsontext import canonical_bytes
 from ozzie_server_ext.protocol.tool_host import Module
 from ozzie_server_ext.vault.scope import PluginReader
 from ozzie_server_ext.vault.vault import Vault
@@ -114,7 +113,7 @@ def _config(manifest: Manifest, config: Mapping[str, Json], wishes: list[Wish]) 
     schema."""
     if manifest.config_schema is not None:
         check_schema(manifest.config_schema)
-        if problem := misfit(manifest.config_schema, canonical_bytes({**config}).decode()):
+        if problem := Fitting(manifest.config_schema).misfit({**config}):
             raise ServerFailed(
                 f"Its configuration does not fit: {problem}",
                 code="plugin.config",

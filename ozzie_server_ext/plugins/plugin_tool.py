@@ -8,7 +8,7 @@ from typing import Protocol
 
 import msgspec
 
-from ozzie_server_ext.agent.structured_output import misfit
+from ozzie_server_ext.agent.structured_output import Fitting
 from ozzie_server_ext.domain.content import Content, Label
 from ozzie_server_ext.domain.json import Json, JsonObject
 from ozzie_server_ext.domain.toolmeta import PLUGINS, Target, TargetKind, ToolMeta, ToolResult, ToolSpec
@@ -111,6 +111,7 @@ class PluginTool:
         self._tool = tool
         self._connect = connect
         self._watch = watch
+        self._fitting = Fitting(tool.schema)
         self._content = Content.of(Label.PLUGIN, [plugin.name])
         name = tool_name(plugin.slug, tool.name)
         self.spec = ToolSpec(name=name, description=tool.description, parameters=tool.schema)
@@ -125,7 +126,7 @@ class PluginTool:
             if isinstance(schema, dict) and "default" in schema
         }
         whole: JsonObject = {**defaults, **args}
-        if problem := misfit(self._tool.schema, canonical_bytes(whole).decode()):
+        if problem := self._fitting.misfit(whole):
             raise InvalidArguments(f"The arguments of {self.meta.name} do not fit: {problem}")
         return whole
 

@@ -10,7 +10,7 @@ import shlex
 from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import replace
 
-from ozzie_server_ext.agent.structured_output import enforcement, misfit, without_metadata
+from ozzie_server_ext.agent.structured_output import Fitting, enforcement, without_metadata
 from ozzie_server_ext.domain.artifacts import ArtifactKind
 from ozzie_server_ext.domain.content import Content, Label
 from ozzie_server_ext.domain.errors import PolicyError
@@ -58,14 +58,14 @@ class ServerTool:
         self._connect = connect
         self._content = Content.of(Label.MCP, [server.name])
         self._schema = without_metadata(tool.seen.schema)
-        self._is_checked = bool(enforcement(self._schema))
+        self._fitting = Fitting(self._schema) if enforcement(self._schema) else None
         name = tool_name(server.slug, tool.seen.name)
         about = tool.seen.description or tool.seen.title or f"{tool.seen.name} of {server.name}"
         self.spec = ToolSpec(name=name, description=about, parameters=self._schema)
         self.meta = _meta(server, tool, tool_id, name)
 
     def check(self, args: JsonObject) -> JsonObject:
-        if self._is_checked and (problem := misfit(self._schema, canonical_bytes(args).decode())):
+        if self._fitting is not None and (problem := self._fitting.misfit(args)):
             raise InvalidArguments(f"The arguments of {self.meta.name} do not fit: {problem}")
         return args
 
