@@ -98,6 +98,7 @@ class PluginTool:
     """A tool of a plugin. Its arguments are checked and completed by its manifest before the plugin gets them."""
 
     waits = True
+    plan_waits = False
 
     def __init__(
         self,

@@ -51,6 +51,7 @@ class ServerTool:
     """A tool of a server. A call fails if the server describes it otherwise than when a person looked at it."""
 
     waits = True
+    plan_waits = False
 
     def __init__(self, server: UsedServer, tool: SettledTool, tool_id: str, connect: Connect) -> None:
         self._server = server

@@ -203,6 +203,7 @@ class RecordedTool:
     """A tool with its real contract, whose calls go as they went."""
 
     waits = False
+    plan_waits = False
 
     def __init__(self, tool: Tool, calls: RecordedCalls) -> None:
         self.meta: ToolMeta = tool.meta

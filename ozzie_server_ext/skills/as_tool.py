@@ -34,6 +34,7 @@ class SkillTool:
     """
 
     waits = True
+    plan_waits = False
 
     def __init__(self, file: SkillFile) -> None:
         skill = file.skill

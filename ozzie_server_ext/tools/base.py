@@ -343,7 +343,12 @@ class Tool(Protocol):
 
     @property
     def waits(self) -> bool:
-        """Whether it ever awaits. A tool that doesn't can't be stopped and takes almost no time."""
+        """Whether its run ever awaits. One that doesn't can't be stopped and takes almost no time."""
+        ...
+
+    @property
+    def plan_waits(self) -> bool:
+        """The same of its plan."""
         ...
 
     def check(self, args: JsonObject) -> JsonObject:
@@ -402,6 +407,7 @@ class FunctionTool:
         self._preview = preview
         self._reaches = reaches
         self.waits = inspect.iscoroutinefunction(function)
+        self.plan_waits = reaches is not None
         self._model = _arguments_model(function, meta.name)
         schema = self._model.model_json_schema()
         parameters: JsonObject = {
@@ -456,6 +462,7 @@ class EffectTool(FunctionTool):
     ) -> None:
         """Without `happened`, nobody can tell whether an interrupted call was done."""
         super().__init__(plan, meta)
+        self.plan_waits = True
         self._plan = plan
         self._run = run
         self._happened = happened

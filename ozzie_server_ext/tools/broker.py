@@ -215,7 +215,7 @@ class NoResult(msgspec.Struct, frozen=True):
 async def run_tool(tool: Tool, plan: Plan, context: ToolContext) -> ToolResult | NoResult:
     """Run the tool within its time limit. Raises only CancelledError."""
     try:
-        return await limited(tool, tool.run(plan, context), keeps=True)
+        return await limited(tool.run(plan, context), tool.meta.timeout_s, waits=tool.waits, keeps=True)
     except Unsettled as error:
         return NoResult(error, is_known=False)
     except Exception as error:

@@ -62,15 +62,15 @@ async def in_time(work: Coroutine[Any, Any, T], limit_s: float, *, keeps: bool =
     return running.result()
 
 
-async def limited(tool: Tool, work: Coroutine[Any, Any, T], *, keeps: bool = False) -> T:
-    """As `in_time`, with the tool's limit. A tool that never awaits needs no task to be stopped in."""
-    return await (in_time(work, tool.meta.timeout_s, keeps=keeps) if tool.waits else work)
+async def limited(work: Coroutine[Any, Any, T], limit_s: float, *, waits: bool, keeps: bool = False) -> T:
+    """As `in_time`. Work that never awaits needs no task to be stopped in."""
+    return await (in_time(work, limit_s, keeps=keeps) if waits else work)
 
 
 async def planned(tool: Tool, args: JsonObject, context: ToolContext) -> Plan:
     """Return what a call would do, see `Tool.plan`. Raises only OzzieError."""
     with only_ozzie_errors(tool, "planned"):
-        return await limited(tool, tool.plan(args, context))
+        return await limited(tool.plan(args, context), tool.meta.timeout_s, waits=tool.plan_waits)
 
 
 @contextmanager

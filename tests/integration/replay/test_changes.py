@@ -106,6 +106,7 @@ class Altered:
     """A tool with another contract. A replay calls nothing else of it."""
 
     waits = False
+    plan_waits = False
 
     def __init__(self, tool: Tool, **meta: Any) -> None:
         self._tool = tool

@@ -182,6 +182,7 @@ async def test_a_plain_function_is_a_tool_that_waits_for_nothing(context: ToolCo
     plain = tool(greet_at_once)
 
     assert (plain.waits, tool().waits) == (False, True)
+    assert (plain.plan_waits, tool().plan_waits) == (False, False)
     assert (await carried_out(plain, {"name": "Ann"}, context)).data == "hello Ann"
 
 
