@@ -8,7 +8,6 @@ import mimetypes
 import re
 import shlex
 from collections.abc import Awaitable, Callable, Iterator
-from dataclasses import replace
 
 from ozzie_server_ext.agent.structured_output import Fitting, enforcement, without_metadata
 from ozzie_server_ext.domain.artifacts import ArtifactKind
@@ -91,8 +90,9 @@ class ServerTool:
         if output.failed:
             words = "\n".join([*output.texts, *questions.told])
             raise ToolFailed(cut_end(words, _MAX_REASON) or "It failed, and does not say why.")
-        result = await asyncio.to_thread(_result, self._server, name, output)
-        return replace(result, content=self._content)
+        # Decoding files takes time: keep the event loop free.
+        made = await asyncio.to_thread(_files, self._server, name, output) if output.files else ()
+        return ToolResult(ok=True, data=_data(output, made), made=made, content=self._content)
 
     async def _call(self, args: JsonObject, context: ToolContext, questions: Questions) -> Output:
         """Call the server, once more if the connection was found to be lost before it got the call. Raises
@@ -160,19 +160,22 @@ def _meta(server: UsedServer, tool: SettledTool, tool_id: str, name: str) -> Too
 # --- results ----------------------------------------------------------------------------------------------------------
 
 
-def _result(server: UsedServer, tool: str, output: Output) -> ToolResult:
-    text = "\n".join(output.texts)
-    data: Json = text if output.structured is None else output.structured
-    files = tuple(_files(server, tool, output))
-    left_out = len(output.files) - len(files)
+def _data(output: Output, made: tuple[Made, ...]) -> Json:
+    data: Json = "\n".join(output.texts) if output.structured is None else output.structured
+    left_out = len(output.files) - len(made)
+    # Not as a result's links, which are addresses that a page gave: a server knows what it was granted, and could carry
+    # that away in one.
     links: list[Json] = [*output.links]
     if output.files or links:
         data = {"result": data, **({"links": links} if links else {}), **({"left_out": left_out} if left_out else {})}
-    # Its links are no addresses that a page gave: a server knows what it was granted, and could carry that away in one.
-    return ToolResult(ok=True, data=data, made=files)
+    return data
 
 
-def _files(server: UsedServer, tool: str, output: Output) -> Iterator[Made]:
+def _files(server: UsedServer, tool: str, output: Output) -> tuple[Made, ...]:
+    return tuple(_decoded(server, tool, output))
+
+
+def _decoded(server: UsedServer, tool: str, output: Output) -> Iterator[Made]:
     for at, file in enumerate(output.files[:_MAX_FILES]):
         try:
             content = base64.b64decode(file.data, validate=True)
