@@ -335,12 +335,13 @@ async def _output(
                     on_wrote(path)
                 case Elicit() as question:  # the call may end before there is an answer
                     asking.append(asyncio.ensure_future(elicited(question)))
-                case Piece(text=text):
+                case (Piece(text=text) | Stop(text=text)) as piece:
                     pieces.append(text)
                     size += len(text)
                     if size > MAX_OUTPUT_CHARS:
                         raise ServerFailed("Its result is too long.", code="mcp.too_long", was_sent=True)
-                case Stop():
+                    if isinstance(piece, Piece):
+                        continue
                     return await asyncio.to_thread(_parsed, pieces) if size > 1 << 16 else _parsed(pieces)
                 case _:
                     pass

@@ -39,7 +39,7 @@ from ozzie_server_ext.domain.errors import OzzieError
 from ozzie_server_ext.domain.json import JsonObject
 from ozzie_server_ext.programs.mcp_questions import NotAskable, question_of, result_of
 from ozzie_server_ext.programs.mcp_transports import FORBIDDEN, UNAUTHORIZED, Ask, RemoteServer, StartedServer, rights
-from ozzie_server_ext.programs.tool_output import MAX_VALUES, Failure, has_many, pieces
+from ozzie_server_ext.programs.tool_output import MAX_VALUES, Failure, has_many, text_of
 from ozzie_server_ext.protocol.codec import encode
 from ozzie_server_ext.protocol.jsontext import InvalidJson, canonical_bytes, loads, repair_text
 from ozzie_server_ext.protocol.tool_host import (
@@ -275,8 +275,8 @@ class Session:
 
     # --- calls ----------------------------------------------------------------------------------------------------
 
-    async def invoke(self, invoke: Invoke) -> AsyncIterator[HostEvent]:
-        """Call a tool; yield its output. Raises Failure."""
+    async def invoke(self, invoke: Invoke) -> str:
+        """Call a tool; return the JSON of its `Output`. Raises Failure."""
         if self._client is None or (self._started is not None and self._started.lost.is_set()):
             raise Failure("mcp.lost", self._why("It is not connected."))
         calling = asyncio.ensure_future(self._call(self._client, invoke))
@@ -290,11 +290,10 @@ class Session:
             output = calling.result()
             if output.failed and (refused := self._refused()):
                 output = msgspec.structs.replace(output, texts=(*output.texts, refused))
+            return text_of(output)
         finally:
             calling.cancel()
             lost.cancel()
-        for piece in pieces(invoke.id, output):
-            yield piece
 
     def _refused_there(self) -> asyncio.Event:
         assert self._remote is not None

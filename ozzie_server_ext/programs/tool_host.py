@@ -8,7 +8,7 @@ connection, or this process, and nothing else.
 import asyncio
 import logging
 import warnings
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable
 from typing import Protocol, TypeAlias
 
 from ozzie_server_ext.domain.json import JsonObject
@@ -18,6 +18,7 @@ from ozzie_server_ext.protocol.codec import InvalidShape
 from ozzie_server_ext.protocol.jsontext import repair_text
 from ozzie_server_ext.protocol.ndjson import LineTooLong
 from ozzie_server_ext.protocol.tool_host import (
+    PIECE_CHARS,
     Abort,
     Answer,
     Connect,
@@ -26,6 +27,7 @@ from ozzie_server_ext.protocol.tool_host import (
     HostEvent,
     Invoke,
     Module,
+    Piece,
     Refresh,
     SignIn,
     Stop,
@@ -35,12 +37,12 @@ from ozzie_server_ext.protocol.tool_host import (
 
 
 class Connection(Protocol):
-    """A connected server or a loaded plugin: `run` makes it, keeps it, and ends it; meanwhile `invoke` may be called.
-    Both raise `tool_output.Failure`."""
+    """A connected server or a loaded plugin: `run` makes it, keeps it, and ends it; meanwhile `invoke` may be called,
+    which returns the JSON of an `Output`. Both raise `tool_output.Failure`."""
 
     async def run(self) -> None: ...
 
-    def invoke(self, invoke: Invoke) -> AsyncIterator[HostEvent]: ...
+    async def invoke(self, invoke: Invoke) -> str: ...
 
 
 Make: TypeAlias = Callable[[Connect, Callable[[HostEvent], None], Callable[[HostEvent], Awaitable[str]]], Connection]
@@ -117,9 +119,12 @@ class ToolHost(PlaneChild):
             connection = self._connections.get(invoke.connection)
             if connection is None:
                 raise Failure("mcp.lost", "It is not connected any more.")
-            async for piece in connection.invoke(invoke):
+            text = await connection.invoke(invoke)
+            *before, last = range(0, len(text), PIECE_CHARS)
+            for at in before:
                 await self.writable.wait()
-                self._tell(piece)
+                self._tell(Piece(id=invoke.id, text=text[at : at + PIECE_CHARS]))
+            end = Stop(id=invoke.id, text=text[last:])
         except Failure as failure:
             end = failure.event(invoke.id)
         except asyncio.CancelledError:

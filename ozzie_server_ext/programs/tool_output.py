@@ -1,12 +1,11 @@
-"""What the tool host returns of a call: its output in pieces, or why it came to nothing."""
+"""What the tool host returns of a call: its output, or why it came to nothing."""
 
 import json
-from collections.abc import Iterator
 
 from ozzie_server_ext.domain.json import Json
 from ozzie_server_ext.protocol.codec import encode
 from ozzie_server_ext.protocol.jsontext import repair_text
-from ozzie_server_ext.protocol.tool_host import MAX_OUTPUT_CHARS, PIECE_CHARS, Error, ErrorCode, Output, Piece
+from ozzie_server_ext.protocol.tool_host import MAX_OUTPUT_CHARS, Error, ErrorCode, Output
 
 MAX_VALUES = 100_000
 """Values in the structured form of a result: the gateway reads all of them at once, while it does nothing else."""
@@ -36,12 +35,10 @@ def has_many(value: Json) -> bool:
     return count > MAX_VALUES
 
 
-def pieces(call_id: str, output: Output) -> Iterator[Piece]:
-    """Yield the pieces of an output. Raises Failure for one that is too long."""
+def text_of(output: Output) -> str:
+    """Return the JSON of an output. Raises Failure for one that is too long."""
     text = json.dumps(encode(output), ensure_ascii=False, separators=(",", ":"))
     if len(text) > MAX_OUTPUT_CHARS:
         words = f"It returned more than {MAX_OUTPUT_CHARS >> 20} MiB, which is too much for one result."
         raise Failure("mcp.too_long", words, was_sent=True)
-    text = repair_text(text)
-    for at in range(0, len(text), PIECE_CHARS):
-        yield Piece(id=call_id, text=text[at : at + PIECE_CHARS])
+    return repair_text(text)

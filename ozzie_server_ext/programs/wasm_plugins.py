@@ -10,7 +10,7 @@ import hashlib
 import json
 import os
 import re
-from collections.abc import AsyncIterator, Callable
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from functools import cache
@@ -25,12 +25,11 @@ from extism_sys import lib as _lib
 
 from ozzie_server_ext.config.files import replace_file
 from ozzie_server_ext.domain.json import Json
-from ozzie_server_ext.programs.tool_output import MAX_VALUES, Failure, has_many, pieces
+from ozzie_server_ext.programs.tool_output import MAX_VALUES, Failure, has_many, text_of
 from ozzie_server_ext.programs.wasm_code import ERROR_SET, prepared
 from ozzie_server_ext.programs.wasm_host import FUNCTIONS, HostCall, without_secrets
 from ozzie_server_ext.programs.wasm_http import CannedAnswers, Failed, Grants, Refused, Request, Requests, WebRequests
 from ozzie_server_ext.protocol import tool_host as wire
-from ozzie_server_ext.protocol.codec import encode
 from ozzie_server_ext.protocol.jsontext import InvalidJson, loads, repair_text
 from ozzie_server_ext.protocol.tool_host import (
     HEALTH,
@@ -41,7 +40,6 @@ from ozzie_server_ext.protocol.tool_host import (
     Invoke,
     Module,
     Output,
-    Piece,
 )
 
 MAX_PAGES = 1024
@@ -114,11 +112,10 @@ class LoadedPlugin:
                 self._exports[name] = there
         self._compiled = compiled
 
-    async def invoke(self, invoke: Invoke) -> AsyncIterator[HostEvent]:
-        """Call an export with JSON; yield its output. Raises Failure."""
+    async def invoke(self, invoke: Invoke) -> str:
+        """Call an export with JSON; return the JSON of its `Output`. Raises Failure."""
         if invoke.tool == HEALTH and self._module.health_url:
-            yield Piece(id=invoke.id, text=json.dumps(encode(await self._health())))
-            return
+            return text_of(await self._health())
 
         def refused(wish: str, words: str) -> None:
             tell(wire.Refused(id=invoke.id, wish=repair_text(wish), words=repair_text(words)))
@@ -134,7 +131,7 @@ class LoadedPlugin:
         work = self._loop.run_in_executor(self._threads, self._called, call, export, invoke)
         try:
             async with asyncio.timeout(invoke.within_s):
-                found = await asyncio.shield(work)
+                return await asyncio.shield(work)
         except TimeoutError:
             await _stopped(call, work)
             words = f"It did not answer within {invoke.within_s:g} s."
@@ -142,8 +139,6 @@ class LoadedPlugin:
         finally:
             if not work.done():
                 await asyncio.shield(_stopped(call, work))
-        for piece in found:
-            yield piece
 
     async def _health(self) -> Output:
         """Ask the address of its health check, which was granted with the plugin."""
@@ -160,8 +155,8 @@ class LoadedPlugin:
         words = f"{place} answers with the status {answer.status}."
         return Output(structured=True) if 200 <= answer.status < 300 else Output(texts=(words,), failed=True)
 
-    def _called(self, call: "_Call", export: str, invoke: Invoke) -> list[HostEvent]:
-        """Make a call in this thread; return its output in pieces. Raises Failure."""
+    def _called(self, call: "_Call", export: str, invoke: Invoke) -> str:
+        """Make a call in this thread; return the JSON of its `Output`. Raises Failure."""
         assert self._compiled is not None, "it is called once it has been loaded"
         given = json.dumps(invoke.arguments, ensure_ascii=False).encode()
         try:
@@ -169,7 +164,7 @@ class LoadedPlugin:
             value = loads(raw, max_bytes=MAX_OUTPUT_CHARS, surrogates="repair")
             if has_many(value):
                 raise Failure("plugin.garbage", f"Its answer has more than {MAX_VALUES:,} values.")
-            return [*pieces(invoke.id, _output(value))]
+            return text_of(_output(value))
         except extism.Error as error:
             code, words = ("plugin.failed", call.host.error) if call.host.error else _why(error)
             raise Failure(code, without_secrets(words, self._module), was_sent=call.host.has_acted) from None

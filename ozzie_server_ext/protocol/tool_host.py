@@ -2,9 +2,9 @@
 
 Each message belongs to a call, by `id`. A connection to a server is a call that lasts: it is answered with `connected`,
 then with `tools` whenever the server's list changes, and ends with an `error`, or with a `stop` once it was aborted. A
-tool's call names the connection, may report progress, and ends with its output in pieces and a `stop`, or with an
-`error`. A sign-in asks before it meets a host and when a person has to visit an address, and a connection when it needs
-a new token; each is answered with `answer`.
+tool's call names the connection, may report progress, and ends with its output, whose last piece is in a `stop`, or
+with an `error`. A sign-in asks before it meets a host and when a person has to visit an address, and a connection when
+it needs a new token; each is answered with `answer`.
 """
 
 from typing import Any, Literal, TypeAlias
@@ -234,13 +234,15 @@ class Refused(_Message, frozen=True, kw_only=True):
 
 
 class Piece(_Message, frozen=True, kw_only=True):
-    """A piece of the JSON of an `Output`."""
+    """A piece of the JSON of an `Output`, which is not the last one."""
 
     text: str
 
 
 class Stop(_Message, frozen=True, kw_only=True):
-    """The call has ended, or was aborted; all of its output has been sent."""
+    """The call has ended, or was aborted. `text` is the last piece of its output, if it has one."""
+
+    text: str = ""
 
 
 class Renew(_Message, frozen=True, kw_only=True):
