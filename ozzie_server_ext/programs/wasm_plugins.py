@@ -15,6 +15,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
+from queue import Empty, SimpleQueue
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -68,7 +69,8 @@ class LoadedPlugin:
         self._loop = asyncio.get_running_loop()
         self._threads = ThreadPoolExecutor(AT_ONCE, thread_name_prefix="plugin")
         self._requests = _requests_of(self._module)
-        self._compiled: CompiledPlugin | None = None
+        self._instances: _Instances | None = None
+        self._has_ended = False
         self._exports: dict[str, str] = {}
         self._first: tuple[str, ...] = ()
 
@@ -87,7 +89,8 @@ class LoadedPlugin:
             await asyncio.Event().wait()
         finally:
             await self._requests.close()
-            self._threads.shutdown(wait=False, cancel_futures=True)
+            self._has_ended = True
+            self._threads.shutdown(wait=False)
 
     def _load(self) -> None:
         """Compile it, and find its exports. Raises OSError, ValueError, extism.Error."""
@@ -110,7 +113,7 @@ class LoadedPlugin:
                 if not instance.function_exists(there) or (there == _CALL != name and not only):
                     raise ValueError(f"it has no function {name}.")
                 self._exports[name] = there
-        self._compiled = compiled
+        self._instances = _Instances(compiled)
 
     async def invoke(self, invoke: Invoke) -> str:
         """Call an export with JSON; return the JSON of its `Output`. Raises Failure."""
@@ -126,9 +129,11 @@ class LoadedPlugin:
         def tell(event: HostEvent) -> None:
             self._loop.call_soon_threadsafe(self._send, event)
 
-        call = _Call(HostCall(self._module, self._requests, self._loop, refused, wrote))
+        assert self._instances is not None, "it is called once it has been loaded"
+        call = _Call(HostCall(self._module, self._requests, self._loop, refused, wrote), self._instances)
         export = self._exports.get(invoke.tool, invoke.tool)
-        work = self._loop.run_in_executor(self._threads, self._called, call, export, invoke)
+        work: asyncio.Future[str] = self._loop.create_future()
+        self._threads.submit(self._work, call, export, invoke, work)
         try:
             async with asyncio.timeout(invoke.within_s):
                 return await asyncio.shield(work)
@@ -155,12 +160,24 @@ class LoadedPlugin:
         words = f"{place} answers with the status {answer.status}."
         return Output(structured=True) if 200 <= answer.status < 300 else Output(texts=(words,), failed=True)
 
+    def _work(self, call: "_Call", export: str, invoke: Invoke, work: "asyncio.Future[str]") -> None:
+        """Make a call in this thread. Only then, while nobody waits for it, see to its instance and the next one."""
+        try:
+            found = self._called(call, export, invoke)
+        except BaseException as error:
+            self._loop.call_soon_threadsafe(work.set_exception, error)
+        else:
+            self._loop.call_soon_threadsafe(work.set_result, found)
+        finally:
+            call.put_away()
+
     def _called(self, call: "_Call", export: str, invoke: Invoke) -> str:
-        """Make a call in this thread; return the JSON of its `Output`. Raises Failure."""
-        assert self._compiled is not None, "it is called once it has been loaded"
+        """Return the JSON of the `Output` of a call. Raises Failure."""
+        if self._has_ended:
+            raise Failure("mcp.lost", "It is not connected any more.")
         given = json.dumps(invoke.arguments, ensure_ascii=False).encode()
         try:
-            raw = call.run(self._compiled, (*self._first, export), given)
+            raw = call.run((*self._first, export), given)
             value = loads(raw, max_bytes=MAX_OUTPUT_CHARS, surrogates="repair")
             if has_many(value):
                 raise Failure("plugin.garbage", f"Its answer has more than {MAX_VALUES:,} values.")
@@ -174,26 +191,55 @@ class LoadedPlugin:
             raise Failure(failure.code, str(failure), was_sent=call.host.has_acted) from None
 
 
+class _Instances:
+    """Instances of a plugin, for its threads. One that no call has had yet is kept ready: to make it takes longer than
+    a short call."""
+
+    def __init__(self, compiled: CompiledPlugin) -> None:
+        self._compiled = compiled
+        self._ready: SimpleQueue[Plugin] = SimpleQueue()
+
+    def take(self) -> Plugin:
+        """Return an instance that is nobody else's. Raises extism.Error."""
+        try:
+            return self._ready.get_nowait()
+        except Empty:
+            return Plugin(self._compiled)
+
+    def put_away(self, used: Plugin) -> None:
+        """Drop an instance, as no other call may find what is in its memory, and have another one ready."""
+        used.__exit__(None, None, None)
+        if self._ready.empty():
+            self._ready.put(Plugin(self._compiled))
+
+
 class _Call:
     """One call in its thread, and how it is stopped."""
 
-    def __init__(self, host: HostCall) -> None:
+    def __init__(self, host: HostCall, instances: _Instances) -> None:
         self.host = host
+        self._instances = instances
+        self._instance: Plugin | None = None
         self._handle: Any = None
 
-    def run(self, compiled: CompiledPlugin, exports: tuple[str, ...], given: bytes) -> bytes:
+    def run(self, exports: tuple[str, ...], given: bytes) -> bytes:
         """Call these exports, and return the output of the last one. Raises extism.Error, also if it is stopped."""
-        with Plugin(compiled) as instance:
-            self._handle = instance.cancel_handle()
-            try:
-                raw = b""
-                for export in exports:
-                    if self.host.was_stopped:
-                        raise extism.Error("stopped")
-                    raw = instance.call(export, given, host_context=self.host)
-                return raw
-            finally:
-                self._handle = None
+        instance = self._instance = self._instances.take()
+        self._handle = instance.cancel_handle()
+        try:
+            raw = b""
+            for export in exports:
+                if self.host.was_stopped:
+                    raise extism.Error("stopped")
+                raw = instance.call(export, given, host_context=self.host)
+            return raw
+        finally:
+            self._handle = None
+
+    def put_away(self) -> None:
+        """Drop its instance."""
+        if self._instance is not None:
+            self._instances.put_away(self._instance)
 
     def stop(self) -> None:
         """Stop its code, and what it waits for, from the loop's thread."""
