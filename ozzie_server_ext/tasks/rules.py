@@ -99,11 +99,12 @@ class RulesInForce:
         """Return the ids of the tools that the rules deny `caller` for all arguments; no ids while the rules are
         invalid: then every call is denied with the reason, which nobody would see if no tools were offered."""
         policy = await self.refresh()
-        if self.error or not policy.rules:
+        rules = tuple(rule for rule in policy.rules if rule.verdict.decision is Decision.DENY)
+        if self.error or not rules:
             return frozenset()
         metas = [tool.meta for tool in self._registry.all()]
-        denying = (meta.tool_id for meta in metas if denies_always(meta, caller, policy.rules))
-        return await asyncio.to_thread(frozenset, denying)  # there can be many of both
+        denied = (meta.tool_id for meta in metas if denies_always(meta, caller, rules))
+        return await asyncio.to_thread(frozenset, denied)  # there can be many of both
 
     @property
     def problem(self) -> str:
