@@ -9,6 +9,7 @@ guess at a short one, and the chain still verifies.
 
 import hashlib
 import json
+from functools import lru_cache
 from operator import itemgetter
 from typing import NamedTuple
 
@@ -76,6 +77,7 @@ def hash_of(envelope: Envelope) -> str:
         raise InputError("An event can't carry half of a surrogate pair, which is no character.") from None
 
 
+@lru_cache(maxsize=256)  # those of one event are those of the next
 def _strings(text: str) -> object:
     return [] if text == "[]" else json.loads(text)
 

@@ -140,10 +140,12 @@ def time_text(ts: datetime) -> str:
     return at.isoformat(timespec="microseconds")[:26] + "Z"
 
 
+@lru_cache(maxsize=256)  # those of one event are those of the next
 def strings_text(values: tuple[str, ...]) -> str:
     """Return a tuple of strings as a JSON list."""
     return dumps(values) if values else "[]"
 
 
+@lru_cache(maxsize=256)
 def _tuple(text: str) -> tuple[str, ...]:
     return () if text == "[]" else tuple(json.loads(text))

@@ -4,6 +4,7 @@ Names come only from declarations in this package, which check them; values are 
 """
 
 import sqlite3
+from bisect import bisect_right
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import chain
@@ -126,10 +127,11 @@ class ManyRows:
         return self._sql[count]
 
 
-_AT_ONCE = (64, 32, 16, 12, 8, 6, 5, 4, 3, 2, 1)
-"""Rows in one statement, so that few statements insert any number, and few have to be prepared. Python's sqlite3 gives
-up the interpreter's lock in each step of a statement, and waits up to 5 ms to get it back while another thread
-computes."""
+_COUNTS = (1, 2, 3, 4, 5, 6, 8, 12, 16, 32, 64)
+_AT_ONCE = tuple(_COUNTS[bisect_right(_COUNTS, left) - 1] for left in range(1, _COUNTS[-1] + 1))
+"""Rows in the next statement, by how many are left: few statements insert any number, and few have to be prepared.
+Python's sqlite3 gives up the interpreter's lock in each step of a statement, and waits up to 5 ms to get it back while
+another thread computes."""
 
 
 def insert_many(
@@ -137,11 +139,11 @@ def insert_many(
 ) -> list[tuple[Any, ...]]:
     """Insert rows in as few steps as possible; return what the statements return."""
     at, returned = 0, list[tuple[Any, ...]]()
-    for count in _AT_ONCE:
-        while len(rows) - at >= count:
-            values = list(chain.from_iterable(rows[at : at + count]))
-            returned += connection.execute(statements.sql(count), values)
-            at += count
+    while left := len(rows) - at:
+        count = _AT_ONCE[min(left, len(_AT_ONCE)) - 1]
+        values = list(chain.from_iterable(rows[at : at + count]))
+        returned += connection.execute(statements.sql(count), values)
+        at += count
     return returned
 
 
