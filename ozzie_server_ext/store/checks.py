@@ -5,11 +5,11 @@ import hashlib
 import os
 import re
 import sqlite3
+import sys
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import closing
 from datetime import datetime, timedelta
-from functools import partial
 from itertools import zip_longest
 from pathlib import Path
 
@@ -20,6 +20,7 @@ from ozzie_server_ext.config.files import replace_file
 from ozzie_server_ext.config.home import Home
 from ozzie_server_ext.domain.clock import Clock
 from ozzie_server_ext.domain.errors import InputError, NotFound
+from ozzie_server_ext.domain.events import Event
 from ozzie_server_ext.domain.ids import BlobRef
 from ozzie_server_ext.observability.logs import logger
 from ozzie_server_ext.planes.one_shot import ErrandFailed, errand_beside, run_errand
@@ -188,7 +189,12 @@ def _compare(connection: sqlite3.Connection, rebuilt: sqlite3.Connection, blobs:
         return "The tables were made by another version: they are made again at the next start."
     search.create_like(rebuilt, connection)
     text_of = sqlite_events.not_erased(connection, ArtifactTexts(blobs))
-    sqlite_events.fold_into(connection, rebuilt, also=partial(search.add, rebuilt, text_of=text_of))
+    until = _last_indexed(connection)
+
+    def add(events: Sequence[Event]) -> None:
+        search.add(rebuilt, (event for event in events if event.position <= until), text_of)
+
+    sqlite_events.fold_into(connection, rebuilt, also=add)
     faults += _tables(connection, rebuilt)
     faults += _index(connection, rebuilt)
     return ""
@@ -212,6 +218,14 @@ def _pages(connection: sqlite3.Connection) -> Iterator[Fault]:
 
 
 _REBUILD = "Run `ozzie events rebuild`, and restart Ozzie: it makes the tables again from the log."
+
+
+def _last_indexed(connection: sqlite3.Connection) -> int:
+    """Return the position up to which the index has all documents; beyond all, if the index can't say."""
+    try:
+        return search.last(connection)
+    except sqlite3.DatabaseError:
+        return sys.maxsize
 
 
 def _index(connection: sqlite3.Connection, rebuilt: sqlite3.Connection) -> Iterator[Fault]:

@@ -1,7 +1,8 @@
 """The full-text index of the log (docs/search.md): which documents contain all of some phrases, best first.
 
-It is a projection in the same file as the others, written in the transaction of the events and rebuilt from the log:
-FTS5 if SQLite has it, else FTS4. Both rank by BM25 over one column; the other one, `scope`, holds a document's
+It is a projection in the same file as the others, rebuilt from the log: FTS5 if SQLite has it, else FTS4. It follows
+the log (docs/adr/0081-index-behind-the-log.md), document by document, so that those which are missing are always the
+last ones. Both rank by BM25 over one column; the other one, `scope`, holds a document's
 session and kind, so that a search in one session does not go through all others.
 """
 
@@ -91,6 +92,11 @@ def create(connection: sqlite3.Connection, *, fts5: bool = True) -> None:
 def add(connection: sqlite3.Connection, events: Iterable[Event], text_of: TextOf = no_text) -> None:
     """Add those of the events that are documents."""
     connection.executemany("INSERT INTO search (rowid, terms, scope) VALUES (?, ?, ?)", _rows(events, text_of))
+
+
+def last(connection: sqlite3.Connection) -> int:
+    """Return the position of the last document in the index, 0 if it has none: later ones are still to be added."""
+    return connection.execute("SELECT max(rowid) FROM search_docsize").fetchone()[0] or 0
 
 
 def remove(connection: sqlite3.Connection, events: Iterable[Event], text_of: TextOf = no_text) -> bool:

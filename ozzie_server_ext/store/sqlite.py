@@ -130,6 +130,9 @@ class SqliteEventLog:
         return await self._read(lambda connection: sqlite_rows.one(connection, declared, key))
 
     async def search(self, wanted: Wanted) -> Hits:
+        if self._readers is None:
+            raise LogClosed()
+        await self._writer.call(Committer.complete_index)
         return await self._read(lambda connection: search.find(connection, wanted))
 
     async def dump(self) -> str:

@@ -109,10 +109,9 @@ def read(
 
 
 def read_all(
-    connection: sqlite3.Connection, types: frozenset[str], session_id: SessionId | None = None
+    connection: sqlite3.Connection, types: frozenset[str], session_id: SessionId | None = None, *, after: int = 0
 ) -> Iterator[Event]:
     """Yield all events of some types, of one session or of all, in order, without those whose body was erased."""
-    after = 0
     while page := read(connection, after=after, limit=_PAGE, types=types, session_id=session_id):
         yield from page
         after = page[-1].position
@@ -188,6 +187,12 @@ def rebuild_index(connection: sqlite3.Connection, text_of: TextOf) -> None:
     """Rebuild the search index alone, in the open transaction."""
     search.create(connection)
     search.add(connection, read_all(connection, DOCUMENT_TYPES), not_erased(connection, text_of))
+
+
+def complete_index(connection: sqlite3.Connection, text_of: TextOf) -> None:
+    """Add to the search index what was recorded after its last document, in the open transaction. None of that is an
+    artifact whose content is erased: before such an erasure is recorded, the index is complete."""
+    search.add(connection, read_all(connection, DOCUMENT_TYPES, after=search.last(connection)), text_of)
 
 
 def not_erased(connection: sqlite3.Connection, text_of: TextOf) -> TextOf:

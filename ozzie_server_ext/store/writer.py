@@ -22,6 +22,7 @@ from ozzie_server_ext.store.admission import Admitted, Append, Found, Tip, admit
 from ozzie_server_ext.store.codec import time_text
 from ozzie_server_ext.store.contents import ContentWriter, Parts
 from ozzie_server_ext.store.database import open_writable, unusable
+from ozzie_server_ext.store.documents import DOCUMENT_TYPES
 from ozzie_server_ext.store.erasing import Target
 from ozzie_server_ext.store.log import EventIdTaken, EventLog, Head, OwnerLost
 from ozzie_server_ext.store.projections.artifacts import ARTIFACTS
@@ -29,6 +30,8 @@ from ozzie_server_ext.store.projector import TABLES
 from ozzie_server_ext.store.sqlite_rows import SqliteRows, Written
 from ozzie_server_ext.store.tables import Key, Row
 from ozzie_server_ext.store.texts import NO_TEXTS, ArtifactTexts
+
+log = logger(__name__)
 
 
 def take_over(connection: sqlite3.Connection) -> int:
@@ -83,7 +86,9 @@ class Committer:
         self._head = sqlite_events.head(connection)
         self._tips: dict[str, Tip] = {}
         self._unwritten: list[Found] = []
-        self._unindexed: list[Event] = []
+        self._erasures: list[Event] = []
+        self.unindexed = 0
+        """Documents that were recorded since the search index was completed, or that was tried."""
         self._written: dict[str, dict[Key, Row]] = {}
         self._contents: dict[bytes, Parts] = {}
         self._content_writer = ContentWriter(connection)
@@ -130,6 +135,7 @@ class Committer:
         before = self._head
         try:
             begin(self._connection, self.epoch)
+            sqlite_events.complete_index(self._connection, self._texts)  # it can only remove what is there
             erasure = erasing.erase(self._connection, self._rows, target, self._texts)
             admitted = self._admit(record(erasure.fact))
             self._write_out()
@@ -146,6 +152,7 @@ class Committer:
     def write_anew(self) -> None:
         """See `store.erasing.write_anew`. Raises OwnerLost."""
         expect_owner(self._connection, self.epoch)
+        self.complete_index()
         erasing.write_anew(self._connection)
 
     def note_cleaned(self, position: int) -> None:
@@ -197,9 +204,32 @@ class Committer:
             raise
 
     def make_current(self) -> None:
-        """Rebuild the projections if other folds made them."""
-        if not sqlite_events.are_current(self._connection):
+        """Rebuild the projections if other folds made them, else complete the search index."""
+        if sqlite_events.are_current(self._connection):
+            self.index()
+        else:
             self.rebuild()
+
+    def complete_index(self) -> None:
+        """Complete the search index, if documents are missing."""
+        if self.unindexed:
+            self.index()
+
+    def index(self) -> None:
+        """Complete the search index, in a transaction of its own, for which nobody waits for the disk: what a crash
+        takes of it is added at the next start. If that fails, it is tried again with the next documents, and until
+        then searches find less."""
+        self.unindexed = 0
+        try:
+            self._connection.execute("PRAGMA synchronous = NORMAL")
+            begin(self._connection, self.epoch)
+            sqlite_events.complete_index(self._connection, self._texts)
+            self._connection.execute("COMMIT")
+        except (sqlite3.Error, OzzieError) as error:
+            self._roll_back(self._head)
+            log.warning("what was recorded last can't be searched yet: %s", error)
+        finally:
+            self._connection.execute("PRAGMA synchronous = FULL")
 
     def _transact(self, appends: Sequence[Append], *, savepoints: bool) -> Committed:
         results: list[Result] = []
@@ -218,6 +248,7 @@ class Committer:
                 new.extend(admitted.events if admitted.new else ())
         self._write_out()
         self._connection.execute("COMMIT")
+        self.unindexed += sum(event.type in DOCUMENT_TYPES for event in new)
         return Committed(tuple(results), tuple(new), self._written)
 
     def _admit(self, append: Append) -> Admitted:
@@ -229,7 +260,7 @@ class Committer:
         self._rows.keep()
         if admitted.new:
             self._unwritten += admitted.new
-            self._unindexed += admitted.events
+            self._erasures += (event for event in admitted.events if isinstance(event.body, ArtifactErased))
             self._contents |= append.contents
             last = admitted.events[-1]
             self._head = Head(last.position, last.hash)
@@ -257,19 +288,20 @@ class Committer:
 
     def _write_out(self) -> None:
         sqlite_events.insert(self._connection, self._unwritten)
-        search.add(self._connection, self._unindexed, self._texts)
         self._erase_texts()
         self._content_writer.write(self._contents.items())
         for table, rows in self._rows.flush(TABLES).items():
             self._written.setdefault(table, {}).update(rows)
         self._unwritten.clear()
-        self._unindexed.clear()
+        self._erasures.clear()
         self._contents.clear()
 
     def _erase_texts(self) -> None:
         """Take the texts of artifacts that are being erased out of the search index; their names stay in it. What a
         person erased has to leave the database's file, too."""
-        for event in self._unindexed:
+        if self._erasures:
+            sqlite_events.complete_index(self._connection, self._texts)
+        for event in self._erasures:
             if isinstance(event.body, ArtifactErased) and (created := self._created(event, event.body)):
                 if search.remove(self._connection, created, self._texts.unchanged):
                     search.add(self._connection, created)
@@ -297,7 +329,7 @@ class Committer:
         self._head = head
         self._tips.clear()
         self._unwritten.clear()
-        self._unindexed.clear()
+        self._erasures.clear()
         self._contents.clear()
         self._content_writer.forget()
         self._rows.forget()
@@ -322,6 +354,10 @@ def _refusal(error: Exception, append: Append) -> Exception:
 
 _ENOUGH_APPENDS = 256
 """Appends in one commit: bounds how long the first of them waits for the last."""
+INDEX_AFTER_S = 0.1
+"""The search index is completed when nothing was recorded for so long; before, if a search wants it."""
+_ENOUGH_DOCUMENTS = 64
+"""To be added to the index at once: bounds how long an append may wait for them."""
 
 T = TypeVar("T")
 E = TypeVar("E", bound=BaseException)
@@ -445,9 +481,15 @@ class Writer:
 
     def _serve(self, committer: Committer) -> None:
         while True:
-            batch, other = self._take()
+            try:
+                batch, other = self._take(INDEX_AFTER_S if committer.unindexed else None)
+            except Empty:
+                committer.index()
+                continue
             if batch:
                 self._commit(batch, committer)
+                if committer.unindexed >= _ENOUGH_DOCUMENTS:
+                    committer.index()
             match other:
                 case _WriterTask(work, future):
                     if future.set_running_or_notify_cancel():  # somebody still waits for it
@@ -462,13 +504,15 @@ class Writer:
                         committed = Committed((self._translated(error),), ())
                     self._send((future,), committed, committer)
                 case _Stop():
+                    committer.complete_index()
                     return
                 case None:
                     pass
 
-    def _take(self) -> tuple[list[_Waiting], _Other | None]:
-        """Return the waiting appends, about `_ENOUGH_APPENDS` at most, and the other work that came after them."""
-        job = self._jobs.get()
+    def _take(self, within_s: float | None) -> tuple[list[_Waiting], _Other | None]:
+        """Return the waiting appends, about `_ENOUGH_APPENDS` at most, and the other work that came after them. Raises
+        Empty if nothing comes for so long."""
+        job = self._jobs.get(timeout=within_s)
         batch: list[_Waiting] = []
         while isinstance(job, list):
             batch += job
@@ -495,8 +539,6 @@ class Writer:
     def _translated(self, error: E) -> E | Unavailable:
         return unusable(error, self._path) if isinstance(error, sqlite3.Error) else error
 
-
-log = logger(__name__)
 
 CHECK_S = 2.0
 

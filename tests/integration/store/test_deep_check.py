@@ -122,7 +122,9 @@ def spoil_search_index(kept: Kept) -> None:
 
 
 def forget_in_search_index(kept: Kept) -> None:
+    """All documents but the last: what is missing at the end is added at the next start."""
     kept.change("INSERT INTO search (search) VALUES ('delete-all')")
+    kept.change("INSERT INTO search (rowid, terms, scope) SELECT max(position), 'a', '' FROM events")
 
 
 def flip_in_header(kept: Kept) -> None:
