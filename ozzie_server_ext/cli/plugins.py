@@ -7,9 +7,9 @@ from typing import Any
 
 from ozzie_server_ext.cli.terminal import print_result
 from ozzie_server_ext.plugins.capabilities import sentences
-from ozzie_server_ext.plugins.manifest import FoundPlugin, Manifest, McpText, Parameter, find_plugin
+from ozzie_server_ext.plugins.manifest import FoundPlugin, McpText, Parameter, find_plugin
 from ozzie_server_ext.plugins.mcp_file import keys_in
-from ozzie_server_ext.render.text import LINE_WIDTH, quoted, visible_json, visible_label, wrapped
+from ozzie_server_ext.render.text import LINE_WIDTH, counted, quoted, visible_json, visible_label, wrapped
 
 
 def check_plugin(options: argparse.Namespace) -> int:
@@ -23,11 +23,11 @@ def manifest_json(found: FoundPlugin) -> dict[str, Any]:
     """Return what a plugin says of itself and asks for."""
     manifest = found.manifest
     return {
-        **manifest.model_dump(mode="json", exclude={"capabilities", "tools", "wasm_path", "mcp"}),
+        **manifest.model_dump(mode="json", exclude={"capabilities", "tools", "wasm_path", "program", "mcp"}),
         "mcp": None if manifest.mcp is None else _without_keys(manifest.mcp),
         "file": str(found.file),
         "digest": found.digest,
-        "asks_for": sorted(str(wish) for wish in manifest.capabilities.wishes),
+        "asks_for": sorted(str(wish) for wish in manifest.wishes),
         "tools": [
             {"name": tool.name, "description": tool.description, "parameters": tool.schema_of_arguments}
             for tool in manifest.tools
@@ -41,7 +41,7 @@ def manifest_lines(found: FoundPlugin) -> Iterator[str]:
     yield f"{visible_label(manifest.name)} {visible_label(manifest.version)}, {_KINDS[manifest.provider]}"
     if manifest.description:
         yield from _indented(manifest.description)
-    asks = [*_rights(manifest), *sentences(manifest.capabilities.wishes)]
+    asks = [*_rights(found), *sentences(manifest.wishes)]
     yield "It asks for:" if asks else "It asks for nothing: it calculates with what it is given."
     for sentence in asks:
         yield from _indented(sentence)
@@ -66,10 +66,24 @@ def _parameter(name: str, parameter: Parameter) -> Iterator[str]:
         yield from _parameter(f"{name}[]", parameter.items)
 
 
-def _rights(manifest: Manifest) -> Iterator[str]:
+def _of_program(found: FoundPlugin) -> Iterator[str]:
+    """Yield what it means that a plugin is a program."""
+    others = found.files - 1
+    beside = f", with {counted(others, 'other file')}" if others else ""
+    yield f"It is a program, {quoted(found.manifest.program_file)}{beside}, and not WebAssembly: the system runs it."
+    yield (
+        "Ozzie starts it for each call, in the sandbox of commands. There it sees the system's programs, Ozzie's Python "
+        "with its packages, and of your own files those alone that are named here. It changes no file and reaches no "
+        "address that is not named here, and no other program."
+    )
+    yield "A flaw in the system's kernel would let it out, and then it could do all that you can."
+
+
+def _rights(found: FoundPlugin) -> Iterator[str]:
     """Yield what a plugin asks for by what it is."""
+    manifest = found.manifest
     if manifest.provider == "native":
-        yield "It is a program: outside of a sandbox, it could do all that you can."
+        yield from _of_program(found)
     if manifest.mcp is not None and manifest.mcp.command is not None:
         shown = _without_keys(manifest.mcp)
         command = " ".join(map(quoted, (shown["command"], *shown["args"])))
@@ -97,7 +111,7 @@ def _without_keys(how: McpText) -> dict[str, Any]:
 
 
 _KEY = "(something like a key)"
-_KINDS = {"extism": "WebAssembly", "native": "a program", "mcp": "an MCP server"}
+_KINDS = {"extism": "WebAssembly", "native": "a program, not WebAssembly", "mcp": "an MCP server"}
 
 
 def _indented(text: str) -> list[str]:

@@ -11,7 +11,7 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import Meta
 
-from ozzie_server_ext.cli.settling import indented, with_host
+from ozzie_server_ext.cli.settling import expect_programs, indented, with_host
 from ozzie_server_ext.cli.terminal import print_result
 from ozzie_server_ext.config.home import find_home
 from ozzie_server_ext.config.jsonc import ConfigError, content_if_there, parse, text_of
@@ -21,7 +21,7 @@ from ozzie_server_ext.plugins.loading import exports_of
 from ozzie_server_ext.plugins.manifest import FoundPlugin, find_plugin
 from ozzie_server_ext.plugins.tool_host import Connection, ServerFailed, ToolHost
 from ozzie_server_ext.protocol.codec import InvalidShape, decode
-from ozzie_server_ext.protocol.tool_host import CannedAnswer, Module, Output
+from ozzie_server_ext.protocol.tool_host import CannedAnswer, Module, Output, Program
 from ozzie_server_ext.render.text import counted, cut_end, visible_label
 
 EXAMPLES = "examples.jsonc"
@@ -48,20 +48,28 @@ def run_examples(options: argparse.Namespace) -> int:
     """Load a plugin with all that it asks for, and run its examples. Raises OzzieError."""
     folder = Path(options.folder).absolute()
     found = find_plugin(folder)
-    if found.manifest.provider != "extism":
-        raise InputError("Only a plugin in WebAssembly is tested.", code="plugin.kind")
+    home, is_program = find_home(os.environ), found.manifest.provider == "native"
+    if found.manifest.provider == "mcp":
+        raise InputError("A server is not tested so: ozzie mcp add tries it.", code="plugin.kind")
+    if is_program:
+        expect_programs(home, found.manifest.name)
     examples = _examples(folder)
 
     # It outlives the tool host, which goes on to write what it has compiled.
     with tempfile.TemporaryDirectory() as scratch:
 
         async def run(host: ToolHost) -> list[str]:
-            (await host.open(_module(found, Path(scratch), Example(tool="-")), within_s=_LOAD_S)).close()
+            (await host.open(_reach(found, Path(scratch), Example(tool="-")), within_s=_LOAD_S)).close()
             return [await _tried(host, found, Path(scratch), number, each) for number, each in enumerate(examples, 1)]
 
-        problems = with_host(find_home(os.environ), run)
+        problems = with_host(home, run)
     wrong = [each for each in problems if each]
-    lines = [f"{visible_label(found.manifest.name)} can be loaded, and has the functions that it needs."]
+    name = visible_label(found.manifest.name)
+    lines = [
+        f"{name} can be started in its sandbox here. Its examples are run without a network."
+        if is_program
+        else f"{name} can be loaded, and has the functions that it needs."
+    ]
     lines += [line for each in wrong for line in indented(each)]
     if not examples:
         lines.append(f"It has no examples: write some into {EXAMPLES}.")
@@ -98,10 +106,12 @@ async def _tried(host: ToolHost, found: FoundPlugin, scratch: Path, number: int,
     defaults: JsonObject = {
         name: each.default for name, each in (tool.parameters if tool else {}).items() if each.default is not None
     }
+    if example.answers and found.manifest.provider == "native":
+        return f"{place}: a program's requests can't be answered by an example: leave its answers out."
     connection: Connection | None = None
     refused: list[str] = []
     try:
-        connection = await host.open(_module(found, scratch, example), within_s=_LOAD_S)
+        connection = await host.open(_reach(found, scratch, example), within_s=_LOAD_S)
         output = await connection.call(
             example.tool,
             {**defaults, **example.arguments},
@@ -133,14 +143,16 @@ def _shown(value: Any) -> str:
     return cut_end(visible_label(json.dumps(value, ensure_ascii=False)), _MAX_SHOWN)
 
 
-def _module(found: FoundPlugin, scratch: Path, example: Example) -> Module:
+def _reach(found: FoundPlugin, scratch: Path, example: Example) -> Module | Program:
     """Return the plugin with all that it asks for, as the example sets it."""
+    if found.manifest.provider == "native":
+        return _program(found, scratch, example)
     return Module(
         name=found.manifest.name,
         wasm=str(found.file.parent / found.manifest.wasm_file),
         digest=found.code,
         exports=exports_of(found.manifest),
-        granted=tuple(sorted(map(str, found.manifest.capabilities.wishes))),
+        granted=tuple(sorted(map(str, found.manifest.wishes))),
         secrets=example.secrets,
         env=example.env,
         config=example.config,
@@ -148,4 +160,24 @@ def _module(found: FoundPlugin, scratch: Path, example: Example) -> Module:
         compiled=str(scratch / "compiled"),
         project=str(scratch),
         answers=example.answers,
+    )
+
+
+def _program(found: FoundPlugin, scratch: Path, example: Example) -> Program:
+    granted = tuple(sorted(map(str, found.manifest.wishes)))
+    for wish in granted:
+        kind, _, folder = wish.partition(":")
+        if kind in ("fs_read", "fs_write"):
+            (scratch / folder).mkdir(parents=True, exist_ok=True)
+    return Program(
+        name=found.manifest.name,
+        folder=str(found.file.parent),
+        program=found.manifest.program_file,
+        digest=found.code,
+        granted=granted,
+        secrets=example.secrets,
+        env=example.env,
+        config=example.config,
+        project=str(scratch),
+        offline=True,
     )

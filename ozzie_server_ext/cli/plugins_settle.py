@@ -21,8 +21,10 @@ from ozzie_server_ext.cli.parser import Misused
 from ozzie_server_ext.cli.plugins import manifest_json, manifest_lines
 from ozzie_server_ext.cli.settling import (
     effects_in,
+    expect_programs,
     expect_someone,
     indented,
+    programs_are_on,
     project_of,
     targets_in,
     vault_of,
@@ -37,12 +39,14 @@ from ozzie_server_ext.plugins.loading import Loading, exports_of, notes_name
 from ozzie_server_ext.plugins.manifest import FoundPlugin, find_plugin
 from ozzie_server_ext.plugins.plugin_list import (
     Plugin,
+    Plugins,
     SaidTool,
     SettledPlugin,
     effect_of,
     plugins_of,
     resettle,
 )
+from ozzie_server_ext.plugins.program_files import program_files
 from ozzie_server_ext.plugins.tool_host import ToolHost
 from ozzie_server_ext.plugins.tool_names import slug_of
 from ozzie_server_ext.render.text import counted, quoted, visible_label
@@ -60,7 +64,7 @@ _STATES = {
 
 def list_plugins(options: argparse.Namespace) -> int:
     """Print all plugins, and whether they are used. Raises ConfigError, NotFound."""
-    found = plugins_of(find_home(os.environ), project_of(options)).plugins
+    found = _all(find_home(os.environ), project_of(options)).plugins
     if options.json:
         print_json([_as_json(each) for each in found])
         return 0
@@ -88,7 +92,7 @@ def _notes(plugin: Plugin) -> Iterator[str]:
 
 def show_plugin(options: argparse.Namespace) -> int:
     """Print what a plugin says of itself, what it was granted, and what its tools do. Raises OzzieError."""
-    plugin = plugins_of(find_home(os.environ), project_of(options)).find(options.name)
+    plugin = _all(find_home(os.environ), project_of(options)).find(options.name)
     lines = [f"{visible_label(plugin.name)}: {_STATES[plugin.state]} ({plugin.origin})"]
     lines += [line for text in _notes(plugin) for line in indented(text)]
     if plugin.found is not None:
@@ -123,12 +127,13 @@ def add_plugin(options: argparse.Namespace) -> int:
     home, project = find_home(os.environ), project_of(options)
     given = find_plugin(Path(options.folder).absolute())
     name = given.manifest.name
-    _expect_wasm(given)
+    _expect_runnable(home, given)
     expect_someone(options, "add", name)
     home.create()
     home.plugins.mkdir(mode=0o700, exist_ok=True)
-    known = next((each for each in plugins_of(home, project).plugins if each.key == name), None)
-    if any(each.slug == slug_of(name) and each.key != name and each.origin == "yours" for each in _all(home, project)):
+    there = _all(home, project).plugins
+    known = next((each for each in there if each.key == name), None)
+    if any(each.slug == slug_of(name) and each.key != name and each.origin == "yours" for each in there):
         raise Conflict(f"A plugin of yours has a name that is too much like {quoted(name)}.", code="plugin.known")
     with tempfile.TemporaryDirectory(prefix=".new-", dir=home.plugins) as folder:
         copy = Path(folder) / "plugin"
@@ -151,18 +156,18 @@ def add_plugin(options: argparse.Namespace) -> int:
     return _report(msgspec.structs.replace(plugin, settled=settled), "added", options)
 
 
-def _all(home: Home, project: Path) -> tuple[Plugin, ...]:
-    return plugins_of(home, project).plugins
+def _all(home: Home, project: Path) -> Plugins:
+    return plugins_of(home, project, programs=programs_are_on(home))
 
 
-def _expect_wasm(found: FoundPlugin) -> None:
-    """Raise InputError for a plugin that is no WebAssembly."""
+def _expect_runnable(home: Home, found: FoundPlugin) -> None:
+    """Raise InputError for a plugin that is not run as one here."""
     name = quoted(found.manifest.name)
     match found.manifest.provider:
         case "mcp":
             raise InputError(f"{name} is an MCP server.", hint="Add it as one: ozzie mcp add", code="plugin.kind")
         case "native":
-            raise InputError(f"{name} is a program, and Ozzie runs none as a plugin yet.", code="plugin.kind")
+            expect_programs(home, found.manifest.name)
         case "extism":
             pass
 
@@ -170,8 +175,14 @@ def _expect_wasm(found: FoundPlugin) -> None:
 def _copied(given: FoundPlugin, folder: Path) -> FoundPlugin:
     """Copy manifest and code into a new folder. Raises Conflict if they changed meanwhile."""
     folder.mkdir(mode=0o700)
-    for file in (given.file, given.file.parent / given.manifest.wasm_file):
-        shutil.copyfile(file, folder / file.name, follow_symlinks=False)
+    if given.manifest.provider == "native":
+        for path, file in program_files(given.file.parent).items():
+            (folder / path).parent.mkdir(parents=True, exist_ok=True)
+            (folder / path).write_bytes(file.content)
+            (folder / path).chmod(0o755 if file.executable else 0o644)
+    else:
+        for file in (given.file, given.file.parent / given.manifest.wasm_file):
+            shutil.copyfile(file, folder / file.name, follow_symlinks=False)
     found = find_plugin(folder)
     if found.digest != given.digest:
         raise Conflict(f"{visible_label(str(given.file.parent))} has just changed.", hint="Try again.")
@@ -181,10 +192,10 @@ def _copied(given: FoundPlugin, folder: Path) -> FoundPlugin:
 def grant_plugin(options: argparse.Namespace) -> int:
     """Grant a plugin what it asks for, or the named wishes alone, after a person has seen them. Raises OzzieError."""
     home, project = find_home(os.environ), project_of(options)
-    plugin = plugins_of(home, project).find(options.name)
+    plugin = _all(home, project).find(options.name)
     if plugin.found is None:
         raise InputError(plugin.problem, code="plugin.broken")
-    _expect_wasm(plugin.found)
+    _expect_runnable(home, plugin.found)
     expect_someone(options, "grant", plugin.name)
     settled = _looked_at(home, project, options, plugin, _named(options, plugin), plugin.settled)
     if settled is None:
@@ -203,7 +214,7 @@ def _named(options: argparse.Namespace, plugin: Plugin) -> frozenset[str] | None
     """Return the wishes that were named; None if all are meant. Raises NotFound."""
     if not options.wishes:
         return None
-    asked = {str(wish) for wish in plugin.manifest.capabilities.wishes}
+    asked = {str(wish) for wish in plugin.manifest.wishes}
     for word in options.wishes:
         if word not in asked:
             listed = ", ".join(map(quoted, sorted(asked))) or "nothing"
@@ -222,7 +233,7 @@ def _looked_at(
     """Load a plugin without anything granted, show what it asks for, and return what a person settles; None if they
     say no."""
     assert plugin.found is not None, "only what can be read is shown"
-    wishes = frozenset(str(wish) for wish in plugin.manifest.capabilities.wishes)
+    wishes = frozenset(str(wish) for wish in plugin.manifest.wishes)
     is_same = before is not None and before.digest == plugin.found.digest
     kept = frozenset(before.granted) & wishes if before is not None else frozenset[str]()
     granted = wishes if named is None else named | (kept if is_same else frozenset())
@@ -265,14 +276,14 @@ def _sentences(wishes: Iterable[str]) -> Iterator[str]:
 
 
 def _try(home: Home, project: Path, plugin: Plugin) -> None:
-    """Load a plugin, which also compiles it for later. Raises ServerFailed."""
+    """Load a plugin, which also compiles it for later; of a program, nothing is run. Raises ServerFailed."""
 
     async def load(host: ToolHost) -> None:
         loading = Loading(home, project, vault_of(home), lambda value: None)
         connection = await loading.load(host, plugin, None)
         connection.close()
 
-    if exports_of(plugin.manifest):
+    if plugin.is_program or exports_of(plugin.manifest):
         with_host(home, load)
 
 
@@ -295,7 +306,7 @@ def _report(plugin: Plugin, done: str, options: argparse.Namespace) -> int:
 def revoke_plugin(options: argparse.Namespace) -> int:
     """Take back what was granted, or the named wishes alone. Raises OzzieError."""
     home, project = find_home(os.environ), project_of(options)
-    plugin = plugins_of(home, project).find(options.name)
+    plugin = _all(home, project).find(options.name)
     settled = _settled(plugin)
     wrong = [word for word in options.wishes if word not in settled.granted]
     if wrong:
@@ -324,7 +335,7 @@ def disable_plugin(options: argparse.Namespace) -> int:
 
 def _switch(options: argparse.Namespace, is_on: bool) -> int:
     home = find_home(os.environ)
-    plugin = plugins_of(home, project_of(options)).find(options.name)
+    plugin = _all(home, project_of(options)).find(options.name)
     _settled(plugin)
     _change(home, plugin, lambda known: msgspec.structs.replace(known, is_on=is_on, off_because=""))
     word = "on" if is_on else "off"
@@ -336,7 +347,7 @@ def _switch(options: argparse.Namespace, is_on: bool) -> int:
 def classify_plugin(options: argparse.Namespace) -> int:
     """Say what tools of a plugin do. Raises OzzieError."""
     home = find_home(os.environ)
-    plugin = plugins_of(home, project_of(options)).find(options.name)
+    plugin = _all(home, project_of(options)).find(options.name)
     _settled(plugin)
     if not options.tools and not options.target:
         hint = f"As in: ozzie plugins classify {plugin.name} TOOL=reads"
@@ -360,7 +371,7 @@ def classify_plugin(options: argparse.Namespace) -> int:
 def remove_plugin(options: argparse.Namespace) -> int:
     """Remove a plugin of the user's own with its notes; of another, what was granted. Raises OzzieError."""
     home = find_home(os.environ)
-    plugin = plugins_of(home, project_of(options)).find(options.name)
+    plugin = _all(home, project_of(options)).find(options.name)
     resettle(home, plugin.key, lambda _: None)
     for ending in (".db", ".db-journal"):
         with suppress(FileNotFoundError):

@@ -9,11 +9,13 @@ from typing import TypeVar
 
 from ozzie_server_ext.cli.parser import Misused
 from ozzie_server_ext.config.home import Home, key_folder
-from ozzie_server_ext.domain.errors import NotFound
+from ozzie_server_ext.config.loader import load
+from ozzie_server_ext.domain.errors import InputError, NotFound, OzzieError
 from ozzie_server_ext.domain.toolmeta import TargetKind
 from ozzie_server_ext.observability.clock import SystemClock
 from ozzie_server_ext.planes.supervisor import Supervisor
 from ozzie_server_ext.plugins.effects import Effect
+from ozzie_server_ext.plugins.plugin_list import SWITCH
 from ozzie_server_ext.plugins.tool_host import HOST_ARGV, ToolHost
 from ozzie_server_ext.render.text import LINE_WIDTH, quoted, visible_label, wrapped
 from ozzie_server_ext.vault.vault import Vault
@@ -32,6 +34,22 @@ def project_of(options: argparse.Namespace) -> Path:
     if not project.is_dir():
         raise NotFound(f"There is no folder {visible_label(str(project))}.")
     return project
+
+
+def programs_are_on(home: Home) -> bool:
+    """Whether plugins that are programs may be used; not while the configuration can't be read."""
+    try:
+        return load(home).settings.native_plugins
+    except OzzieError:
+        return False
+
+
+def expect_programs(home: Home, name: str) -> None:
+    """Raise InputError unless plugins that are programs may be used, and ConfigError if that can't be read."""
+    if not load(home).settings.native_plugins:
+        words = f"{quoted(name)} is a program, not WebAssembly, and programs are off."
+        hint = f"To turn them on, write {SWITCH} into {visible_label(str(home.config_file))}, and try again."
+        raise InputError(words, hint=hint, code="plugin.programs_off")
 
 
 def expect_someone(options: argparse.Namespace, verb: str, name: str) -> None:

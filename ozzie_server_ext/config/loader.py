@@ -31,6 +31,7 @@ PROJECT_FILE = FilePath(".ozzie/config.jsonc")
 
 _NOT_FOR_PROJECTS = {
     "artifacts": "it would erase what others made",
+    "native_plugins": "its programs would run here",
     "skills": "its skills lie in .ozzie/skills, and each is trusted by itself",
 }
 """Keys that a project's configuration can't set, with the reason."""

@@ -6,7 +6,7 @@ from decimal import Decimal
 from typing import Annotated, Any, ClassVar, Literal
 from urllib.parse import urlsplit
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+from pydantic import BaseModel, ConfigDict, Field, StrictBool, field_validator, model_validator
 
 from ozzie_server_ext.config.validation import like
 from ozzie_server_ext.domain.approvals import REQUEST_EXPIRES_S
@@ -433,6 +433,7 @@ class Settings(_Settings):
     skills: SkillsSettings = SkillsSettings()
     watchdog: WatchdogSettings = WatchdogSettings()
     plugins: dict[str, dict[str, Any]] = {}
+    native_plugins: StrictBool = False
 
     @model_validator(mode="after")
     def _can_degrade(self) -> "Settings":

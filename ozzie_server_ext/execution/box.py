@@ -15,10 +15,11 @@ import stat
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 from ozzie_server_ext.domain.errors import InputError, Unavailable
-from ozzie_server_ext.execution.runner import MIB, JobLimits, JobSpec
+from ozzie_server_ext.execution.runner import MIB, JobLimits, JobSpec, ProgramInput
+from ozzie_server_ext.execution.sandbox_files import open_folder
 from ozzie_server_ext.execution.seccomp import machine
 
 _SEARCHED = "/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin"
@@ -114,7 +115,31 @@ def time_zone() -> str:
     return path.removeprefix(_ZONES) if path.startswith(_ZONES) else ""
 
 
-_F_ADD_SEALS, _F_SEAL_SEAL, _F_SEAL_SHRINK, _F_SEAL_GROW = 1033, 1, 2, 4
+_LISTEN = "/ozzie/listen.py"
+_LISTENER = Path(__file__).parents[1] / "programs" / "box_listener.py"
+_PORT = 3128
+"""Where the listener listens."""
+
+
+def proxy_mounts(descriptors: "JobDescriptors") -> list[str]:
+    """Return bubblewrap's arguments for what a sandbox with a proxy needs."""
+    words = ["--ro-bind-try", "/etc/ssl", "/etc/ssl", *folders("/ozzie")]
+    return [*words, "--perms", "0444", "--ro-bind-data", str(descriptors.readable(_LISTENER.read_bytes())), _LISTEN]
+
+
+def proxy_variables() -> dict[str, str]:
+    """Return the variables by which programs find the proxy."""
+    proxy = f"http://127.0.0.1:{_PORT}"
+    names = ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY")
+    return {each: proxy for name in names for each in (name, name.lower())} | {"NODE_USE_ENV_PROXY": "1"}
+
+
+def listener(network: int) -> list[str]:
+    """Return the command that hands out the proxy's socket by this descriptor, and becomes the command behind it."""
+    return [own_interpreter().executable, "-I", _LISTEN, str(network), str(_PORT)]
+
+
+_F_ADD_SEALS, _F_SEAL_SEAL, _F_SEAL_SHRINK, _F_SEAL_GROW, _F_SEAL_WRITE = 1033, 1, 2, 4, 8
 
 
 class JobDescriptors:
@@ -133,11 +158,13 @@ class JobDescriptors:
         return descriptor
 
     def readable(self, content: bytes) -> int:
-        """Return a descriptor that reads `content` from its beginning."""
-        descriptor = self.add(os.memfd_create("ozzie-given", os.MFD_CLOEXEC))
+        """Return a descriptor that reads `content` from its beginning, and can't be written to."""
+        descriptor = self.add(os.memfd_create("ozzie-given", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING))
         with open(descriptor, "wb", closefd=False) as file:
             file.write(content)
         os.lseek(descriptor, 0, os.SEEK_SET)
+        seals = _F_SEAL_SEAL | _F_SEAL_SHRINK | _F_SEAL_GROW | _F_SEAL_WRITE
+        fcntl.fcntl(descriptor, _F_ADD_SEALS, seals)
         return descriptor
 
     def writable(self, size: int) -> int:
@@ -199,6 +226,7 @@ class Box:
     out: int
     changed: int | None
     writable: tuple[str, ...]
+    stdin: int | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -237,17 +265,22 @@ def box(
     argv += ["--proc", "/proc", "--dev", "/dev", *_scratch("/dev/shm", limits), "--remount-ro", "/dev"]
     argv += [*_scratch("/tmp", limits), *folders(OUT, _HOME, mode="1777")]
     argv += _interpreter(walls.interpreter)  # possibly below /tmp
-    argv += _project(spec.project, project, target, walls, limits, top)
-    for name, content in spec.files.items():
-        argv += ["--perms", "0444", "--ro-bind-data", str(descriptors.readable(content)), f"{_JOB}/{name}"]
+    if spec.program is None or "." in spec.program.shown:
+        argv += _project(spec.project, project, target, walls, limits, top)
+    else:
+        argv += _folders_of_project(spec.project, project, spec.program.shown, walls)
+    argv += _files(spec, descriptors)
+    argv += proxy_mounts(descriptors) if spec.program is not None and spec.program.network is not None else []
     argv += ["--remount-ro", PROJECT] if top is not None and target != PROJECT else []
-    argv += ["--chdir", "/", "--remount-ro", "/", *_environment(walls)]
+    argv += ["--chdir", "/", "--remount-ro", "/", *_environment(walls, spec.program, descriptors)]
     argv += ["--", *_inside(walls, uid), programs.inside["sh"], "-c", _SCRIPT, "sh"]
     argv += [str(status), f"{PROJECT}/{spec.folder}".rstrip("/"), "" if copied is None else str(copied), target]
     argv += [str(out), "" if changed is None else str(changed), *_limits(limits)]
+    argv += listener(spec.program.network) if spec.program is not None and spec.program.network is not None else []
     argv += spec.argv
     return Box(
         argv=argv,
+        stdin=None if spec.program is None else descriptors.readable(spec.program.stdin),
         descriptors=descriptors,
         status=status,
         out=out,
@@ -338,6 +371,31 @@ def _project(project: Path, opened: int, copied: str, walls: Walls, limits: JobL
     return [*arguments, *(_scratch(copied, limits) if copied else [])]
 
 
+def _folders_of_project(project: Path, opened: int, shown: Sequence[str], walls: Walls) -> list[str]:
+    """Mount these folders of the project, read-only, at their places. Raises InputError for one that is missing or
+    leads through a link."""
+    arguments = folders(PROJECT)
+    for folder in sorted(shown):
+        os.close(open_folder(opened, folder))
+        above = reversed(PurePosixPath(folder).parents[:-1])
+        arguments += folders(*(f"{PROJECT}/{path}" for path in above))
+        arguments += ["--ro-bind", str(project / folder), f"{PROJECT}/{folder}"]
+    for private in _private_in(project, walls):
+        if any(private.is_relative_to(folder) for folder in shown):
+            arguments += ["--perms", "0755", "--size", "4096", "--tmpfs", f"{PROJECT}/{private}"]
+    return arguments
+
+
+def _files(spec: JobSpec, descriptors: JobDescriptors) -> list[str]:
+    above = {str(folder) for name in spec.files for folder in PurePosixPath(name).parents[:-1]}
+    arguments = folders(*(f"{_JOB}/{folder}" for folder in sorted(above)))
+    executable = spec.program.executable if spec.program is not None else frozenset[str]()
+    for name, content in spec.files.items():
+        mode = "0555" if name in executable else "0444"
+        arguments += ["--perms", mode, "--ro-bind-data", str(descriptors.readable(content)), f"{_JOB}/{name}"]
+    return arguments
+
+
 def _private_in(project: Path, walls: Walls) -> Iterator[Path]:
     """Yield the private folders that a job would see, relative to the project."""
     root = project.resolve()
@@ -357,8 +415,9 @@ def _expect_readable(project: Path, shown: Sequence[os.DirEntry[str]]) -> None:
         )
 
 
-def _environment(walls: Walls) -> list[str]:
-    """The environment: nothing of the gateway's own."""
+def _environment(walls: Walls, program: ProgramInput | None, descriptors: JobDescriptors) -> list[str]:
+    """The environment: nothing of the gateway's own. What a program is given goes through a descriptor, as the system
+    shows every user the arguments of a command, and can't replace what every job has."""
     beside = os.path.dirname(walls.interpreter.executable)
     variables: Mapping[str, str] = {
         "PATH": f"{beside}:/usr/local/bin:/usr/bin:/bin",
@@ -373,4 +432,10 @@ def _environment(walls: Walls) -> list[str]:
         "PYTHONUSERBASE": walls.interpreter.user_base,
         "TZ": time_zone(),
     }
-    return ["--clearenv", *(word for name, value in variables.items() if value for word in ("--setenv", name, value))]
+    if program is not None and program.network is not None:
+        variables = {**variables, **proxy_variables()}
+    words = ["--clearenv"]
+    if program is not None:
+        given = "".join(f"--setenv\0{name}\0{value}\0" for name, value in program.env.items())
+        words += ["--args", str(descriptors.readable(given.encode()))]
+    return [*words, *(word for name, value in variables.items() if value for word in ("--setenv", name, value))]

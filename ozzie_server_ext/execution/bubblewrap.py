@@ -13,6 +13,7 @@ from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import IO
 
 from ozzie_server_ext.domain.clock import IdSource
 from ozzie_server_ext.domain.errors import Conflict, InputError, NotFound, OzzieError, Unavailable
@@ -35,6 +36,7 @@ from ozzie_server_ext.execution.seccomp import machine, program
 from ozzie_server_ext.observability.logs import logger
 
 _MOST_REASON = 300
+KEPT_ERRORS = 64 * 1024
 
 
 class Job:
@@ -45,6 +47,8 @@ class Job:
         self.before: Mapping[str, FileState] = {}
         self.status = JobStatus(state=JobState.QUEUED)
         self.printed = bytearray()
+        self.errors = bytearray()
+        """The last of what a plugin's program wrote to its standard error."""
         self.collected = Collected()
         self.opened: Opened | None = Opened()
         self.news = asyncio.Event()
@@ -54,6 +58,17 @@ class Job:
         self._began = 0.0
         self._has_begun = False
         self._code: int | None = None
+        self._errors = 0
+
+    @property
+    def was_started(self) -> bool:
+        """Whether its sandbox was started."""
+        return self._began > 0
+
+    @property
+    def has_begun(self) -> bool:
+        """Whether the command was started, as the sandbox reports; known at the end."""
+        return self._has_begun
 
     @property
     def is_cut(self) -> bool:
@@ -73,6 +88,14 @@ class Job:
         if len(data) > room:
             self.cut(JobState.CUT, f"It was ended: it printed more than {most / MIB:g} MiB.")
         self._set_status(replace(self.status, printed=len(self.printed)))
+
+    def print_error(self, data: bytes) -> None:
+        """Keep the end of what is written to standard error; end the job beyond the limit."""
+        self.errors += data
+        del self.errors[:-KEPT_ERRORS]
+        self._errors += len(data)
+        if self._errors > self.spec.limits.output:
+            self.cut(JobState.CUT, f"It was ended: it wrote more than {self.spec.limits.output / MIB:g} MiB of errors.")
 
     def cut(self, state: JobState, reason: str) -> None:
         """End the job for that reason; the first one counts."""
@@ -105,7 +128,8 @@ class Job:
         if self._cut is not None:
             return *self._cut, None
         if not self._has_begun:
-            detail = self.printed.decode(errors="replace").strip()[-_MOST_REASON:] or "no reason was given"
+            detail = (self.errors or self.printed).decode(errors="replace").strip()[-_MOST_REASON:]
+            detail = detail or "no reason was given"
             return JobState.FAILED, f"The sandbox could not be set up: {detail}", None
         if self._code is None:
             return JobState.FAILED, "It ended everything in its sandbox, including the collection of its files.", None
@@ -191,6 +215,14 @@ class BubblewrapRunner:
         job.work = asyncio.create_task(self._take_turn(job), name=f"job {job_id}")
         self._forget()
         return job_id
+
+    async def run(self, job: Job) -> None:
+        """Run a job to its end, after those that came before it; nothing of it is kept here. Cancelling ends it. Raises
+        Unavailable."""
+        await self.ready()
+        async with self._slots:
+            assert self._walls is not None
+            await self._run(job, self._walls)
 
     async def status(self, job_id: str) -> JobStatus:
         return self._job(job_id).status
@@ -293,14 +325,16 @@ class BubblewrapRunner:
         job.opened = Opened(is_whole=False)  # until it has ended
         opened.follow(asyncio.get_running_loop())
         # From the loop's thread: bubblewrap asks to be ended with the thread that starts it.
+        program = job.spec.program
+        network = () if program is None or program.network is None else (program.network,)
         process = subprocess.Popen(  # noqa: ASYNC220 - it returns at once
             box.argv,
-            stdin=subprocess.DEVNULL,
+            stdin=subprocess.DEVNULL if box.stdin is None else box.stdin,
             stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
+            stderr=subprocess.STDOUT if program is None else subprocess.PIPE,
             env={},
             cwd="/",
-            pass_fds=box.descriptors.all,
+            pass_fds=(*box.descriptors.all, *network),
             start_new_session=True,
         )
         first = FirstProcess(process.pid)
@@ -319,14 +353,21 @@ class BubblewrapRunner:
 async def _follow(process: "subprocess.Popen[bytes]", job: Job) -> None:
     """Read the output until nothing in the sandbox can print any more and bubblewrap has ended."""
     assert process.stdout is not None
-    reader = asyncio.StreamReader(limit=_CHUNK)
-    loop = asyncio.get_running_loop()
-    transport, _ = await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), process.stdout)
-    with contextlib.closing(transport):
-        while chunk := await reader.read(_CHUNK):
-            job.print(chunk)
+    reading = [_read(process.stdout, job.print)]
+    if process.stderr is not None:
+        reading.append(_read(process.stderr, job.print_error))
+    await asyncio.gather(*reading)
     while process.poll() is None:  # noqa: ASYNC110 - it may have closed its output, and go on up to its limits
         await asyncio.sleep(_POLL_S)
+
+
+async def _read(pipe: IO[bytes], keep: Callable[[bytes], None]) -> None:
+    reader = asyncio.StreamReader(limit=_CHUNK)
+    loop = asyncio.get_running_loop()
+    transport, _ = await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), pipe)
+    with contextlib.closing(transport):
+        while chunk := await reader.read(_CHUNK):
+            keep(chunk)
 
 
 async def _ended(process: "subprocess.Popen[bytes]", first: FirstProcess) -> bool:
@@ -403,7 +444,8 @@ def _prepare_box(
         copy = None if spec.copied is None else _copied(project, spec.copied)
         archive = None if copy is None else copy.archive
         # After the copying, which opens files itself.
-        opened.watch(spec.project, [Path("/usr"), *walls.interpreter.folders])
+        if spec.program is None:
+            opened.watch(spec.project, [Path("/usr"), *walls.interpreter.folders])
         made = box(spec, walls, project, archive, number, descriptors, opened.top)
         return made, {} if copy is None else copy.contents
     finally:

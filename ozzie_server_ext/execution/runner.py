@@ -42,12 +42,27 @@ class JobLimits:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ProgramInput:
+    """What a plugin's program is started with. `executable` are those of the job's `files` that may be run, `env`
+    further variables, whose values may be secrets. It sees the project's folders `shown` ("." is all of it) in place of
+    the project. `network` is the descriptor by which it hands out the socket of its proxy (`programs.box_listener`);
+    without one it has no network."""
+
+    stdin: bytes
+    executable: frozenset[str] = frozenset()
+    env: Mapping[str, str] = field(default_factory=dict)
+    shown: tuple[str, ...] = ()
+    network: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class JobSpec:
     """A command and its inputs.
 
     `argv` is run directly, without a shell. It sees `project` at `/project`, read-only and without hidden files at its
     top, and starts in its `folder`. Of the folder `copied` it gets a writable copy. It may write to `/tmp`; files that
-    it leaves in `/tmp/out` (the variable OUT) are collected. `files` are in `/job`, read-only.
+    it leaves in `/tmp/out` (the variable OUT) are collected. `files` are in `/job`, read-only. For the program of a
+    plugin (`program`), standard error is kept apart from the output, and nothing that it opens is noted.
     """
 
     argv: Sequence[str]
@@ -56,6 +71,7 @@ class JobSpec:
     copied: str | None = None
     files: Mapping[str, bytes] = field(default_factory=dict)
     limits: JobLimits = field(default_factory=JobLimits)
+    program: ProgramInput | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -15,7 +15,10 @@ from ozzie_server_ext.execution.box import (
     Programs,
     find_programs,
     folders,
+    listener,
     own_interpreter,
+    proxy_mounts,
+    proxy_variables,
     system_mounts,
     time_zone,
     users,
@@ -31,10 +34,6 @@ _OPEN = 1024
 _DATA_KIB = 8192 * 1024
 """More than `MEMORY`: V8 and allocators reserve what they do not use. What is used is watched."""
 _HOME = "/tmp/home"
-_LISTEN = "/ozzie/listen.py"
-_LISTENER = Path(__file__).parents[1] / "programs" / "box_listener.py"
-_PORT = 3128
-"""Where the listener listens."""
 
 _SCRIPT = 'ulimit -c 0; ulimit -n "$1" && ulimit -d "$2" || exit 125; shift 2; exec "$@"'
 
@@ -63,13 +62,12 @@ def server_box(
     words += ["--perms", "1777", "--size", str(_DISK), "--tmpfs", "/tmp", *folders(_HOME, mode="0700")]
     words += _mounts(access)
     if network is not None:
-        words += ["--ro-bind-try", "/etc/ssl", "/etc/ssl", *folders("/ozzie")]
-        words += ["--perms", "0444", "--ro-bind-data", str(descriptors.readable(_LISTENER.read_bytes())), _LISTEN]
+        words += proxy_mounts(descriptors)
     words += ["--chdir", _start(access), "--remount-ro", "/", "--clearenv"]
     words += [word for name, value in (_environment(network) | dict(env)).items() for word in ("--setenv", name, value)]
     listed = descriptors.readable("\0".join(words).encode() + b"\0")
-    listener = [] if network is None else [own_interpreter().executable, "-I", _LISTEN, str(network), str(_PORT)]
-    return [programs.bwrap, "--args", str(listed), "--", *_inside(programs), *listener, *argv]
+    listening = [] if network is None else listener(network)
+    return [programs.bwrap, "--args", str(listed), "--", *_inside(programs), *listening, *argv]
 
 
 def _inside(programs: Programs) -> list[str]:
@@ -123,8 +121,5 @@ def _environment(network: int | None) -> dict[str, str]:
         "TZ": time_zone(),
     }
     if network is not None:
-        proxy = f"http://127.0.0.1:{_PORT}"
-        names = ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY")
-        found |= {each: proxy for name in names for each in (name, name.lower())}
-        found["NODE_USE_ENV_PROXY"] = "1"
+        found |= proxy_variables()
     return {name: value for name, value in found.items() if value}

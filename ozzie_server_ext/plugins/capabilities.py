@@ -20,6 +20,8 @@ MOST = 50
 
 Kind: TypeAlias = Literal["http", "kv", "log", "fs_read", "fs_write", "env", "config", "secret"]
 Method: TypeAlias = Literal["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE"]
+ANY_METHOD = "ANY"
+"""In place of a method, in what a program asks for: what it sends can't be seen."""
 
 
 ANY_HOST = "*"
@@ -79,8 +81,8 @@ class Http(_Part):
 
 
 class Wish(msgspec.Struct, frozen=True, order=True):
-    """One thing that a plugin asks for. `value` is a host behind a method, a folder, or a name; empty for `kv`, `log`
-    and all of the configuration."""
+    """One thing that a plugin asks for. `value` is a host behind a method or `ANY_METHOD`, a folder, or a name; empty
+    for `kv`, `log` and all of the configuration."""
 
     kind: Kind
     value: str = ""
@@ -153,6 +155,13 @@ class Capabilities(_Part):
             found |= {Wish("config", name) for name in self.config}
         return frozenset(found)
 
+    @property
+    def wishes_of_program(self) -> frozenset[Wish]:
+        """The same for a program, whose requests can't be told apart."""
+        hosts = self.http.allowed_hosts if self.http else ()
+        others = {wish for wish in self.wishes if wish.kind != "http"}
+        return frozenset(others | {Wish("http", f"{ANY_METHOD} {host}") for host in hosts})
+
     def _requests(self) -> list[tuple[Method, str]]:
         return [(method, host) for method in self.http.methods for host in self.http.allowed_hosts] if self.http else []
 
@@ -196,7 +205,10 @@ def _requests_said(values: list[str]) -> list[str]:
         method, _, host = value.partition(" ")
         methods.setdefault(host, []).append(method)
     return [
-        f"It may send what it is given or may read to {_host_said(host)} ({', '.join(found)})."
+        f"It may send all that it is given or may read to {_host_said(host)}, and ask for anything there: Ozzie can't "
+        "see what."
+        if found == [ANY_METHOD]
+        else f"It may send what it is given or may read to {_host_said(host)} ({', '.join(found)})."
         for host, found in methods.items()
     ]
 

@@ -16,7 +16,8 @@ from ozzie_server_ext.plugins.capabilities import Wish
 from ozzie_server_ext.plugins.manifest import Manifest
 from ozzie_server_ext.plugins.plugin_list import Plugin
 from ozzie_server_ext.plugins.tool_host import Connection, ServerFailed, ToolHost
-from ozzie_server_ext.protocol.tool_host import Module
+from ozzie_server_ext.protocol.jsontext import canonical_bytes
+from ozzie_server_ext.protocol.tool_host import Module, Program
 from ozzie_server_ext.vault.scope import PluginReader
 from ozzie_server_ext.vault.vault import Vault
 
@@ -28,25 +29,29 @@ EXPORTS_OF_CHANNELS = ("poll_events", "send_message")
 
 class Loading:
     """Loads plugins of one project. `note` remembers a secret that goes to a plugin, so that it is removed from what
-    comes back."""
+    comes back; `private` are folders that a program must not see."""
 
-    def __init__(self, home: Home, project: Path, vault: Vault, note: Callable[[str], None]) -> None:
+    def __init__(
+        self, home: Home, project: Path, vault: Vault, note: Callable[[str], None], private: tuple[Path, ...] = ()
+    ) -> None:
         self._home = home
         self._project = project
         self._vault = vault
         self._note = note
+        self._private = private
 
     async def load(self, host: ToolHost, plugin: Plugin, config: Mapping[str, Json] | None) -> Connection:
         """Load a plugin in a tool host; without a configuration, only to see whether it can be. Raises
         ServerFailed."""
+        make = self.program_of if plugin.is_program else self.module_of
         try:
-            module = await asyncio.to_thread(self.module_of, plugin, config)
+            reach = await asyncio.to_thread(make, plugin, config)
         except ServerFailed:
             raise
         except (OzzieError, OSError) as error:  # of the vault, or the folder of notes
             hint = error.hint if isinstance(error, OzzieError) else ""
             raise ServerFailed(str(error), code="plugin.start", hint=hint) from None
-        return await host.open(module, within_s=LOAD_S)
+        return await host.open(reach, within_s=LOAD_S)
 
     def module_of(self, plugin: Plugin, config: Mapping[str, Json] | None) -> Module:
         """Return what is loaded. Raises ServerFailed, OzzieError, OSError."""
@@ -70,6 +75,28 @@ class Loading:
             compiled=str(data / "compiled"),
             project=str(self._project),
             health_url=_health_url(manifest),
+        )
+
+    def program_of(self, plugin: Plugin, config: Mapping[str, Json] | None) -> Program:
+        """The same for a program."""
+        settled, found = plugin.settled, plugin.found
+        assert settled is not None, "only granted plugins are loaded"
+        assert found is not None, "only what can be read is granted"
+        manifest = found.manifest
+        wishes = [Wish.of(text) for text in settled.granted]
+        env = {each.value: os.environ.get(each.value) for each in wishes if each.kind == "env"}
+        return Program(
+            name=plugin.name,
+            folder=str(plugin.folder),
+            program=manifest.program_file,
+            digest=found.code,
+            granted=settled.granted,
+            secrets=self._secrets(plugin.name, [each.value for each in wishes if each.kind == "secret"]),
+            env={name: value for name, value in env.items() if value is not None},
+            config={} if config is None else _config(manifest, config, wishes),
+            project=str(self._project),
+            health_url=_health_url(manifest),
+            private=tuple(map(str, self._private)),
         )
 
     def _secrets(self, name: str, names: list[str]) -> dict[str, str]:

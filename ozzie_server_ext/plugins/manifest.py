@@ -25,7 +25,8 @@ from ozzie_server_ext.config.validation import like, validate
 from ozzie_server_ext.config.yaml import parse_yaml
 from ozzie_server_ext.domain.json import Json, JsonObject, JsonType, is_of
 from ozzie_server_ext.domain.paths import path_parts
-from ozzie_server_ext.plugins.capabilities import Capabilities
+from ozzie_server_ext.plugins.capabilities import Capabilities, Wish
+from ozzie_server_ext.plugins.program_files import digest_of_files, expect_program, program_files
 
 FILES = ("manifest.jsonc", "manifest.json", "manifest.yaml", "manifest.yml")
 MAX_TOOLS = 100
@@ -174,6 +175,7 @@ class Manifest(_Part):
     level: Literal["tool", "communication"] = "tool"
     provider: Literal["extism", "native", "mcp"] = "extism"
     wasm_path: str = ""
+    program: str = ""
     capabilities: Capabilities = Capabilities()
     provides: Annotated[tuple[Provides, ...], Field(max_length=50)] = ()
     tools: Annotated[tuple[ToolText, ...], Field(max_length=MAX_TOOLS)] = ()
@@ -190,6 +192,8 @@ class Manifest(_Part):
             )
         if self.wasm_path and self.provider != "extism":
             raise ValueError('only a plugin with the provider "extism" has a "wasm_path"')
+        if self.program and self.provider != "native":
+            raise ValueError('only a plugin with the provider "native" has a "program"')
         if self.provider == "mcp" and self.tools:
             raise ValueError("the tools of an MCP server are those that it names itself: leave them out")
         if self.level == "communication" and self.tools:
@@ -197,24 +201,49 @@ class Manifest(_Part):
         names = [tool.name for tool in self.tools]
         if len(set(names)) < len(names):
             raise ValueError("two tools have the same name")
-        if self.wasm_path and (path_parts(self.wasm_path) != (self.wasm_path,) or "\\" in self.wasm_path):
-            raise ValueError('"wasm_path" is the name of a file beside the manifest')
+        for key, name in (("wasm_path", self.wasm_path), ("program", self.program)):
+            if name and (path_parts(name) != (name,) or "\\" in name):
+                raise ValueError(f'"{key}" is the name of a file beside the manifest')
+        if self.provider == "native":
+            self._expect_of_program()
         return self
+
+    def _expect_of_program(self) -> None:
+        """Raise ValueError for what a program can't have."""
+        asked = self.capabilities
+        if self.level == "communication":
+            raise ValueError("a channel can't be a program yet")
+        if asked.kv:
+            raise ValueError('a program keeps no notes between calls: leave "kv" out')
+        if asked.http is not None and "methods" in asked.http.model_fields_set:
+            raise ValueError('what a program sends can\'t be seen, so it asks for hosts without "methods"')
 
     @property
     def wasm_file(self) -> str:
         """The name of the plugin's code, relative to the manifest's folder: by default that of the plugin."""
         return self.wasm_path or f"{self.name}.wasm"
 
+    @property
+    def program_file(self) -> str:
+        """The name of a program, beside the manifest: by default that of the plugin."""
+        return self.program or self.name
+
+    @property
+    def wishes(self) -> frozenset[Wish]:
+        """What it asks for, one by one."""
+        return self.capabilities.wishes_of_program if self.provider == "native" else self.capabilities.wishes
+
 
 class FoundPlugin(msgspec.Struct, frozen=True, kw_only=True):
     """A plugin in a folder: its manifest, where that stands, and the SHA-256, in hexadecimal, of manifest and code
-    together, which a grant is for; `code` is that of its code alone, empty without code."""
+    together, which a grant is for; `code` is that of its code alone, or of all files of a program (`files` counts
+    them), and empty without code."""
 
     manifest: Manifest
     file: Path
     digest: str
     code: str = ""
+    files: int = 0
 
 
 def read_manifest(content: bytes, file: Path) -> Manifest:
@@ -269,12 +298,24 @@ def find_plugin(folder: Path) -> FoundPlugin:
         raise ConfigError(f"{folder}: has {names}.", hint="Keep one of them.")
     ((file, content),) = found
     manifest = read_manifest(content, file)
+    if manifest.provider == "native":
+        return _found_program(manifest, file, content)
     wasm = _wasm(folder / manifest.wasm_file) if manifest.provider == "extism" else None
     # The name, too: the same bytes may say something else as YAML.
     parts = (file.name.encode(), content, wasm or b"")
     digest = hashlib.sha256(b"".join(hashlib.sha256(part).digest() for part in parts)).hexdigest()
     code = hashlib.sha256(wasm).hexdigest() if wasm is not None else ""
     return FoundPlugin(manifest=manifest, file=file, digest=digest, code=code)
+
+
+def _found_program(manifest: Manifest, file: Path, content: bytes) -> FoundPlugin:
+    """Return a program with all of its files, of which the manifest is one. Raises ConfigError."""
+    files = program_files(file.parent)
+    if file.name not in files or files[file.name].content != content:
+        raise ConfigError(f"{file}: has just changed.", hint="Try again.")
+    expect_program(files, manifest.program_file, file.parent)
+    code = digest_of_files(files)
+    return FoundPlugin(manifest=manifest, file=file, digest=code, code=code, files=len(files))
 
 
 def _wasm(file: Path) -> bytes:

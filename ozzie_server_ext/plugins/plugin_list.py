@@ -22,6 +22,7 @@ from ozzie_server_ext.domain.toolmeta import TargetKind
 from ozzie_server_ext.plugins.capabilities import Wish
 from ozzie_server_ext.plugins.effects import Effect
 from ozzie_server_ext.plugins.manifest import FILES, FoundPlugin, Manifest, find_plugin
+from ozzie_server_ext.plugins.program_files import paths_to_watch
 from ozzie_server_ext.plugins.requirements import unmet
 from ozzie_server_ext.plugins.tool_names import slug_of
 from ozzie_server_ext.protocol.codec import InvalidShape, decode, encode
@@ -34,8 +35,11 @@ Origin: TypeAlias = Literal["yours", "shipped", "project"]
 
 State: TypeAlias = Literal["on", "off", "new", "changed", "waits", "shadowed", "broken"]
 """`new`: nobody has granted it anything. `changed`: its manifest or code is another than that which was granted. `off`:
-a person or Ozzie has turned it off. `waits`: something that it requires is missing. `shadowed`: a plugin that counts
-more has its name. `broken`: it can't be read."""
+a person or Ozzie has turned it off. `waits`: something that it requires is missing, or it is a program, and programs
+are off. `shadowed`: a plugin that counts more has its name. `broken`: it can't be read."""
+PROGRAMS_ARE_OFF = "It is a program, and programs are off."
+SWITCH = '"native_plugins": true'
+HOW_TO_SWITCH = f"To turn them on, write {SWITCH} into config.jsonc in Ozzie's folder."
 
 
 class SaidTool(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -75,6 +79,11 @@ class Plugin(msgspec.Struct, frozen=True, kw_only=True):
         return slug_of(self.name)
 
     @property
+    def is_program(self) -> bool:
+        """Whether it is a program, and not WebAssembly."""
+        return self.found is not None and self.found.manifest.provider == "native"
+
+    @property
     def manifest(self) -> Manifest:
         """Its manifest. Raises ConfigError if it can't be read."""
         if self.found is None:
@@ -85,7 +94,7 @@ class Plugin(msgspec.Struct, frozen=True, kw_only=True):
     def missing(self) -> frozenset[Wish]:
         """What it asks for and nobody granted."""
         granted = self.settled.granted if self.settled is not None else ()
-        return frozenset(wish for wish in self.manifest.capabilities.wishes if str(wish) not in granted)
+        return frozenset(wish for wish in self.manifest.wishes if str(wish) not in granted)
 
 
 def effect_of(tool: str, settled: SettledPlugin) -> Effect | None:
@@ -111,13 +120,18 @@ class Plugins(msgspec.Struct, frozen=True):
         raise NotFound(f"There is no plugin {quoted(name)}.", hint=f"There are: {names}.", code="plugin.unknown")
 
 
-def plugins_of(home: Home, project: Path) -> Plugins:
-    """Return the plugins of a project. Raises ConfigError if what was settled can't be read."""
+def plugins_of(home: Home, project: Path, *, programs: bool = False) -> Plugins:
+    """Return the plugins of a project; `programs`: those that are programs may be used. Raises ConfigError if what was
+    settled can't be read."""
     settled = _settled(home)
     found: list[Plugin] = []
     taken: set[str] = set()
     for origin, folder in _folders(home, project):
         plugin = _plugin(origin, folder, settled, project)
+        if plugin.is_program and not programs:
+            state = "waits" if plugin.state == "on" else plugin.state
+            problem = f"{PROGRAMS_ARE_OFF} {HOW_TO_SWITCH}"
+            plugin = msgspec.structs.replace(plugin, state=state, problem=problem)
         found.append(msgspec.structs.replace(plugin, state="shadowed") if plugin.slug in taken else plugin)
         taken.add(plugin.slug)
     waiting = unmet({each.key: each.manifest for each in found if each.state == "on"})
@@ -134,6 +148,7 @@ def files_of(home: Home, project: Path) -> tuple[Path, ...]:
     files: list[Path] = [home.plugins_file, home.plugins, project / OF_PROJECT]
     for _, folder in _folders(home, project):
         files += [folder, *(folder / name for name in FILES), *sorted(folder.glob("*.wasm"))[:10]]
+        files += paths_to_watch(folder)
     return tuple(files)
 
 
@@ -223,4 +238,4 @@ class _Document(msgspec.Struct, frozen=True):
 
 def asked(plugin: Plugin) -> Iterable[Wish]:
     """Yield what a plugin asks for, in order."""
-    return sorted(plugin.manifest.capabilities.wishes)
+    return sorted(plugin.manifest.wishes)

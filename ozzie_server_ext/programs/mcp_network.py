@@ -1,4 +1,5 @@
-"""The network of a server that was granted hosts: a proxy, outside of its sandbox, that lets these through.
+"""The network of a server or a plugin's program that was granted hosts: a proxy, outside of its sandbox, that lets
+these through.
 
 A server in its sandbox has its own loopback alone. A socket that listens there is handed out before the server begins
 (`box_listener`), and a `Gate` accepts its connections. It knows CONNECT (RFC 9110, section 9.3.6) and requests with a
@@ -36,10 +37,19 @@ class Gate:
         self._grants = tuple(map(HostGrant.of, hosts))
         self._on_refused = on_refused
         self._open = 0
+        self._serving: set[asyncio.Task[None]] = set()
+
+    def end(self) -> None:
+        """End all connections: whoever is at their other end may never do so."""
+        for each in self._serving:
+            each.cancel()
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """Serve one connection."""
         self._open += 1
+        if (task := asyncio.current_task()) is not None:
+            self._serving.add(task)
+            task.add_done_callback(self._serving.discard)
         try:
             if self._open > _MOST_OPEN:
                 raise _Refused("503 Service Unavailable", f"At most {_MOST_OPEN} connections at once.")
@@ -74,7 +84,7 @@ class Gate:
         covering = [grant for grant in self._grants if grant.covers(host, port)]
         if not covering:
             self._on_refused(f"{host}:{port}")
-            raise _Refused("403 Forbidden", f"Nobody granted this server {host}:{port}.")
+            raise _Refused("403 Forbidden", f"Nobody granted {host}:{port}.")
         grant = max(covering, key=lambda each: each.is_exact)
         try:
             async with asyncio.timeout(_CONNECT_S):
@@ -85,7 +95,7 @@ class Gate:
             pass
         except NotPublic as error:
             self._on_refused(str(error))
-            raise _Refused("403 Forbidden", f"Nobody granted this server {error}.") from None
+            raise _Refused("403 Forbidden", f"Nobody granted {error}.") from None
         except OSError as error:
             raise _Refused("502 Bad Gateway", f"{host} can't be found: {error.strerror}.") from None
         raise _Refused("502 Bad Gateway", f"{host}:{port} does not answer.")
@@ -114,7 +124,10 @@ class Network:
         listening = socket.socket(fileno=descriptors[0])
         server = await asyncio.start_server(self._gate.serve, sock=listening, limit=MAX_HEAD)
         async with server:
-            await server.serve_forever()
+            try:
+                await asyncio.Event().wait()
+            finally:
+                self._gate.end()
 
     def close(self) -> None:
         """Close what was not passed on."""

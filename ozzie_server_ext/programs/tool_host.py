@@ -28,6 +28,7 @@ from ozzie_server_ext.protocol.tool_host import (
     Invoke,
     Module,
     Piece,
+    Program,
     Refresh,
     SignIn,
     Stop,
@@ -101,7 +102,7 @@ class ToolHost(PlaneChild):
         end: HostEvent = Stop(id=connect.id)
         try:
             # What it needs is loaded in a thread: it takes half a second.
-            make = await asyncio.to_thread(_plugins if isinstance(connect.server, Module) else _servers)
+            make = await asyncio.to_thread(_KINDS.get(type(connect.server), _servers))
             connection = self._connections[connect.id] = make(connect, self._tell, self._ask)
             await connection.run()
         except Failure as failure:
@@ -174,6 +175,15 @@ def _plugins() -> Make:
     from ozzie_server_ext.programs.wasm_plugins import LoadedPlugin
 
     return lambda connect, tell, ask: LoadedPlugin(connect, tell)
+
+
+def _programs() -> Make:
+    from ozzie_server_ext.programs.native_plugins import LoadedProgram
+
+    return lambda connect, tell, ask: LoadedProgram(connect, tell)
+
+
+_KINDS: dict[type, Callable[[], Make]] = {Module: _plugins, Program: _programs}
 
 
 def _prepare_process() -> None:

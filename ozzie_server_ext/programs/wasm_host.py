@@ -4,40 +4,41 @@ A host function takes texts and returns JSON, `{"ok": …}` or `{"error": "…"}
 """
 
 import asyncio
-import base64
 import concurrent.futures
 import os
 import re
-import secrets
 import sqlite3
-import stat
 from collections.abc import Callable, Coroutine, Iterator, Mapping
-from contextlib import closing, contextmanager, suppress
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
 
 from ozzie_server_ext.domain.json import Json, JsonObject
 from ozzie_server_ext.programs.plane_child import note
+from ozzie_server_ext.programs.plugin_calls import (
+    MAX_FILE,
+    MAX_LOGGED,
+    MAX_LOGGED_CHARS,
+    MAX_TOLD,
+    expect_folder,
+    without_secrets,
+    write_file,
+)
 from ozzie_server_ext.programs.wasm_http import MAX_BODY, Failed, Refused, Request, Requests
 from ozzie_server_ext.protocol.jsontext import InvalidJson, loads_object, repair_text
 from ozzie_server_ext.protocol.tool_host import Module
 from ozzie_server_ext.tools.base import ToolFailed
 from ozzie_server_ext.tools.safe_open import closing as closing_descriptor
-from ozzie_server_ext.tools.safe_open import open_below, parts_below
+from ozzie_server_ext.tools.safe_open import open_below
 
 T = TypeVar("T")
 
 MAX_REQUESTS = 50
-MAX_LOGGED = 100
 MAX_REFUSALS = 20
 """Of one call that are told to people. Each is told to the plugin."""
-MAX_TOLD = 200
-"""Characters of a wish and of the words about it."""
 MAX_PLACEHOLDERS = 20
-MAX_LOGGED_CHARS = 500
 MAX_NOTES = 1 << 20
 """Bytes of all keys and texts that a plugin keeps."""
-MAX_FILE = 1 << 20
 _MAX_KEY = 512
 # As bytes: of a text, SQLite counts the characters before the first NUL.
 _SIZE = "SELECT total(length(CAST(key AS BLOB)) + length(CAST(value AS BLOB))) FROM notes"
@@ -98,8 +99,8 @@ class HostCall:
     def _tell_refused(self, refused: Refused) -> None:
         self._refusals += 1
         if self._refusals <= MAX_REFUSALS:
-            wish, words = (without_secrets(text, self._module)[:MAX_TOLD] for text in (refused.wish, str(refused)))
-            self._on_refused(wish, words)
+            told = (without_secrets(text, self._module.secrets)[:MAX_TOLD] for text in (refused.wish, str(refused)))
+            self._on_refused(*told)
 
     # --- host functions -------------------------------------------------------------------------------------------
 
@@ -128,7 +129,7 @@ class HostCall:
         self._expect("log", "Ozzie's log")
         self._logged += 1
         if self._logged <= MAX_LOGGED:
-            words = without_secrets(message, self._module)[:MAX_LOGGED_CHARS]
+            words = without_secrets(message, self._module.secrets)[:MAX_LOGGED_CHARS]
             note(f"plugin {self._module.name}, {level[:10]!r}: {words!r}")
         return None
 
@@ -157,7 +158,7 @@ class HostCall:
         return self._request(method, url, {name: str(value) for name, value in headers.items()}, body)
 
     def file_read(self, path: str) -> Json:
-        self._expect_folder("fs_read", path)
+        expect_folder(self._module, "fs_read", path)
         with closing_descriptor(open_below(Path(self._module.project), path, folder=False)) as descriptor:
             content = os.read(descriptor, MAX_FILE + 1)
         if len(content) > MAX_FILE:
@@ -168,14 +169,12 @@ class HostCall:
             raise Failed(f"{path} is no text in UTF-8.") from None
 
     def file_write(self, path: str, text: str) -> Json:
-        *folders, name = self._expect_folder("fs_write", path) or ("",)
-        if not name or len(text.encode()) > MAX_FILE:
+        parts = expect_folder(self._module, "fs_write", path)
+        if not parts or len(text.encode()) > MAX_FILE:
             raise Failed(f"A text of at most {MAX_FILE >> 20} MiB is written, to a file.")
         self.has_acted = True
-        self._on_wrote("/".join((*folders, name)))
-        folder = open_below(Path(self._module.project), "/".join(folders), folder=True)
-        with closing_descriptor(folder):
-            _replace(folder, name, text.encode())
+        self._on_wrote("/".join(parts))
+        write_file(self._module, parts, text.encode())
         return None
 
     # --- what they share ------------------------------------------------------------------------------------------
@@ -184,15 +183,6 @@ class HostCall:
         """Raise Refused for what nobody granted."""
         if wish not in self._granted:
             raise Refused(wish, f"Nobody granted this plugin {what}.")
-
-    def _expect_folder(self, kind: str, path: str) -> tuple[str, ...]:
-        """Return the components of a path in a granted folder. Raises Refused, OutsideProject."""
-        parts = parts_below(path)
-        for wish in self._granted:
-            granted, _, folder = wish.partition(":")
-            if granted == kind and (folder == "." or parts[: folder.count("/") + 1] == tuple(folder.split("/"))):
-                return parts
-        raise Refused(f"{kind}:{'/'.join(parts)}", f"Nobody granted this plugin to {_DOES[kind]} {path}.")
 
     def _secret(self, name: str) -> str:
         self._expect(f"secret:{name}", f"the secret {name}")
@@ -216,12 +206,12 @@ class HostCall:
             self.has_acted = True
         answer = self._wait(self._requests.send(Request(method, filled, sent, content.encode(), has_secret, url)))
         back: JsonObject = {
-            name: without_secrets(repair_text(value), self._module) for name, value in answer.headers.items()
+            name: without_secrets(repair_text(value), self._module.secrets) for name, value in answer.headers.items()
         }
         return {
             "status": answer.status,
             "headers": back,
-            "body": without_secrets(answer.body.decode(errors="replace"), self._module),
+            "body": without_secrets(answer.body.decode(errors="replace"), self._module.secrets),
         }
 
     def _filled(self, text: str) -> str:
@@ -247,8 +237,6 @@ class HostCall:
             yield notes
 
 
-_DOES = {"fs_read": "read", "fs_write": "write"}
-
 FUNCTIONS: dict[str, Callable[..., Json]] = {
     "kv_get": HostCall.kv_get,
     "kv_set": HostCall.kv_set,
@@ -262,33 +250,3 @@ FUNCTIONS: dict[str, Callable[..., Json]] = {
     "file_write": HostCall.file_write,
 }
 """The host functions by the names under which plugins import them."""
-
-
-def without_secrets(text: str, module: Module) -> str:
-    """Remove the secrets of a plugin from a text, also as they are written in base64."""
-    for value in module.secrets.values():
-        if value:
-            text = text.replace(value, "***").replace(base64.b64encode(value.encode()).decode(), "***")
-    return text
-
-
-def _replace(folder: int, name: str, content: bytes) -> None:
-    """Write a plain file in an open folder, whole or not at all. Raises Failed where something else has its name."""
-    mode = 0o644
-    with suppress(FileNotFoundError):
-        info = os.stat(name, dir_fd=folder, follow_symlinks=False)
-        if not stat.S_ISREG(info.st_mode) or info.st_nlink != 1:
-            raise Failed(f"{name} is no plain file, or has further names.")
-        mode = stat.S_IMODE(info.st_mode) & 0o777
-    temporary = f".new-{secrets.token_hex(8)}"
-    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600, dir_fd=folder)
-    try:
-        with open(descriptor, "wb") as file:
-            file.write(content)
-            file.flush()
-            os.fchmod(file.fileno(), mode)
-            os.fsync(file.fileno())
-        os.replace(temporary, name, src_dir_fd=folder, dst_dir_fd=folder)
-    except BaseException:
-        os.unlink(temporary, dir_fd=folder)
-        raise

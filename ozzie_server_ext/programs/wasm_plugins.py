@@ -17,7 +17,6 @@ from functools import cache
 from pathlib import Path
 from queue import Empty, SimpleQueue
 from typing import Any
-from urllib.parse import urlsplit
 
 import extism
 from extism.extism import CompiledPlugin, Plugin
@@ -25,22 +24,20 @@ from extism_sys import ffi as _ffi
 from extism_sys import lib as _lib
 
 from ozzie_server_ext.config.files import replace_file
-from ozzie_server_ext.domain.json import Json
-from ozzie_server_ext.programs.tool_output import MAX_VALUES, Failure, has_many, text_of
+from ozzie_server_ext.programs.plugin_calls import health_at, output_of, read_answer, without_secrets
+from ozzie_server_ext.programs.tool_output import Failure, text_of
 from ozzie_server_ext.programs.wasm_code import ERROR_SET, prepared
-from ozzie_server_ext.programs.wasm_host import FUNCTIONS, HostCall, without_secrets
-from ozzie_server_ext.programs.wasm_http import CannedAnswers, Failed, Grants, Refused, Request, Requests, WebRequests
+from ozzie_server_ext.programs.wasm_host import FUNCTIONS, HostCall
+from ozzie_server_ext.programs.wasm_http import CannedAnswers, Grants, Requests, WebRequests
 from ozzie_server_ext.protocol import tool_host as wire
-from ozzie_server_ext.protocol.jsontext import InvalidJson, loads, repair_text
+from ozzie_server_ext.protocol.jsontext import InvalidJson, repair_text
 from ozzie_server_ext.protocol.tool_host import (
     HEALTH,
-    MAX_OUTPUT_CHARS,
     Connect,
     Connected,
     HostEvent,
     Invoke,
     Module,
-    Output,
 )
 
 MAX_PAGES = 1024
@@ -118,7 +115,7 @@ class LoadedPlugin:
     async def invoke(self, invoke: Invoke) -> str:
         """Call an export with JSON; return the JSON of its `Output`. Raises Failure."""
         if invoke.tool == HEALTH and self._module.health_url:
-            return text_of(await self._health())
+            return text_of(await health_at(self._module.health_url))
 
         def refused(wish: str, words: str) -> None:
             tell(wire.Refused(id=invoke.id, wish=repair_text(wish), words=repair_text(words)))
@@ -145,21 +142,6 @@ class LoadedPlugin:
             if not work.done():
                 await asyncio.shield(_stopped(call, work))
 
-    async def _health(self) -> Output:
-        """Ask the address of its health check, which was granted with the plugin."""
-        url = self._module.health_url
-        parts = urlsplit(url)
-        place = f"{parts.hostname}:{parts.port or (443 if parts.scheme == 'https' else 80)}"
-        requests = WebRequests(Grants([f"GET {place}"]))
-        try:
-            answer = await requests.send(Request("GET", url))
-        except (Failed, Refused) as error:
-            return Output(texts=(str(error),), failed=True)
-        finally:
-            await requests.close()
-        words = f"{place} answers with the status {answer.status}."
-        return Output(structured=True) if 200 <= answer.status < 300 else Output(texts=(words,), failed=True)
-
     def _work(self, call: "_Call", export: str, invoke: Invoke, work: "asyncio.Future[str]") -> None:
         """Make a call in this thread. Only then, while nobody waits for it, see to its instance and the next one."""
         try:
@@ -178,13 +160,10 @@ class LoadedPlugin:
         given = json.dumps(invoke.arguments, ensure_ascii=False).encode()
         try:
             raw = call.run((*self._first, export), given)
-            value = loads(raw, max_bytes=MAX_OUTPUT_CHARS, surrogates="repair")
-            if has_many(value):
-                raise Failure("plugin.garbage", f"Its answer has more than {MAX_VALUES:,} values.")
-            return text_of(_output(value))
+            return text_of(output_of(read_answer(raw)))
         except extism.Error as error:
             code, words = ("plugin.failed", call.host.error) if call.host.error else _why(error)
-            raise Failure(code, without_secrets(words, self._module), was_sent=call.host.has_acted) from None
+            raise Failure(code, without_secrets(words, self._module.secrets), was_sent=call.host.has_acted) from None
         except InvalidJson as error:
             raise Failure("plugin.garbage", f"Its answer is no JSON: {error}", was_sent=call.host.has_acted) from None
         except Failure as failure:
@@ -274,13 +253,6 @@ def _keep_compiled(folder: Path) -> None:
 def _requests_of(module: Module) -> Requests:
     grants = Grants(wish.removeprefix("http:") for wish in module.granted if wish.startswith("http:"))
     return WebRequests(grants) if module.answers is None else CannedAnswers(grants, module.answers)
-
-
-def _output(value: Json) -> Output:
-    if isinstance(value, dict) and value.keys() == {"error"}:
-        words = value["error"]
-        return Output(texts=(words if isinstance(words, str) else json.dumps(words),), failed=True)
-    return Output(structured=value)
 
 
 def _why(error: Exception) -> tuple[wire.ErrorCode, str]:

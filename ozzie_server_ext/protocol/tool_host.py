@@ -95,7 +95,27 @@ class Module(msgspec.Struct, frozen=True, kw_only=True, tag="module"):
     answers: tuple[CannedAnswer, ...] | None = None
 
 
-Reach: TypeAlias = Started | Remote | Module
+class Program(msgspec.Struct, frozen=True, kw_only=True, tag="program"):
+    """A plugin that is a program, started in a sandbox for each call. `folder` has its files, whose hash is `digest`
+    (`plugins.program_files`); `program` is the name of the one to start. `granted` to `health_url` are as for a
+    `Module`; `private` are folders that it must not see, even if they lie in those that it was granted. If it is
+    `offline`, it has no network, whatever was granted."""
+
+    name: str
+    folder: str
+    program: str
+    digest: str
+    granted: tuple[str, ...] = ()
+    secrets: dict[str, str] = msgspec.field(default_factory=dict[str, str])
+    env: dict[str, str] = msgspec.field(default_factory=dict[str, str])
+    config: JsonObject = msgspec.field(default_factory=dict[str, Json])
+    project: str
+    health_url: str = ""
+    private: tuple[str, ...] = ()
+    offline: bool = False
+
+
+Reach: TypeAlias = Started | Remote | Module | Program
 """What tools come from, and how it is reached."""
 
 

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Literal
@@ -10,6 +10,8 @@ from typing import Literal
 import msgspec
 
 from ozzie_server_ext.config.home import Home
+from ozzie_server_ext.config.loader import SYSTEM_FILE
+from ozzie_server_ext.config.settings import Settings
 from ozzie_server_ext.domain.errors import OzzieError
 from ozzie_server_ext.domain.events import (
     Draft,
@@ -20,11 +22,19 @@ from ozzie_server_ext.domain.events import (
     PluginHealthChanged,
     PluginLoaded,
 )
-from ozzie_server_ext.domain.json import JsonObject
 from ozzie_server_ext.observability.logs import logger
 from ozzie_server_ext.plugins.connections import OpenConnections
 from ozzie_server_ext.plugins.loading import Loading
-from ozzie_server_ext.plugins.plugin_list import Plugin, Plugins, SettledPlugin, files_of, plugins_of, resettle
+from ozzie_server_ext.plugins.plugin_list import (
+    HOW_TO_SWITCH,
+    PROGRAMS_ARE_OFF,
+    Plugin,
+    Plugins,
+    SettledPlugin,
+    files_of,
+    plugins_of,
+    resettle,
+)
 from ozzie_server_ext.plugins.plugin_tool import UsedPlugin, tools_of_plugin
 from ozzie_server_ext.plugins.tool_host import Connection, ServerFailed, ToolHost
 from ozzie_server_ext.protocol.codec import decode, encode
@@ -32,6 +42,7 @@ from ozzie_server_ext.protocol.jsontext import canonical_bytes, loads_object
 from ozzie_server_ext.protocol.tool_host import HEALTH, Refused
 from ozzie_server_ext.store.blobs import BlobStore
 from ozzie_server_ext.store.log import EventLog
+from ozzie_server_ext.tasks.configuration import Configuration
 from ozzie_server_ext.tasks.incidents import Incidents
 from ozzie_server_ext.tasks.watched_tools import ReadTools, WatchedTools
 from ozzie_server_ext.tools.registry import ToolRegistry
@@ -51,7 +62,8 @@ HEALTH_S = 20.0
 
 class PluginTools(WatchedTools):
     """The tools of the user's plugins, those that come with Ozzie, and a project's. `own` is the process for the first
-    two, `host` that for those of the project alone; `config` returns the configuration of all plugins, by name."""
+    two, `host` that for those of the project alone; `configuration` has that of plugins, and says whether programs may
+    be used."""
 
     def __init__(
         self,
@@ -64,7 +76,7 @@ class PluginTools(WatchedTools):
         event_log: EventLog,
         blobs: BlobStore,
         incidents: Incidents,
-        config: Callable[[], Mapping[str, JsonObject]],
+        configuration: Configuration,
     ) -> None:
         super().__init__(project, registry, event_log, blobs, stream=STREAM, what="plugins")
         self._home = home
@@ -72,7 +84,7 @@ class PluginTools(WatchedTools):
         self._own = own
         self._host = host
         self._incidents = incidents
-        self._config = config
+        self._configuration = configuration
         self._connections = OpenConnections()
         self._used: dict[str, Plugin] = {}
         self._known: Plugins | None = None
@@ -84,11 +96,18 @@ class PluginTools(WatchedTools):
 
     def files(self) -> tuple[Path, ...]:
         """See `WatchedTools`."""
-        return files_of(self._home, self.project)
+        return (SYSTEM_FILE, self._home.config_file, *files_of(self._home, self.project))
+
+    async def _settings(self) -> Settings:
+        return (await self._configuration.refresh()).settings
+
+    async def _found(self) -> Plugins:
+        programs = (await self._settings()).native_plugins
+        return await asyncio.to_thread(plugins_of, self._home, self.project, programs=programs)
 
     async def read(self) -> ReadTools:
         """See `WatchedTools`."""
-        found = await asyncio.to_thread(plugins_of, self._home, self.project)
+        found = await self._found()
         on = {each.key: each for each in found.plugins if each.state == "on"}
         used = [(each, UsedPlugin.of(each)) for each in on.values()]
         record = recorded_form([each for _, each in used])
@@ -109,7 +128,7 @@ class PluginTools(WatchedTools):
 
     async def overview(self) -> tuple["PluginState", ...]:
         """Return all plugins, and what is known of those in use. Raises ConfigError."""
-        found = await asyncio.to_thread(plugins_of, self._home, self.project)
+        found = await self._found()
         return tuple(
             PluginState(
                 plugin=each,
@@ -147,7 +166,10 @@ class PluginTools(WatchedTools):
         if plugin is None or plugin.settled is None:
             raise ServerFailed("It is not used any more.", code="plugin.off")
         host = self._host if plugin.origin == "project" else self._own
-        config = self._config().get(plugin.name, {})
+        settings = await self._settings()
+        if plugin.is_program and not settings.native_plugins:
+            raise ServerFailed(PROGRAMS_ARE_OFF, code="plugin.off", hint=HOW_TO_SWITCH)
+        config = settings.plugins.get(plugin.name, {})
         form = f"{plugin.settled.digest} {plugin.settled.granted} {canonical_bytes(config).decode()}"
         return await self._connections.open(key, form, lambda: self._loading.load(host, plugin, config))
 

@@ -193,13 +193,13 @@ class Project:
             shared.home,
             root,
             self.tools,
-            Loading(shared.home, root, shared.vault, shared.known_secrets.note_value),
+            Loading(shared.home, root, shared.vault, shared.known_secrets.note_value, shared.jupyter.private),
             shared.own_host,
             self._host,
             shared.log,
             shared.blobs,
             shared.incidents,
-            lambda: self.config.settings.plugins,
+            self.configuration,
         )
         self.rules = RulesInForce(shared.home, root, self.tools, shared.log, shared.blobs, shared.spent)
 

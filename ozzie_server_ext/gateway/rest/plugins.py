@@ -70,7 +70,7 @@ def _plugin(found: PluginState) -> Plugin:
         origin=plugin.origin,
         level=manifest.level if manifest is not None else "tool",
         state=plugin.state,
-        asks_for=sorted(map(str, manifest.capabilities.wishes)) if manifest is not None else [],
+        asks_for=sorted(map(str, manifest.wishes)) if manifest is not None else [],
         granted=[*settled.granted] if settled is not None else [],
         tools=[
             PluginTool(
