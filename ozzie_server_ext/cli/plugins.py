@@ -72,9 +72,8 @@ def _of_program(found: FoundPlugin) -> Iterator[str]:
     beside = f", with {counted(others, 'other file')}" if others else ""
     yield f"It is a program, {quoted(found.manifest.program_file)}{beside}, and not WebAssembly: the system runs it."
     yield (
-        "Ozzie starts it for each call, in the sandbox of commands. There it sees the system's programs, Ozzie's Python "
-        "with its packages, and of your own files those alone that are named here. It changes no file and reaches no "
-        "address that is not named here, and no other program."
+        "Ozzie starts it for each call, in the sandbox of commands. It sees the system's programs, Ozzie's Python with "
+        "its packages, and of your files and the network nothing but what is named here."
     )
     yield "A flaw in the system's kernel would let it out, and then it could do all that you can."
 

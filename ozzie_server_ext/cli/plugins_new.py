@@ -10,12 +10,15 @@ from ozzie_server_ext.cli.terminal import print_result
 from ozzie_server_ext.config.home import shipped
 from ozzie_server_ext.domain.errors import Conflict, InputError, Unavailable
 from ozzie_server_ext.plugins.manifest import PluginName
+from ozzie_server_ext.plugins.plugin_list import SWITCH
 from ozzie_server_ext.render.text import quoted
 
 BUILD_LINES = {
     "assemblyscript": "npm ci && npm run build",
     "c": "clang --target=wasm32 -O2 -nostdlib -fno-builtin -Wall -Wl,--no-entry,--strip-all -o plugin.wasm plugin.c",
+    "python": "",
 }
+"""What builds a plugin in each language; empty for a program, which needs no building."""
 _NAMED = ("manifest.jsonc", "README.md")
 """Files with the plugin's name in them."""
 _PLACEHOLDER = "my-plugin"
@@ -44,11 +47,14 @@ def new_plugin(options: argparse.Namespace) -> int:
         shutil.rmtree(folder, ignore_errors=True)
         raise _not_made(folder, error) from None
     build, test = BUILD_LINES[options.lang], "ozzie plugins test ."
+    lines = (
+        [f"  Build it: {build}"] if build else [f"  Let Ozzie run programs, if it does not: {SWITCH} in config.jsonc"]
+    )
     files = sorted(str(file.relative_to(folder)) for file in folder.rglob("*") if file.is_file())
     return print_result(
         {"name": name, "folder": str(folder), "files": files, "build": build, "test": test},
         f"The plugin {name} is in {quoted(str(folder))}. There:",
-        f"  Build it: {build}",
+        *lines,
         f"  Try its examples: {test}",
         as_json=options.json,
     )

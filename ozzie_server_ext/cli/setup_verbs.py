@@ -174,9 +174,10 @@ PLUGINS = group(
         "make a folder to write a plugin in",
         "plugins_new:new_plugin",
         argument("name", metavar="NAME", help="a name for it, such as word-count"),
-        argument("--lang", choices=("assemblyscript", "c"), default="assemblyscript", help="the language"),
+        argument("--lang", choices=("assemblyscript", "c", "python"), default="assemblyscript", help="the language"),
         argument("--folder", metavar="FOLDER", help="the new folder (default: NAME, here)"),
-        more="It has a tool, a request to the web, and examples. The guide is docs/writing-plugins.md.",
+        more="It has a tool and examples. In Python it is a program, otherwise WebAssembly. The guide is "
+        "docs/writing-plugins.md.",
     ),
     verb(
         "test",

@@ -72,7 +72,6 @@ def test_what_runs_outside_of_a_sandbox_is_not_called_harmless(home: GatewayHome
     def lines(name: str, text: str) -> list[str]:
         return ozzie(home, "plugins", "check", plugin(tmp_path / name, text)).stdout.splitlines()[1:-1]
 
-    native = json.dumps({"name": "x", "provider": "native", "healthcheck": {"url": "http://127.0.0.1:9/health"}})
     remote = {"transport": "http", "url": "https://mcp.example.org/", "headers": {"X-Key": "${KEY}"}}
 
     assert lines("mcp", text("plugin_github.jsonc")) == [
@@ -80,11 +79,6 @@ def test_what_runs_outside_of_a_sandbox_is_not_called_harmless(home: GatewayHome
         "  It is started as `npx` `-y` `@modelcontextprotocol/server-github`, with",
         "  `GITHUB_TOKEN` in its environment: outside of a sandbox, it could do all that",
         "  you can.",
-    ]
-    assert lines("native", native) == [
-        "It asks for:",
-        "  It is a program: outside of a sandbox, it could do all that you can.",
-        "  Whether it works is asked at `http://127.0.0.1:9/health`.",
     ]
     assert lines("remote", json.dumps({"name": "x", "provider": "mcp", "mcp": remote})) == [
         "It asks for:",

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from ozzie_server_ext.cli.plugins_new import BUILD_LINES
+from tests.mcp_rig import expect_sandbox
 from tests.plugin_harness import LIMIT_S, TOOLCHAIN, expect_clang, expect_toolchain
 from tests.rig import GatewayHome, new_home, ozzie
 
@@ -78,7 +79,7 @@ def test_it_overwrites_nothing_and_takes_no_other_names(home: GatewayHome, tmp_p
         done = ozzie(home, "plugins", "new", "--folder", str(tmp_path / "new"), "--", name)
         assert done.returncode == 1
         assert "is no name for a plugin: it may hold small letters" in done.stderr
-    other = ozzie(home, "plugins", "new", "words", "--lang", "python")
+    other = ozzie(home, "plugins", "new", "words", "--lang", "rust")
 
     assert other.returncode == 2
     assert [*there.iterdir()] == []
@@ -93,4 +94,23 @@ def test_it_says_what_comes_next(home: GatewayHome, tmp_path: Path) -> None:
         f"The plugin words is in `{tmp_path / 'w'}`. There:",
         f"  Build it: {BUILD_LINES['c']}",
         "  Try its examples: ozzie plugins test .",
+    ]
+
+
+def test_a_new_program_in_python_needs_no_building_and_its_examples_hold(home: GatewayHome, tmp_path: Path) -> None:
+    expect_sandbox()
+    folder = str(tmp_path / "w")
+    done = ozzie(home, "plugins", "new", "word-count", "--lang", "python", "--folder", folder)
+    off = ozzie(home, "plugins", "test", folder)
+    (home.home / "config.jsonc").write_text('{"native_plugins": true}')
+    on = ozzie(home, "plugins", "test", folder)
+
+    assert done.stdout.splitlines()[1:] == [
+        '  Let Ozzie run programs, if it does not: "native_plugins": true in config.jsonc',
+        "  Try its examples: ozzie plugins test .",
+    ]
+    assert (off.returncode, "programs are off" in off.stderr) == (1, True)
+    assert on.stdout.splitlines() == [
+        "word-count can be started in its sandbox here. Its examples are run without a network.",
+        "3 of 3 examples passed.",
     ]

@@ -76,12 +76,12 @@ def test_nobody_who_can_be_asked_means_that_nothing_is_granted(home: GatewayHome
 
 def test_a_plugin_that_cannot_be_loaded_is_not_added(home: GatewayHome, tmp_path: Path) -> None:
     wrong = plugin_folder(tmp_path / "w", Wat().returns("other", "1").code, name="weather", tools=TOOLS)
-    native = tmp_path / "n"
-    native.mkdir()
-    (native / "manifest.jsonc").write_text('{"name": "tool", "provider": "native"}')
+    server = tmp_path / "s"
+    server.mkdir()
+    (server / "manifest.jsonc").write_text('{"name": "tool", "provider": "mcp", "mcp": {"command": "x"}}')
 
     assert "it has no function weather." in told(home, "add", str(wrong), "--yes", status=1)
-    assert "runs none as a plugin yet" in told(home, "add", str(native), "--yes", status=1)
+    assert "Add it as one: ozzie mcp add" in told(home, "add", str(server), "--yes", status=1)
     assert "weather" not in told(home, "list")
 
 
