@@ -375,12 +375,17 @@ def _folders_of_project(project: Path, opened: int, shown: Sequence[str], walls:
     """Mount these folders of the project, read-only, at their places. Raises InputError for one that is missing or
     leads through a link."""
     arguments = folders(PROJECT)
+    hidden = tuple(_private_in(project, walls))
     for folder in sorted(shown):
+        if any(part.startswith(".") for part in PurePosixPath(folder).parts) or any(
+            Path(folder).is_relative_to(private) for private in hidden
+        ):
+            raise InputError(f"The folder {folder} of the project is hidden from programs.")
         os.close(open_folder(opened, folder))
         above = reversed(PurePosixPath(folder).parents[:-1])
         arguments += folders(*(f"{PROJECT}/{path}" for path in above))
         arguments += ["--ro-bind", str(project / folder), f"{PROJECT}/{folder}"]
-    for private in _private_in(project, walls):
+    for private in hidden:
         if any(private.is_relative_to(folder) for folder in shown):
             arguments += ["--perms", "0755", "--size", "4096", "--tmpfs", f"{PROJECT}/{private}"]
     return arguments

@@ -217,6 +217,8 @@ class Manifest(_Part):
             raise ValueError('a program keeps no notes between calls: leave "kv" out')
         if asked.http is not None and "methods" in asked.http.model_fields_set:
             raise ValueError('what a program sends can\'t be seen, so it asks for hosts without "methods"')
+        if any(part.startswith(".") for folder in asked.fs_read if folder != "." for part in folder.split("/")):
+            raise ValueError("a program sees no hidden folders")
 
     @property
     def wasm_file(self) -> str:

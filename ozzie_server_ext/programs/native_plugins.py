@@ -131,9 +131,19 @@ class LoadedProgram:
                 call.log(job.errors)
         output = await asyncio.to_thread(call.output, job)
         if not output.failed:
-            output = await asyncio.to_thread(call.written, job.collected, output)
+            output = await self._written(call, job, output)
         for piece in pieces(invoke.id, output):
             yield piece
+
+    async def _written(self, call: "_Call", job: Job, output: Output) -> Output:
+        """Write what it left; if the call is stopped meanwhile, not after its end."""
+        writing = asyncio.ensure_future(asyncio.to_thread(call.written, job.collected, output))
+        try:
+            return await asyncio.shield(writing)
+        except asyncio.CancelledError:
+            call.was_stopped = True
+            await asyncio.wait({writing})
+            raise
 
     async def _run(self, job: Job, invoke: Invoke, call: "_Call") -> None:
         """Run the program to its end. Raises Failure."""
@@ -208,6 +218,7 @@ class _Call:
         self._loop = asyncio.get_running_loop()
         self._send = send
         self._told: set[str] = set()
+        self.was_stopped = False
 
     @property
     def may_have_acted(self) -> bool:
@@ -276,6 +287,8 @@ class _Call:
         try:
             checked = self._checked(left)
             for parts, content in checked:
+                if self.was_stopped:
+                    raise Failed("The call was stopped.")
                 path = "/".join(parts)
                 self._in_loop(lambda path=path: self._send(wire.Wrote(id=self._invoke.id, path=repair_text(path))))
                 write_file(self._program, parts, content)

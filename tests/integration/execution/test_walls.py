@@ -46,19 +46,40 @@ def as_nobody(nobody: OtherAccount, project: Path) -> AsNobody:
     if not os.path.exists(SYSTEM_PYTHON) or not shutil.which("setpriv"):
         pytest.skip("the system has no Python of its own, or no setpriv")
 
-    async def run(command: list[str], *, key: str = "printed", **limits: Any) -> str:
+    async def run(command: list[str], *, key: str = "printed", program: str = "", **limits: Any) -> str:
         process = await asyncio.create_subprocess_exec(
             "setpriv", f"--reuid={nobody.uid}", f"--regid={nobody.gid}", "--clear-groups", "--",
             SYSTEM_PYTHON, "-B", "-c", DRIVE.read_text(),
-            str(nobody.packages), str(project), json.dumps(command), json.dumps(limits),
+            str(nobody.packages), str(project), json.dumps(command), json.dumps(limits), *filter(None, [program]),
             stdout=asyncio.subprocess.PIPE,
             cwd=project,
             env={"PATH": os.environ["PATH"], "OZZIE_TEST_KEY": "sk-secret"},
         )  # fmt: skip
         printed, _ = await process.communicate()
-        return str(json.loads(printed)[key])
+        return str(json.loads(printed)[key]) if key else printed.decode()
 
     return run
+
+
+SCRIPT = """#!/bin/sh
+cat; echo " $KEY"; ls /project; cat data/a.txt
+mkdir -p $OUT/results; echo made >$OUT/results/b.txt
+touch /job/new data/new /project/new
+"""
+
+
+async def test_a_plugins_program_sees_what_it_was_given_and_writes_nothing_outside(
+    nobody: OtherAccount, as_nobody: AsNobody, project: Path
+) -> None:
+    """As an account without rights; a tool host's own account is in the tests of plugins."""
+    (project / "data").mkdir(mode=0o755)
+    (project / "data" / "a.txt").write_text("a")
+    found = await as_nobody([], key="", program=SCRIPT)
+
+    told = json.loads(found)
+    assert told["printed"] == "given k 1\ndata\na"
+    assert told["left"] == {"results/b.txt": "made\n"}
+    assert told["errors"].count("Read-only file system") == 3
 
 
 async def test_nobody_listens_to_it(attack: Attack) -> None:

@@ -367,6 +367,21 @@ async def test_a_granted_folder_that_became_a_link_stops_it(bench: Bench, tmp_pa
     assert told.startswith(f"The folder {to} of the project can't be opened")
 
 
+async def test_what_is_private_stays_so_in_a_granted_folder(bench: Bench) -> None:
+    (private := bench.project / "data/run").mkdir(exist_ok=True)
+    (private / "token").write_text("token!")
+    given: dict[str, Any] = {"private": (str(private),)}
+    seen = f"{TRIES}\nanswer(tries('data/run'))"
+    found = [await bench.found(seen, granted=(f"fs_read:{folder}",), **given) for folder in ("data", ".")]
+
+    assert found == [{"data/run": []}] * 2
+    for folder in ("data/run", "data/run/inner", ".git"):
+        told = await bench.told(shell("echo 1"), granted=(f"fs_read:{folder}",), **given)
+        assert told == f"The folder {folder} of the project is hidden from programs."
+    (private / "token").unlink()
+    private.rmdir()
+
+
 async def test_it_gains_no_rights_and_sees_no_other_process(bench: Bench) -> None:
     found = await bench.found(
         """

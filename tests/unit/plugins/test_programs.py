@@ -35,6 +35,8 @@ def read(**changed: Any) -> Manifest:
         ({"program": "bin/main"}, '"program" is the name of a file beside the manifest'),
         ({"level": "communication", "tools": []}, "a channel can't be a program yet"),
         ({"capabilities": {"kv": True}}, "a program keeps no notes between calls"),
+        ({"capabilities": {"fs_read": [".git"]}}, "a program sees no hidden folders"),
+        ({"capabilities": {"fs_read": ["data/.cache"]}}, "a program sees no hidden folders"),
         (
             {"capabilities": {"http": {"allowed_hosts": ["a.example"], "methods": ["GET"]}}},
             'so it asks for hosts without "methods"',
