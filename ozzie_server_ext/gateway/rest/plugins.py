@@ -25,8 +25,8 @@ class PluginTool(msgspec.Struct, frozen=True, kw_only=True):
 class Plugin(msgspec.Struct, frozen=True, kw_only=True):
     """A plugin. `state`: only one that is `on` is used; `new` was granted nothing, `changed` is another one than that
     which was granted, `off` is turned off, `waits` lacks something that it requires, or is a program while programs are
-    off, `shadowed` has the name of another one, `broken` can't be read. `asks_for` and `granted` are wishes, such as `http:GET api.example.org`. `problem` says
-    what is wrong, or is empty."""
+    off, `shadowed` has the name of another one, `broken` can't be read. `asks_for` and `granted` are wishes, such as
+    `http:GET api.example.org`. `problem` says what is wrong, or is empty."""
 
     name: str
     version: str

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""A plugin for Ozzie: one start for each call. The tool's name is the argument, its arguments are JSON on standard input,
-and the result is JSON on standard output. Standard error is for the log."""
+"""A plugin for Ozzie, started anew for each call: the tool's name is the argument, its arguments are JSON on standard
+input, and the result is JSON on standard output. Standard error is for the log."""
 
 import json
 import re
@@ -21,4 +21,4 @@ try:
     result = TOOLS[sys.argv[1]](**json.load(sys.stdin))
 except ValueError as error:
     result = {"error": str(error)}  # a model reads this: say what to do instead
-print(json.dumps(result))
+json.dump(result, sys.stdout)

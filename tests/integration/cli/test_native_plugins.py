@@ -157,7 +157,7 @@ def test_its_examples_are_run_in_the_sandbox_without_a_network(home: GatewayHome
 
 def test_a_script_that_is_none_is_refused_where_it_stands(home: GatewayHome, tmp_path: Path) -> None:
     folder = native_folder(tmp_path / "n", "print(1)", **MANIFEST)
-    link = native_folder(tmp_path / "l", shell("echo 1"), **MANIFEST | {"name": "linked"})
+    link = native_folder(tmp_path / "l", shell("echo 1"), **MANIFEST)
     (link / "etc").symlink_to("/etc")
 
     assert f"{folder}/main: is no program." in told(home, "check", str(folder), status=1)
