@@ -441,6 +441,8 @@ def _environment(walls: Walls, program: ProgramInput | None, descriptors: JobDes
         variables = {**variables, **proxy_variables()}
     words = ["--clearenv"]
     if program is not None:
+        if any("\0" in f"{name}{value}" for name, value in program.env.items()):
+            raise InputError("A variable or secret has a zero byte in it.")  # it would begin another argument
         given = "".join(f"--setenv\0{name}\0{value}\0" for name, value in program.env.items())
-        words += ["--args", str(descriptors.readable(given.encode()))]
+        words += ["--args", str(descriptors.readable(given.encode(errors="surrogateescape")))]
     return [*words, *(word for name, value in variables.items() if value for word in ("--setenv", name, value))]

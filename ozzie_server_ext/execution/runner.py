@@ -50,7 +50,7 @@ class ProgramInput:
 
     stdin: bytes
     executable: frozenset[str] = frozenset()
-    env: Mapping[str, str] = field(default_factory=dict)
+    env: Mapping[str, str] = field(default_factory=dict, repr=False)
     shown: tuple[str, ...] = ()
     network: int | None = None
 

@@ -110,7 +110,7 @@ class LoadedProgram:
         files = program_files(Path(self._program.folder))
         if digest_of_files(files) != self._program.digest:
             raise Failure("plugin.start", "Its files are others than those that were granted.")
-        size = sum(len(f"{name}={value}".encode()) for name, value in self._variables.items())
+        size = sum(len(f"{name}={value}".encode(errors="surrogateescape")) for name, value in self._variables.items())
         if size > MAX_VARIABLES:
             words = f"Its configuration, secrets and variables have more than {MAX_VARIABLES >> 10} KiB together."
             raise Failure("plugin.start", words)

@@ -490,6 +490,12 @@ async def test_a_secret_is_on_no_command_line_and_in_no_file(bench: Bench) -> No
     assert mine == []
 
 
+async def test_a_secret_that_would_be_an_argument_of_the_sandbox_is_refused(bench: Bench) -> None:
+    given: dict[str, Any] = {"secrets": {"KEY": "x\0--bind\0/\0/mnt"}}
+
+    assert await bench.told(shell("ls /mnt"), **given) == "A variable or secret has a zero byte in it."
+
+
 async def test_its_errors_are_in_the_log_only_if_that_was_granted(bench: Bench) -> None:
     word = uuid4().hex
     await bench.go(shell(f"echo {word} >&2; echo 1"))
