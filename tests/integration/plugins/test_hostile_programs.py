@@ -540,6 +540,25 @@ async def test_a_granted_host_is_reached_through_the_proxy_alone_and_others_are_
     await bench.expect_unharmed()
 
 
+async def test_a_host_that_stays_silent_does_not_hold_up_the_end_of_a_call(bench: Bench) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        port = silent.getsockname()[1]
+        script = f"""
+import socket
+there = socket.create_connection(('127.0.0.1', 3128), 5)
+there.sendall(b'CONNECT localhost:{port} HTTP/1.1\\r\\n\\r\\n')
+answer(there.recv(12).decode())
+"""
+        found = await bench.found(script, granted=(f"http:ANY localhost:{port}",), within_s=10.0)
+        served, _ = silent.accept()
+        served.settimeout(WORKS_S)
+        ended = await asyncio.to_thread(served.recv, 1)
+        served.close()
+
+    assert (found, ended) == ("HTTP/1.1 200", b"")
+    await bench.expect_unharmed()
+
+
 async def test_a_call_that_could_send_may_have_had_an_effect(bench: Bench) -> None:
     fails = shell("exit 1")
     with pytest.raises(ServerFailed) as sending:
