@@ -150,6 +150,7 @@ def test_a_plugin_can_be_begun(python: Path, its_home: GatewayHome) -> None:
     for lang, files in {
         "assemblyscript": {".npmrc", "package-lock.json", "plugin.ts", "sdk/json.ts"},
         "c": {"plugin.c", "ozzie.h"},
+        "python": {"plugin.py", "manifest.jsonc"},
     }.items():
         said = run(
             *(python, "-m", "ozzie_server_ext.cli.main", "plugins", "new", "words", "--json"),
