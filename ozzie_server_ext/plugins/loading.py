@@ -16,7 +16,6 @@ from ozzie_server_ext.plugins.capabilities import Wish
 from ozzie_server_ext.plugins.manifest import Manifest
 from ozzie_server_ext.plugins.plugin_list import Plugin
 from ozzie_server_ext.plugins.tool_host import Connection, ServerFailed, ToolHost
-from ozzie_server_ext.protocol.jsontext import canonical_bytes
 from ozzie_server_ext.protocol.tool_host import Module, Program
 from ozzie_server_ext.vault.scope import PluginReader
 from ozzie_server_ext.vault.vault import Vault

@@ -11,7 +11,7 @@ import functools
 import json
 import os
 import signal
-from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 from uuid import uuid4
@@ -35,10 +35,9 @@ from ozzie_server_ext.programs.plugin_calls import (
     without_secrets,
     write_file,
 )
-from ozzie_server_ext.programs.tool_output import Failure, pieces
+from ozzie_server_ext.programs.tool_output import Failure, text_of
 from ozzie_server_ext.programs.wasm_http import Failed, Refused
 from ozzie_server_ext.protocol import tool_host as wire
-from ozzie_server_ext.protocol.codec import encode
 from ozzie_server_ext.protocol.jsontext import InvalidJson, canonical_bytes, repair_text
 from ozzie_server_ext.protocol.tool_host import (
     HEALTH,
@@ -48,7 +47,6 @@ from ozzie_server_ext.protocol.tool_host import (
     HostEvent,
     Invoke,
     Output,
-    Piece,
     Program,
 )
 from ozzie_server_ext.tools.base import ToolFailed
@@ -116,12 +114,11 @@ class LoadedProgram:
             raise Failure("plugin.start", words)
         return files
 
-    async def invoke(self, invoke: Invoke) -> AsyncIterator[HostEvent]:
-        """Start the program for one call; yield its output. Raises Failure."""
+    async def invoke(self, invoke: Invoke) -> str:
+        """Start the program for one call; return the JSON of its `Output`. Raises Failure."""
         program = self._program
         if invoke.tool == HEALTH and program.health_url:
-            yield Piece(id=invoke.id, text=json.dumps(encode(await health_at(program.health_url))))
-            return
+            return text_of(await health_at(program.health_url))
         call = _Call(program, invoke, self._send)
         async with _network(program, call.tell_host) as network:
             job = Job(self._spec(invoke, network))
@@ -132,8 +129,7 @@ class LoadedProgram:
         output = await asyncio.to_thread(call.output, job)
         if not output.failed:
             output = await self._written(call, job, output)
-        for piece in pieces(invoke.id, output):
-            yield piece
+        return text_of(output)
 
     async def _written(self, call: "_Call", job: Job, output: Output) -> Output:
         """Write what it left; if the call is stopped meanwhile, not after its end."""
