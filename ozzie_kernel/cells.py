@@ -22,11 +22,13 @@ class Message:
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """A skill to run instead of a message; `words` is its input as typed, `text` the whole line."""
+    """A skill, or a prompt of an MCP server, to run instead of a message; `words` is its input as typed, `text` the
+    whole line. `more`: further parameters of `message.send`."""
 
     name: str
     words: tuple[str, ...]
     text: str
+    more: "JsonObject" = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

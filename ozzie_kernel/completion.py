@@ -14,7 +14,7 @@ LINE_CHARS = 2000
 _NAME = re.compile(r"[ \t]*(%{1,2}\w*)\Z")
 _WORD = re.compile(r"[ \t]*%(\w+)[ \t]+(%?\w*)\Z")
 _OTHER_SESSIONS = re.compile(r"[ \t]*(?:%session[ \t]+(?:resume|archive|close)|%replay)[ \t]")
-_GATEWAY_KNOWS = re.compile(r"[ \t]*%(?:session|model|replay)[ \t]|@")
+_GATEWAY_KNOWS = re.compile(r"[ \t]*%(?:session|model|replay|run)[ \t]|@")
 
 
 def line_at(code: str, cursor: int) -> tuple[int, str, int]:
@@ -47,12 +47,16 @@ def names_sessions(line: str) -> bool:
     return _OTHER_SESSIONS.match(line) is not None
 
 
+_WITH_DETAIL = frozenset({"model", "server", "resource", "template", "prompt", "argument"})
+
+
 def completion_reply(start: int, end: int, matches: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """Return the reply to `complete_request`; each match has a `text`, and a `kind` that Lab shows beside it. For a
-    model it shows what it stands for, and its tags; the command already says that it is a model."""
+    model it shows what it stands for, and its tags; for what MCP servers have, what that is: what stands before it says
+    the kind already."""
     kinds: list[dict[str, Any]] = []
     for match in matches:
-        kind = (match.get("detail") if match["kind"] == "model" else "") or match["kind"]
+        kind = (match.get("detail") if match["kind"] in _WITH_DETAIL else "") or match["kind"]
         kinds.append({"start": start, "end": end, "text": match["text"], "type": kind, "signature": ""})
     return {
         "status": "ok",

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from ipykernel.ipkernel import IPythonKernel
 from traitlets import Type
 
-from ozzie_kernel.cells import Message, Python, parse
+from ozzie_kernel.cells import Message, Python, Run, parse
 from ozzie_kernel.front_end import KernelFrontEnd
 from ozzie_kernel.history import OzzieHistory, OzzieShell, history_text
 from ozzie_kernel.interrupt import interruptible
@@ -203,7 +203,7 @@ class OzzieKernel(ReadingKernel):
                 "Fix this and run the cell again; your message is kept.",
             )
         else:
-            if isinstance(cell, Message):
+            if isinstance(cell, Message | Run):
                 # By this the gateway finds what the page says of the run: whether a person typed it (confirmations.py).
                 request: Any = self.get_parent("shell")
                 cell = replace(cell, more={**cell.more, "execution": request["header"]["msg_id"]})

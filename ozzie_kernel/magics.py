@@ -198,11 +198,15 @@ async def _skills(argument: str, host: Host) -> Sequence[Block]:
 
 
 def skills_page(found: JsonObject) -> list[Block]:
-    """Return the skills that can be run, then why others are not used."""
+    """Return the skills and prompts that can be run, then why others are not used."""
     every = objects(found["skills"])
     rows = [(Command(f"%run {each['called']}"), str(each["description"])) for each in every if each["used"]]
     unused = [each for each in every if not each["used"]]
     wrong: list[Sequence[Inline]] = [(f"{each['problem']} {each['hint']}".strip(),) for each in unused]
+    rows += [
+        (Command(f"%run {each['called']}"), f"{each['description']} (a prompt of {each['server']})".strip())
+        for each in objects(found.get("prompts"))
+    ]
     page: list[Block] = [Table(heads=("Run it", "What it does"), rows=rows, flexible=frozenset({0, 1}))]
     if not rows:
         page = [
@@ -225,8 +229,12 @@ SKILLS = Magic(
 
 RUN = Magic(
     name="run",
-    usage=MagicUsage("%run NAME KEY=VALUE", "Runs a skill: an agent, a workflow or a state machine"),
+    usage=MagicUsage("%run NAME KEY=VALUE", "Runs a skill, or a prompt of an MCP server"),
     run=_run,
+    forms=(
+        MagicUsage("%run NAME KEY=VALUE", "Runs a skill: an agent, a workflow or a state machine"),
+        MagicUsage("%run SERVER:PROMPT KEY=VALUE", "Gets a prompt of an MCP server, and has a model answer it"),
+    ),
     examples=('%run researcher "who sells tea in Bern"', '%run code-review target=src focus="error handling"'),
 )
 
@@ -290,7 +298,10 @@ async def _help(argument: str, host: Host) -> Sequence[Block]:
                 Command("@data/sales.csv"),
                 " in a message names a file of the project, ",
                 Command('@"two words.csv"'),
-                " one with spaces in its name. Tab completes both, and commands; Shift Tab says what something is.",
+                " one with spaces in its name, ",
+                Command("@notes:file:///a.md"),
+                " a resource of the MCP server notes. Tab completes them, and commands; ",
+                "Shift Tab says what something is.",
             ),
         ]
     if name == "python":

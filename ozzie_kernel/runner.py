@@ -214,7 +214,7 @@ class CellRunner:
             if isinstance(cell, Message):
                 return await self._running.run(cell.text, cell_id, cell.more)
             skill: JsonObject = {"name": cell.name, "words": [*cell.words]}
-            return await self._running.run(cell.text, cell_id, {"skill": skill})
+            return await self._running.run(cell.text, cell_id, {**cell.more, "skill": skill})
         finally:
             self._running = None
 

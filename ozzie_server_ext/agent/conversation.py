@@ -145,6 +145,8 @@ class Conversation:
         self._received: dict[TaskId | None, UserMessage] = {}
         self._pictures: dict[TaskId | None, tuple[Picture, ...]] = {}
         self._schemas: dict[TaskId | None, JsonObject] = {}
+        self._first: dict[TaskId | None, Round] = {}
+        """The calls that messages make before a model is asked."""
         self._turns = 0
         self._last: dict[TaskId | None, Round] = {}
         self._rounds: dict[ReplyId, Round] = {}
@@ -317,8 +319,11 @@ class Conversation:
         match event.body:
             case TaskCreated(call=call) if call is not None:
                 self._add_given_call(event.task_id, call)
-            case TaskCreated(answer_schema=schema) if schema is not None:
-                self._schemas[event.task_id] = schema
+            case TaskCreated(answer_schema=schema, first=first):
+                if schema is not None:
+                    self._schemas[event.task_id] = schema
+                if first:
+                    self._add_first_calls(event.task_id, first)
             case TaskResumed() | TaskQueued(reason="recovered" | "answered" | "resumed"):
                 # Answers cut off by the gateway's end or a time limit are requested again; those that a person stopped
                 # stay.
@@ -330,9 +335,14 @@ class Conversation:
                 self._drop(event.task_id, lambda entry: entry.is_refused)
                 self._forget_approvals(event.task_id)
                 self._retried.add(event.task_id)
-            case TaskStarted() if event.task_id in self._retried:
-                self._retried.discard(event.task_id)
-                self._move_to_end(event.task_id)
+                if (given := self._first.get(event.task_id)) is not None:
+                    given.open_failed()
+            case TaskStarted():
+                if event.task_id in self._retried:
+                    self._retried.discard(event.task_id)
+                    self._move_to_end(event.task_id)
+                if (given := self._first.get(event.task_id)) is not None and given.open_uses():
+                    given.reading = self._reading.now
             case TaskModelChosen(reason=reason):
                 self._drop_truncated(event.task_id)
                 if reason == TaskStalled.type:
@@ -374,7 +384,14 @@ class Conversation:
 
     def read_by(self, task_id: TaskId | None) -> list[UserMessage | Round]:
         """Return what the model of a task has read, but for the summary."""
-        return [*self._entries, *filter(None, [self._received.get(task_id)])]
+        return [*self._entries, *self._not_begun(task_id)]
+
+    def _not_begun(self, task_id: TaskId | None) -> list[UserMessage | Round]:
+        """Return the message of a turn that no model has answered yet, and the calls that it makes."""
+        if (message := self._received.get(task_id)) is None:
+            return []
+        given = self._first.get(task_id)
+        return [message] if given is None else [message, given]
 
     @property
     def content(self) -> Content:
@@ -459,7 +476,9 @@ class Conversation:
 
     def _newest(self, max_history: int, task_id: TaskId | None) -> tuple[list[UserMessage | Round], bool]:
         """Return all entries, or the last with more than `max_history` messages; and whether others come before."""
-        own = [replace(self._received[task_id], note=self._note)] if task_id in self._received else []
+        own = self._not_begun(task_id)
+        if own and isinstance(message := own[0], UserMessage):
+            own[0] = replace(message, note=self._note)
         entries = [*self._entries, *own, *self._updates.pending(task_id)]
         count = 0
         for index in range(len(entries) - 1, 0, -1):
@@ -524,13 +543,27 @@ class Conversation:
         self._rounds_of[task_id].append(given)
         self._last[task_id] = given
 
+    def _add_first_calls(self, task_id: TaskId | None, calls: Sequence[GivenCall]) -> None:
+        """Add the calls of a message, as a round before those of the model. Providers expect ids that are unique in a
+        conversation."""
+        uses = tuple(
+            ToolUse(call_id=CallId(f"{task_id}-{at}"), name=call.tool, arguments=dumps(call.args))
+            for at, call in enumerate(calls)
+        )
+        given = Round(task_id, 1, uses=uses, whole=True, is_given=True, goes_on=True, reading=self._reading.now)
+        self._first[task_id] = self._last[task_id] = given
+
     def _begin_turn(self, task_id: TaskId | None) -> None:
-        """Place the message where its turn starts: a waiting message is not part of the turn before, and one that was
-        cancelled while waiting is in no turn."""
+        """Place the message where its turn starts, with the calls that it makes: a waiting message is not part of the
+        turn before, and one that was cancelled while waiting is in no turn."""
         if task_id in self._received:
             self._entries.append(replace(self._received.pop(task_id), note=self._note))
             self._note = ""
             self._turns += 1
+            if (given := self._first.get(task_id)) is not None:
+                given.placed = True
+                self._entries.append(given)
+                self._rounds_of[task_id].append(given)
 
     def _uncover(self, task_id: TaskId | None) -> None:
         """Bring back the entries of a turn that the summary stands for, since it goes on."""
@@ -587,6 +620,8 @@ class Conversation:
         self._last.pop(task_id, None)
         if whole := [each for each in self._rounds_of[task_id] if each.whole]:
             self._last[task_id] = whole[-1]
+        elif task_id in self._first:
+            self._last[task_id] = self._first[task_id]
 
     def _close_approval(self, approval_id: ApprovalId, grant: Grant | None) -> None:
         if approval_id in self._approvals:

@@ -116,7 +116,7 @@ class Round(msgspec.Struct):
     `guessed`: the start of the model call was erased, and `number` is the last one's plus 1 until a tool call tells it.
     `whole`: its call was completed, though `finish` may say that the answer was cut; `placed`: it has its place in the
     conversation. `problem` says why it does not fit the schema, so that the model is asked again. `is_given`: the task
-    was created with this one call, without a model.
+    was created with this one call, without a model; `goes_on`: or with these calls, after which its model is asked.
     `reading` is the provenance of the answer and its calls: everything in the conversation when the model was called.
     `event_id`: the event that completed the answer, and so led to its calls. `is_left`: the session was forked in the
     middle of its turn, which goes on elsewhere.
@@ -143,6 +143,7 @@ class Round(msgspec.Struct):
     failures: dict[str, str] = msgspec.field(default_factory=dict[str, str])
     shortened: dict[str, ShortenedResult] = msgspec.field(default_factory=dict[str, ShortenedResult])
     is_given: bool = False
+    goes_on: bool = False
     reading: Reading = UNREAD
     event_id: EventId | None = None
     is_left: bool = False
@@ -150,6 +151,13 @@ class Round(msgspec.Struct):
     def ask_for(self, use_id: str, asked: ApprovalRequested) -> None:
         self.earlier[use_id] = EarlierRequest(asked=asked)
         self.asked.add(use_id)
+
+    def open_failed(self) -> None:
+        """Have the failed calls made again."""
+        for use_id in self.failures:
+            self.outcomes.pop(use_id, None)
+            self.begun.pop(use_id, None)
+        self.failures.clear()
 
     def open_uses(self) -> tuple[tuple[int, ToolUse], ...]:
         """Return the calls without an outcome, each with its index."""

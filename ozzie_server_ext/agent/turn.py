@@ -48,6 +48,7 @@ from ozzie_server_ext.tools.origins import Passage
 
 _MOST_CHECKS = 3
 """Checks of one call that changes each time before it can be made."""
+_NOT_ASKED = "No model was asked. Correct what the message names, or take it out, and run it again."
 _Placed: TypeAlias = tuple[int, ToolUse]
 """A call of an answer, with its place there."""
 
@@ -132,7 +133,9 @@ class Turn:
         if before is not None and before.unresolved:  # a retry, but nobody has resolved these calls
             raise uncertain(", ".join(before.unresolved.values()))
         await self._plan.pause_if_requested()
-        if before is not None and before.is_given:
+        if before is not None and before.goes_on:
+            await self._make_first_calls(before)
+        elif before is not None and before.is_given:
             return await self._make_given_call(before)
         while True:
             number, why = 1, ""
@@ -153,6 +156,14 @@ class Turn:
             if self._caller.has_ended:
                 return number
             await self._plan.pause_if_requested()
+
+    async def _make_first_calls(self, given: Round) -> None:
+        """Make the calls of the turn's message. Raises ToolFailed if one failed: a message is not answered without what
+        it names."""
+        if given.open_uses():
+            await self._carry_out(given)
+        if given.failures:
+            raise ToolFailed(" ".join(given.failures.values()), hint=_NOT_ASKED, code="message.mention")
 
     async def _make_given_call(self, given: Round) -> int:
         """Make the one call that the task was created with. Raises ToolFailed if it failed."""
@@ -255,7 +266,9 @@ class Turn:
         content = last.reading.content | (tool.meta.told_by if tool else CLEAN)
         reading = self._conversation.reading_of(last, content, going_out)
         reading = msgspec.structs.replace(reading, reads=self._reads)
-        context = msgspec.structs.replace(self._tool_context, reading=reading, passages=self._passages)
+        context = msgspec.structs.replace(
+            self._tool_context, reading=reading, passages=self._passages, by_message=last.goes_on
+        )
         self._running_calls += 1
         try:
             recorder = self._led_to_by(last)

@@ -61,6 +61,7 @@ from ozzie_server_ext.plugins.servers import (
 )
 from ozzie_server_ext.plugins.settling import (
     Proposal,
+    ServerWords,
     as_claimed,
     differences,
     joined,
@@ -69,17 +70,20 @@ from ozzie_server_ext.plugins.settling import (
     with_earlier,
     without_keys,
     words_in,
+    words_of,
 )
 from ozzie_server_ext.plugins.sign_ins import SignIns, is_signed_in, with_way
 from ozzie_server_ext.plugins.tool_host import ServerFailed, ToolHost
 from ozzie_server_ext.plugins.tool_names import slug_of
 from ozzie_server_ext.protocol.codec import encode
-from ozzie_server_ext.protocol.tool_host import Connected, Remote, ServerAccess, ServerTool
-from ozzie_server_ext.render.text import LINE_WIDTH, counted, cut_end, quoted, visible_label, wrapped
+from ozzie_server_ext.protocol.tool_host import Connected, Remote, ServerAccess, ServerResource, ServerTool
+from ozzie_server_ext.render.text import LINE_WIDTH, byte_count, counted, cut_end, quoted, visible_label, wrapped
 from ozzie_server_ext.vault.scope import Scope, checked_value
 from ozzie_server_ext.vault.terminal import ask_passphrase
 
 _MAX_SHOWN = 1000
+_MAX_RESOURCES = 20
+"""Of a server's resources, in a list for people."""
 _KEYWORDS = frozenset(
     {"type", "description", "title", "default", "enum", "items", "properties", "required", "additionalProperties"}
     | {"string", "number", "integer", "boolean", "array", "object", "null", "anyOf", "oneOf", "allOf", "format"}
@@ -225,7 +229,8 @@ def _recorded(
     is_same = before is not None and before.form == proposal.settled.form
     settled = with_earlier(proposal.settled, before if is_same else None)
     settled = as_claimed(settled) if options.as_claimed else settled
-    lines = [*_about(name, settled, proposal.package), *_tool_lines(settled, before), *_reach(how), *_may(how, settled)]
+    lines = [*_about(name, settled, proposal.package), *_tool_lines(settled, before)]
+    lines += [*prompt_lines(name, settled, before), *_resources_of(settled), *_reach(how), *_may(how, settled)]
     lines += [line for each in proposal.unusable for line in wrapped(f"Left out: {visible_label(each)}", LINE_WIDTH)]
     lines += [f"A key of it would be kept in the vault, as {secret}." for secret in keys]
     lines += signing.lines()
@@ -264,26 +269,38 @@ def test_server(options: argparse.Namespace) -> int:
     home, project = find_home(os.environ), project_of(options)
     server, settled = trusted_server(home, project, options.name)
 
-    async def connect(host: ToolHost) -> Connected:
+    async def connect(host: ToolHost) -> tuple[Connected, ServerWords]:
         values = values_of(home, project, server.slug, settled)
         how, renew = await asyncio.to_thread(checked_reach, server.listed.how, settled, values), None
         if isinstance(how, Remote):
             how, renew = await SignIns(home, vault_of(home), host).signed(server.key, server.name, how)
         connection = await host.open(how, within_s=CONNECT_S, renew=renew)
-        connection.close()
-        return connection.info
+        try:
+            return connection.info, await words_of(connection)
+        finally:
+            connection.close()
 
     began = time.monotonic()
     try:
-        info = with_host(home, connect)
+        info, words = with_host(home, connect)
     except ServerFailed as error:
-        words = with_way(error, server.name, secrets=settled.secrets)
-        raise Unavailable(words, hint=error.hint, code=error.code) from None
+        why = with_way(error, server.name, secrets=settled.secrets)
+        raise Unavailable(why, hint=error.hint, code=error.code) from None
     took = time.monotonic() - began
-    found = list(differences(settled, info))
-    report = {"ok": not found, "seconds": round(took, 2), "differences": found, "tools": len(info.tools)}
+    found = [*differences(settled, info, words.prompts), *words.problems]
+    resources = words.resources.resources
+    report = {
+        "ok": not found,
+        "seconds": round(took, 2),
+        "differences": found,
+        "tools": len(info.tools),
+        "prompts": len(words.prompts.prompts),
+        "resources": [encode(each) for each in resources],
+        "more_resources": words.resources.has_more,
+    }
     said = f"{visible_label(info.name)} {visible_label(info.version)}".strip() or visible_label(server.name)
     lines = [f"{said} answers, after {took:.1f} s, with {counted(len(info.tools), 'tool')}."]
+    lines += resource_lines(resources, has_more=words.resources.has_more)
     lines += [f"  {line}" for each in found for line in wrapped(cut_end(each, _MAX_SHOWN), LINE_WIDTH - 2)]
     lines += (
         [f"Ozzie does not use what differs. To accept it: ozzie mcp trust {shlex.quote(server.name)}"] if found else []
@@ -307,6 +324,7 @@ def show_server(options: argparse.Namespace) -> int:
     if is_signed_in(vault_of(home), server.key, server.name):
         lines.append("  You have signed in to it.")
     lines += [*_may(server.listed.how, settled), *_tool_lines(settled, settled)]
+    lines += [*prompt_lines(server.name, settled, settled), *_resources_of(settled)]
     return print_result(_as_json(server.name, settled) | {"state": server.state}, *lines, as_json=options.json)
 
 
@@ -472,6 +490,39 @@ def _tool_lines(settled: SettledServer, before: SettledServer | None) -> Iterato
                 yield f"    {line}"
 
 
+def prompt_lines(name: str, settled: SettledServer, before: SettledServer | None) -> Iterator[str]:
+    """Yield each prompt with how it is run, and what the server says of it."""
+    if settled.prompts:
+        yield f"{counted(len(settled.prompts), 'prompt')}, which you run in a cell:"
+    for prompt in settled.prompts.values():
+        words = " ".join(f"{each.name}=…" if each.is_required else f"[{each.name}=…]" for each in prompt.arguments)
+        known = before.prompts.get(prompt.name) if before else None
+        said = "" if before is None or known == prompt else " (described in other words)" if known else " (new)"
+        yield f"  %run {slug_of(name)}:{prompt.name} {words}".rstrip() + said
+        texts = [prompt.description or prompt.title]
+        texts += [f"- {each.name}: {each.description}" for each in prompt.arguments if each.description]
+        for text in filter(None, texts):
+            yield from (f"    {line}" for line in wrapped(visible_label(text), LINE_WIDTH - 4))
+
+
+def _resources_of(settled: SettledServer) -> Iterator[str]:
+    yield from resource_lines(settled.resources, has_more=settled.more_resources)
+
+
+def resource_lines(resources: Sequence[ServerResource], *, has_more: bool) -> Iterator[str]:
+    """Yield the resources that a server listed, with what it calls them."""
+    if resources:
+        more = ", and more" if has_more else ""
+        yield f"{counted(len(resources), 'resource')}{more}, which a message names with an @:"
+    for each in resources[:_MAX_RESOURCES]:
+        size = "" if each.size is None else byte_count(each.size)
+        said = ", ".join(filter(None, [each.title or each.name, each.mime, size]))
+        for line in wrapped(visible_label(f"{each.uri}: {said}" if said else each.uri), LINE_WIDTH - 2):
+            yield f"  {line}"
+    if len(resources) > _MAX_RESOURCES:
+        yield f"  … and {len(resources) - _MAX_RESOURCES:,} more. Tab completes them."
+
+
 def _argument_texts(tool: ServerTool) -> Iterator[str]:
     """Yield a line for each argument, with all that a model reads of it."""
     properties = _arguments(tool)
@@ -515,4 +566,7 @@ def _as_json(name: str, settled: SettledServer) -> dict[str, Any]:
             }
             for each, tool in settled.tools.items()
         ],
+        "prompts": [encode(each) for each in settled.prompts.values()],
+        "resources": [encode(each) for each in settled.resources],
+        "more_resources": settled.more_resources,
     }

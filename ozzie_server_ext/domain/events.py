@@ -771,8 +771,9 @@ class DelegatedUse(msgspec.Struct, frozen=True, kw_only=True):
 
 class TaskCreated(Fact, frozen=True, kw_only=True):
     """A task was created, with its limits and its requester. `attended`: a person can be asked. `answer_schema` is the
-    JSON Schema that the answer must fit, if a program reads it. `call`: the task consists of this one call. `mode`: an
-    agent that is free to choose its calls, or a graph of steps; `mode_reason` says why, for a task of a session."""
+    JSON Schema that the answer must fit, if a program reads it. `call`: the task consists of this one call. `first`:
+    the calls that its message makes of MCP servers, before a model is asked. `mode`: an agent that is free to choose
+    its calls, or a graph of steps; `mode_reason` says why, for a task of a session."""
 
     type: ClassVar[str] = "task.created"
     title: str
@@ -796,6 +797,7 @@ class TaskCreated(Fact, frozen=True, kw_only=True):
     """The step of the parent that it carries out."""
     brief: Brief | None = None
     call: GivenCall | None = None
+    first: tuple[GivenCall, ...] = ()
 
 
 class TaskQueued(Fact, frozen=True, kw_only=True):

@@ -78,6 +78,28 @@ def mentions_in(text: str) -> Iterator[Mention]:
         start += len(line) + 1
 
 
+@dataclass(frozen=True, slots=True)
+class ServerMention:
+    """A resource of an MCP server, as a message names it: `@notes:file:///a.md`. `server` is what stands before the
+    first colon, and may be no server's name."""
+
+    path: str
+    server: str
+    uri: str
+
+
+def server_mentions(text: str) -> Iterator[ServerMention]:
+    """Yield what a message may mention of servers, each once. Code is left out, as for pictures."""
+    seen: set[str] = set()
+    for line in _CODE.sub(_blank, text).split("\n"):
+        for match in _WHOLE.finditer(line):
+            path = match["quoted"] or match["plain"].rstrip(_CLOSING)
+            server, _, uri = path.partition(":")
+            if server and uri and path not in seen:
+                seen.add(path)
+                yield ServerMention(path, server, uri)
+
+
 def write_mention(path: str) -> str | None:
     """Return `path` as a mention, or None if it can't be written. A folder ends with a slash; its quotes stay open."""
     if '"' in path or "\n" in path or not path:

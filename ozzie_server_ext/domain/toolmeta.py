@@ -127,6 +127,9 @@ class ToolMeta:
       from its arguments.
     - `carries`: arguments that name what goes along with the call: a mail that is forwarded, an attachment.
     - `is_unclassified`: nobody has said what it does. It is listed, never offered and never run.
+    - `typed`: arguments that come from a person's message. If they typed them, they carry nothing away.
+    - `for_messages`: only a message of the user's calls it, before its model is asked; no model is offered it, and none
+      can call it.
     """
 
     tool_id: str
@@ -155,6 +158,8 @@ class ToolMeta:
     carries: tuple[str, ...] = ()
     overview: bool = False
     is_unclassified: bool = False
+    typed: tuple[str, ...] = ()
+    for_messages: bool = False
 
     @property
     def permissions(self) -> tuple[str, ...]:

@@ -37,6 +37,7 @@ from ozzie_server_ext.store.codec import time_text
 from ozzie_server_ext.tasks.budgets import Spent, costs_of
 from ozzie_server_ext.tasks.completion import Completions
 from ozzie_server_ext.tasks.confirmations import MOST_PARTS, Execution
+from ozzie_server_ext.tasks.server_completion import prompts_of
 from ozzie_server_ext.tasks.service import NewTurn, SkillRequest, Submitted
 from ozzie_server_ext.tasks.sessions import SessionInfo
 
@@ -212,15 +213,24 @@ async def send_message(call: Call, request: MessageSend) -> Submitted:
         confirmation=confirmation,
         may_update=not request.awaits_answer and call.principal.kind != "kernel",
     )
+    if execution is not None and confirmation is None and await _waits_for_confirmation(call, turn):
+        confirmation = await call.ozzie.confirmations.arrival(execution)
+        turn = msgspec.structs.replace(turn, confirmation=confirmation)
     sent = await call.ozzie.submit(turn)
     if execution is not None and confirmation is None:
         await call.ozzie.confirmations.await_confirmation(execution, sent)
     return sent
 
 
+async def _waits_for_confirmation(call: Call, turn: NewTurn) -> bool:
+    """Whether the message makes calls at once for which it counts whether a person typed it."""
+    return await (await call.project(turn.session_id)).message_calls.leave_this_machine(turn)
+
+
 def _execution(principal: Principal, request: MessageSend) -> Execution | None:
     """Return the run of the cell that a kernel's message comes from; None for any other message."""
-    if principal.kind != "kernel" or not request.execution or request.made_from or request.skill is not None:
+    is_run = request.skill is not None and ":" not in request.skill.name  # of a skill, not of a server's prompt
+    if principal.kind != "kernel" or not request.execution or request.made_from or is_run:
         return None
     return Execution.of(request.execution, request.content)
 
@@ -287,9 +297,11 @@ class SkillsQuery(msgspec.Struct, frozen=True, kw_only=True):
 
 
 async def list_skills(call: Call, request: SkillsQuery) -> JsonObject:
-    """List every skill: what it does, how to call it, and if unusable, why."""
-    shelf = await (await call.project()).skills.look()
-    return {"skills": [describe(found) for found in shelf.found]}
+    """List every skill: what it does, how to call it, and if unusable, why; and the prompts of trusted MCP servers."""
+    project = await call.project()
+    shelf = await project.skills.look()
+    prompts = [*await prompts_of(project.server_tools)]
+    return {"skills": [describe(found) for found in shelf.found], "prompts": [encode(each) for each in prompts]}
 
 
 class ModelChoose(msgspec.Struct, frozen=True, kw_only=True):
@@ -367,8 +379,8 @@ class TextAtCursor(msgspec.Struct, frozen=True, kw_only=True):
 
 
 async def complete(call: Call, request: TextAtCursor) -> Completions:
-    """Complete the text at the cursor: files after `@`, models and sessions after their commands. A kernel sees only
-    its own session."""
+    """Complete the text at the cursor: files and what MCP servers have after `@`; models, sessions, skills and prompts
+    after their commands. A kernel sees only its own session."""
     own = call.principal.session_id
     completion = (await call.project()).completion
     return await completion.complete(request.text, request.at, own=own, sees_all=own is None)

@@ -7,7 +7,7 @@ import hashlib
 import mimetypes
 import re
 import shlex
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 
 from ozzie_server_ext.agent.structured_output import Fitting, enforcement, without_metadata
 from ozzie_server_ext.domain.artifacts import ArtifactKind
@@ -31,7 +31,7 @@ from ozzie_server_ext.plugins.tool_host import Connection, ServerFailed
 from ozzie_server_ext.plugins.tool_names import slug_of, slugs_of, tool_name
 from ozzie_server_ext.protocol.codec import encode
 from ozzie_server_ext.protocol.jsontext import canonical_bytes
-from ozzie_server_ext.protocol.tool_host import Output
+from ozzie_server_ext.protocol.tool_host import Output, OutputFile, Wanted
 from ozzie_server_ext.render.text import cut_end, quoted, visible_json, visible_label
 from ozzie_server_ext.tools.base import InvalidArguments, Plan, Preview, ToolContext, ToolFailed, Unsettled
 
@@ -44,6 +44,40 @@ _MAX_FILES = 20
 _MIME = re.compile(r"[a-z]{1,20}/[A-Za-z0-9.+-]{1,80}")
 
 Connect = Callable[[], Awaitable[Connection]]
+
+
+Expect = Callable[[Connection], Awaitable[None]]
+"""Raises PolicyError if a server is not as a person has seen it."""
+
+
+async def called(
+    connect: Connect,
+    name: str,
+    args: JsonObject,
+    context: ToolContext,
+    questions: Questions,
+    *,
+    expect: Expect,
+    wants: Wanted = "tool",
+) -> Output:
+    """Call a server, once more if the connection was found to be lost before it got the call. Raises ServerFailed, and
+    what `expect` raises."""
+    for is_last in (False, True):
+        connection = await connect()
+        await expect(connection)
+        try:
+            return await connection.call(
+                name,
+                args,
+                within_s=TIMEOUT_S,
+                on_progress=lambda text: context.live.progress(visible_label(text)),
+                on_elicit=questions.answered,
+                wants=wants,
+            )
+        except ServerFailed as error:
+            if is_last or error.was_sent or error.code != "mcp.lost":
+                raise
+    raise AssertionError("the last try returns or raises")
 
 
 class ServerTool:
@@ -81,7 +115,7 @@ class ServerTool:
         context.provenance.add(self._content)
         questions = Questions(server, context.ask_person, attended=context.caller.attended)
         try:
-            output = await self._call(plan.args, context, questions)
+            output = await called(self._connect, name, plan.args, context, questions, expect=self._expect_as_seen)
         except ServerFailed as error:
             reason = cut_end(with_way(error, server, secrets=self._server.settled.secrets), _MAX_REASON)
             if error.was_sent and not self.meta.may_be_repeated:
@@ -91,29 +125,10 @@ class ServerTool:
             words = "\n".join([*output.texts, *questions.told])
             raise ToolFailed(cut_end(words, _MAX_REASON) or "It failed, and does not say why.")
         # Decoding files takes time: keep the event loop free.
-        made = await asyncio.to_thread(_files, self._server, name, output) if output.files else ()
+        made = await asyncio.to_thread(_files, self._server, name, output.files) if output.files else ()
         return ToolResult(ok=True, data=_data(output, made), made=made, content=self._content)
 
-    async def _call(self, args: JsonObject, context: ToolContext, questions: Questions) -> Output:
-        """Call the server, once more if the connection was found to be lost before it got the call. Raises
-        ServerFailed, PolicyError."""
-        for is_last in (False, True):
-            connection = await self._connect()
-            self._expect_as_seen(connection)
-            try:
-                return await connection.call(
-                    self._tool.seen.name,
-                    args,
-                    within_s=TIMEOUT_S,
-                    on_progress=lambda text: context.live.progress(visible_label(text)),
-                    on_elicit=questions.answered,
-                )
-            except ServerFailed as error:
-                if is_last or error.was_sent or error.code != "mcp.lost":
-                    raise
-        raise AssertionError("the last try returns or raises")
-
-    def _expect_as_seen(self, connection: Connection) -> None:
+    async def _expect_as_seen(self, connection: Connection) -> None:
         """Raise PolicyError if the server describes the tool in other words than those that a person has seen: they may
         be there to change what a model does."""
         seen = self._tool.seen
@@ -171,12 +186,13 @@ def _data(output: Output, made: tuple[Made, ...]) -> Json:
     return data
 
 
-def _files(server: UsedServer, tool: str, output: Output) -> tuple[Made, ...]:
-    return tuple(_decoded(server, tool, output))
+def _files(server: UsedServer, called: str, files: Sequence[OutputFile]) -> tuple[Made, ...]:
+    return tuple(files_of(server, called, files))
 
 
-def _decoded(server: UsedServer, tool: str, output: Output) -> Iterator[Made]:
-    for at, file in enumerate(output.files[:_MAX_FILES]):
+def files_of(server: UsedServer, called: str, files: Sequence[OutputFile]) -> Iterator[Made]:
+    """Yield the files of a result as artifacts, without those that are no base64."""
+    for at, file in enumerate(files[:_MAX_FILES]):
         try:
             content = base64.b64decode(file.data, validate=True)
         except (binascii.Error, ValueError):
@@ -184,5 +200,5 @@ def _decoded(server: UsedServer, tool: str, output: Output) -> Iterator[Made]:
         mime = file.mime if _MIME.fullmatch(file.mime) else "application/octet-stream"
         kind: ArtifactKind = "image" if mime.startswith("image/") else "file"
         ending = mimetypes.guess_extension(mime) or ".bin"
-        name = f"mcp/{server.slug}/{slug_of(tool)}-{at + 1}{ending}"
+        name = f"mcp/{server.slug}/{slug_of(called)}-{at + 1}{ending}"
         yield Made(name=name, kind=kind, mime=mime, content=content, told=True)

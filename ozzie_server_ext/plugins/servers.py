@@ -25,7 +25,7 @@ from ozzie_server_ext.plugins.mcp_file import OF_PROJECT, ListedServer, McpList,
 from ozzie_server_ext.plugins.tool_names import slug_of
 from ozzie_server_ext.protocol.codec import InvalidShape, decode, encode
 from ozzie_server_ext.protocol.jsontext import canonical_bytes
-from ozzie_server_ext.protocol.tool_host import Claims, ServerAccess, ServerTool
+from ozzie_server_ext.protocol.tool_host import Claims, ServerAccess, ServerPrompt, ServerResource, ServerTool
 from ozzie_server_ext.render.text import quoted
 
 
@@ -51,7 +51,9 @@ class SettledTool(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
 class SettledServer(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What a person has settled for a server. `form` is the hash of how it is listed; `argv` its command, as it was
     found or installed then, empty for one at an address; `packages` the hash of what was installed for it, `files`
-    those of single files that its command names; `secrets` the names that it may be given."""
+    those of single files that its command names; `secrets` the names that it may be given. `prompts` are those that
+    they saw, which count like tools; `resources` the first that it listed then, and `more_resources` if there were
+    others: nobody has to have seen a resource to read it."""
 
     form: str
     trusted_at: datetime
@@ -64,6 +66,9 @@ class SettledServer(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
     access: ServerAccess = msgspec.field(default_factory=ServerAccess)
     secrets: tuple[str, ...] = ()
     tools: dict[str, SettledTool] = msgspec.field(default_factory=dict[str, SettledTool])
+    prompts: dict[str, ServerPrompt] = msgspec.field(default_factory=dict[str, ServerPrompt])
+    resources: tuple[ServerResource, ...] = ()
+    more_resources: bool = False
 
 
 State: TypeAlias = Literal["trusted", "new", "changed", "shadowed"]

@@ -5,7 +5,7 @@ import os
 import re
 import shutil
 import time
-from collections.abc import Awaitable, Callable, Iterable, Iterator
+from collections.abc import Awaitable, Callable, Container, Iterable, Iterator
 from datetime import datetime
 from pathlib import Path
 
@@ -26,14 +26,27 @@ from ozzie_server_ext.plugins.servers import (
     claimed,
     form_of,
 )
-from ozzie_server_ext.plugins.tool_host import OnRenew, ToolHost
+from ozzie_server_ext.plugins.tool_host import Connection, OnRenew, ServerFailed, ToolHost
 from ozzie_server_ext.plugins.tool_names import slug_of
-from ozzie_server_ext.protocol.tool_host import Connected, Remote, ServerAccess, ServerTool
+from ozzie_server_ext.protocol.tool_host import (
+    Connected,
+    PromptList,
+    Remote,
+    ResourceList,
+    ServerAccess,
+    ServerPrompt,
+    ServerTool,
+)
 from ozzie_server_ext.render.text import quoted, visible_label
 
 MAX_DESCRIPTION = 4000
 """Characters of a tool's description, and of all words in its schema: a person reads them before models do."""
 _PROJECT = "${folder:project}"
+MAX_RECORDED = 200
+"""Of a server's resources: an overview. Which it has now, it says itself."""
+_LIST_S = 20.0
+_MAX_ARGUMENTS = 50
+_ARGUMENT = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,63}")
 _TOOL_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_./-]{0,127}")
 
 
@@ -90,16 +103,84 @@ async def proposed(
             reach, renew = await signed(reach)
         connection = await host.open(reach, within_s=CONNECT_S, renew=renew)
         info = connection.info
-        connection.close()
+        try:
+            words = await words_of(connection)
+        finally:
+            connection.close()
         tools, unusable = _looked_at(info.tools)
+        prompts, more_unusable = _looked_at_prompts(words.prompts)
+        unusable += (*more_unusable, *words.problems)
         settled = msgspec.structs.replace(
-            settled, name=info.name, version=info.version, instructions=info.instructions, tools=tools
+            settled,
+            name=info.name,
+            version=info.version,
+            instructions=info.instructions,
+            tools=tools,
+            prompts=prompts,
+            resources=words.resources.resources[:MAX_RECORDED],
+            more_resources=words.resources.has_more or len(words.resources.resources) > MAX_RECORDED,
         )
         return Proposal(settled=settled, package=program.package, unusable=unusable, installed=installed)
     except BaseException:
         if installed is not None:
             shutil.rmtree(installed, ignore_errors=True)
         raise
+
+
+class ServerWords(msgspec.Struct, frozen=True, kw_only=True):
+    """What a server has beside tools; `problems` say why lists are missing."""
+
+    prompts: PromptList = msgspec.field(default_factory=PromptList)
+    resources: ResourceList = msgspec.field(default_factory=ResourceList)
+    problems: tuple[str, ...] = ()
+
+
+async def words_of(connection: Connection) -> ServerWords:
+    """Return the prompts and resources that a connected server lists. One that can't list them may still have good
+    tools."""
+    prompts, resources = PromptList(), ResourceList()
+    problems: list[str] = []
+    try:
+        if "prompts" in connection.info.offers:
+            prompts = await connection.prompts(within_s=_LIST_S)
+    except ServerFailed as error:
+        problems.append(f"Its prompts can't be listed. {error}")
+    try:
+        if "resources" in connection.info.offers:
+            resources = await connection.resources(within_s=_LIST_S)
+    except ServerFailed as error:
+        problems.append(f"Its resources can't be listed. {error}")
+    return ServerWords(prompts=prompts, resources=resources, problems=tuple(problems))
+
+
+def _looked_at_prompts(found: PromptList) -> tuple[dict[str, ServerPrompt], tuple[str, ...]]:
+    """Return the prompts that can be used, and why others can't be."""
+    used: dict[str, ServerPrompt] = {}
+    unusable: list[str] = []
+    for prompt in found.prompts:
+        if why := _problem_of_prompt(prompt, used):
+            unusable.append(why)
+        else:
+            used[prompt.name] = prompt
+    if found.has_more:
+        unusable.append(f"It has more prompts than the first {len(found.prompts):,}.")
+    return used, tuple(unusable)
+
+
+def _problem_of_prompt(prompt: ServerPrompt, used: Container[str]) -> str:
+    """Return why a prompt can't be used, or ""."""
+    if _TOOL_NAME.fullmatch(prompt.name) is None:
+        return f"A prompt has the name {quoted(prompt.name)}, which no prompt may have."
+    if prompt.name in used:
+        return f"Two prompts have the name {quoted(prompt.name)}."
+    names = [argument.name for argument in prompt.arguments]
+    if wrong := next((name for name in names if _ARGUMENT.fullmatch(name) is None), None):
+        return f"An argument of the prompt {quoted(prompt.name)} has the name {quoted(wrong)}, which none may have."
+    if len(names) > _MAX_ARGUMENTS or len(set(names)) < len(names):
+        return f"The prompt {quoted(prompt.name)} has more than {_MAX_ARGUMENTS} arguments, or two of the same name."
+    if sum(map(len, (prompt.description, *(each.description for each in prompt.arguments)))) > MAX_DESCRIPTION:
+        return f"{quoted(prompt.name)} has more than {MAX_DESCRIPTION:,} characters of words, which nobody would read."
+    return ""
 
 
 def _files_of(start: McpText, program: Program) -> list[str]:
@@ -196,8 +277,8 @@ def as_claimed(settled: SettledServer) -> SettledServer:
     return msgspec.structs.replace(settled, tools=tools)
 
 
-def differences(settled: SettledServer, info: Connected) -> Iterator[str]:
-    """Yield what a server says otherwise than it did when it was trusted."""
+def differences(settled: SettledServer, info: Connected, prompts: PromptList) -> Iterator[str]:
+    """Yield what a server says otherwise than it did when it was trusted. Resources may come and go."""
     now: dict[str, ServerTool] = {}
     for tool in info.tools:
         now.setdefault(tool.name, tool)  # as calls have it
@@ -209,6 +290,15 @@ def differences(settled: SettledServer, info: Connected) -> Iterator[str]:
     for name in sorted(now.keys() - settled.tools.keys()):
         if not _problem(now[name], {}):
             yield f"It has a new tool, {quoted(name)}: {visible_label(now[name].description)}"
+    usable, _ = _looked_at_prompts(prompts)
+    for name, known in settled.prompts.items():
+        if name not in usable:
+            yield f"It no longer has the prompt {quoted(name)}."
+        elif usable[name] != known:
+            words = visible_label(usable[name].description)
+            yield f"It describes the prompt {quoted(name)} in other words now: {words}"
+    for name in sorted(usable.keys() - settled.prompts.keys()):
+        yield f"It has a new prompt, {quoted(name)}: {visible_label(usable[name].description)}"
 
 
 # --- keys -------------------------------------------------------------------------------------------------------------

@@ -6,7 +6,7 @@ import itertools
 import sys
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
-from typing import TypeAlias
+from typing import TypeAlias, TypeVar
 
 from ozzie_server_ext.domain.errors import OzzieError, Unavailable
 from ozzie_server_ext.domain.json import JsonObject
@@ -33,14 +33,17 @@ from ozzie_server_ext.protocol.tool_host import (
     Output,
     Piece,
     Progress,
+    PromptList,
     Reach,
     Refresh,
     Refused,
     Renew,
+    ResourceList,
     SignIn,
     Stop,
     Tools,
     Visit,
+    Wanted,
     Wrote,
     message_json,
     parse_event,
@@ -94,6 +97,24 @@ class Connection:
     def is_open(self) -> bool:
         return self._failure is None
 
+    async def resources(self, *, within_s: float) -> ResourceList:
+        """Return the resources that the server lists now. Raises ServerFailed."""
+        return _listed(ResourceList, await self.call("", {}, within_s=within_s, wants="resources"))
+
+    async def prompts(self, *, within_s: float) -> PromptList:
+        """Return the prompts that the server lists now. Raises ServerFailed."""
+        return _listed(PromptList, await self.call("", {}, within_s=within_s, wants="prompts"))
+
+    async def completions(
+        self, name: str, argument: str, value: str, others: JsonObject, *, is_template: bool, within_s: float
+    ) -> tuple[str, ...]:
+        """Return what the server offers for an argument of its prompt, or of its template (`name`); nothing if it
+        completes none. `others` are the values of other arguments. Raises ServerFailed."""
+        if "completions" not in self.info.offers:
+            return ()
+        asked: JsonObject = {"argument": argument, "value": value, "others": others, "is_template": is_template}
+        return (await self.call(name, asked, within_s=within_s, wants="completion")).texts
+
     async def call(
         self,
         tool: str,
@@ -104,13 +125,16 @@ class Connection:
         on_refused: OnRefused = lambda refused: None,
         on_wrote: OnWrote = lambda path: None,
         on_elicit: OnElicit | None = None,
+        wants: Wanted = "tool",
     ) -> Output:
-        """Call a tool. `on_refused` is told what a plugin asked for that nobody granted, `on_wrote` which file of the
-        project it writes. `on_elicit` takes its time;
-        without it, what a server asks is declined. Cancelling tells the server to stop. Raises ServerFailed."""
+        """Call a tool, or ask for what else a server has (see `Invoke`). `on_refused` is told what a plugin asked for
+        that nobody granted, `on_wrote` which file of the project it writes. `on_elicit` takes its time; without it,
+        what a server asks is declined. Cancelling tells the server to stop. Raises ServerFailed."""
         self._expect_open()
         call_id = f"{self.info.id}.{next(self._numbers)}"
-        invoke = Invoke(id=call_id, connection=self.info.id, tool=tool, arguments=arguments, within_s=within_s)
+        invoke = Invoke(
+            id=call_id, connection=self.info.id, tool=tool, arguments=arguments, within_s=within_s, wants=wants
+        )
         try:
             inbox = self._channel.open_call(call_id, start=message_json(invoke), abort=message_json(Abort(id=call_id)))
         except ChannelLost as error:
@@ -350,6 +374,16 @@ async def _output(
             each.cancel()
         if asking:
             await asyncio.wait(asking)
+
+
+T = TypeVar("T", ResourceList, PromptList)
+
+
+def _listed(kind: type[T], output: Output) -> T:
+    try:
+        return decode(kind, output.structured)
+    except InvalidShape as error:
+        raise ServerFailed(f"Its list can't be read: {error}", code="mcp.garbage") from None
 
 
 def _parsed(pieces: list[str]) -> Output:

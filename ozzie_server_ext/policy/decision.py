@@ -66,6 +66,14 @@ class Reading(msgspec.Struct, frozen=True, kw_only=True):
             return "address"
         if address is not None and address in self.linked and not (self.has_own and self.followed >= MOST_FOLLOWED):
             return "address"
+        return self._unless_read()
+
+    def said(self, text: str) -> Given:
+        """Return whether the message that led to the call has this text in words that a person typed."""
+        is_typed = Said(TargetKind.URL, text) in self.message.named or any(text in each for each in self.message.texts)
+        return "address" if is_typed else self._unless_read()
+
+    def _unless_read(self) -> Given:
         return "" if self.has_read or self.content else "unread"
 
 
@@ -138,8 +146,8 @@ _NO_PATHS = Paths()
 class Action:
     """A call to decide on, with everything its arguments name: paths by components, hosts, commands by words, None for
     an unreadable one; all else is `named`, by kind in `values`. Rules that ask or deny compare the folded forms, which
-    are computed once here. `reading` is what the call is made from, `given` where each of its addresses comes from,
-    `spent` what the calls of the day before it spent."""
+    are computed once here. `reading` is what the call is made from, `given` where each of its addresses comes from, and
+    each text that a person should have typed, `spent` what the calls of the day before it spent."""
 
     meta: ToolMeta
     caller: Caller
@@ -177,6 +185,7 @@ class Action:
         """Return the call of a tool with checked arguments."""
         given = [(target.kind, args.get(target.argument)) for target in meta.targets]
         urls = [value for kind, value in given if kind is TargetKind.URL]
+        said = (text for name in meta.typed for text in texts_in(args.get(name)))
         return cls(
             meta=meta,
             caller=caller,
@@ -186,7 +195,7 @@ class Action:
             commands=tuple(_words(value) for kind, value in given if kind is TargetKind.COMMAND and value is not None),
             reading=reading,
             spent=spent,
-            given=tuple(gave or "" for gave in _each(reading.gave, urls)),
+            given=tuple(_given(reading, urls, said)),
             args=args,
         )
 
@@ -206,6 +215,12 @@ def _each(read: Callable[[str], T | None], values: Iterable[Json]) -> Iterator[T
     for value in values:
         for text in value if isinstance(value, list) else () if value is None else (value,):
             yield read(text) if isinstance(text, str) else None
+
+
+def _given(reading: Reading, urls: Iterable[Json], texts: Iterable[str]) -> Iterator[Given]:
+    for gave in _each(reading.gave, urls):
+        yield gave or ""
+    yield from map(reading.said, texts)
 
 
 def _words(value: Json) -> tuple[str, ...] | None:

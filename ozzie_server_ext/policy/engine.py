@@ -140,7 +140,7 @@ def address_floor(action: Action) -> Verdict | None:
     if not action.meta.is_outbound:
         return None
     if action.given:
-        return None if all(action.given) else STRANGE
+        return None if all(action.given) else SENDS if action.meta.typed else STRANGE
     return SENDS if action.reading.has_read else None
 
 

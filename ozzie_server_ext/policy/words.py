@@ -18,6 +18,7 @@ import msgspec
 
 from ozzie_server_ext.domain.events import MessageConfirmed
 from ozzie_server_ext.domain.ids import MessageId
+from ozzie_server_ext.domain.messages import mentions_in
 from ozzie_server_ext.domain.toolmeta import Said, TargetKind
 from ozzie_server_ext.policy.people import NOBODY, People
 from ozzie_server_ext.policy.targets import (
@@ -135,6 +136,7 @@ def said_in(*parts: str, people: People = NOBODY) -> frozenset[Said]:
         (TargetKind.CHANNEL, _channels, channel),
         (TargetKind.CALENDAR, _quoted, name),
         (TargetKind.OBJECT, _quoted, name),
+        (TargetKind.URL, _mentioned, str),
     )
     said: set[Said] = set()
     for kind, find, read in every:
@@ -192,6 +194,13 @@ def _marked(mark: str, text: str) -> Iterator[_Found]:
 
 def _people(text: str) -> Iterator[_Found]:
     return _marked("@", text)
+
+
+def _mentioned(text: str) -> Iterator[_Found]:
+    """Yield the addresses of resources in mentions such as `@notes:file:///a.md`."""
+    for each in mentions_in(text):
+        if uri := each.path.partition(":")[2]:
+            yield _Found(uri, each.start, each.end)
 
 
 def _channels(text: str) -> Iterator[_Found]:

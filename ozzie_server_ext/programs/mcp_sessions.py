@@ -14,21 +14,14 @@ from mcp import Client
 from mcp.client import IncomingMessage, InputRequiredRoundsExceededError
 from mcp.shared.exceptions import MCPError
 from mcp_types import (
-    AudioContent,
-    BlobResourceContents,
     CallToolResult,
     ElicitRequestFormParams,
     ElicitRequestURLParams,
     ElicitResult,
-    EmbeddedResource,
     ErrorData,
-    ImageContent,
     Implementation,
     ListRootsResult,
-    ResourceLink,
     Root,
-    TextContent,
-    TextResourceContents,
     Tool,
     ToolListChangedNotification,
 )
@@ -37,9 +30,10 @@ from pydantic import ValidationError
 from ozzie_server_ext import __version__
 from ozzie_server_ext.domain.errors import OzzieError
 from ozzie_server_ext.domain.json import JsonObject
+from ozzie_server_ext.programs.mcp_answers import answered, offers_of, short
 from ozzie_server_ext.programs.mcp_questions import NotAskable, question_of, result_of
 from ozzie_server_ext.programs.mcp_transports import FORBIDDEN, UNAUTHORIZED, Ask, RemoteServer, StartedServer, rights
-from ozzie_server_ext.programs.tool_output import MAX_VALUES, Failure, has_many, text_of
+from ozzie_server_ext.programs.tool_output import Failure, text_of
 from ozzie_server_ext.protocol.codec import encode
 from ozzie_server_ext.protocol.jsontext import InvalidJson, canonical_bytes, loads, repair_text
 from ozzie_server_ext.protocol.tool_host import (
@@ -52,7 +46,6 @@ from ozzie_server_ext.protocol.tool_host import (
     HostEvent,
     Invoke,
     Output,
-    OutputFile,
     Progress,
     Remote,
     Renew,
@@ -160,11 +153,12 @@ class Session:
         info = client.server_info
         return Connected(
             id=self._connect.id,
-            name=_short(info.name if info else "", _MAX_NAME),
-            version=_short(info.version if info else "", _MAX_NAME),
+            name=short(info.name if info else "", _MAX_NAME),
+            version=short(info.version if info else "", _MAX_NAME),
             era=client.protocol_version,
-            instructions=_short(client.instructions or "", _MAX_TEXT),
+            instructions=short(client.instructions or "", _MAX_TEXT),
             tools=tools,
+            offers=offers_of(client),
         )
 
     def _rejection(self, remote: RemoteServer, words: str) -> Failure:
@@ -309,14 +303,14 @@ class Session:
                 return
             told_at = now
             count = f"{progress:g}" if total is None else f"{progress:g} of {total:g}"
-            self._send(Progress(id=invoke.id, text=repair_text(_short(message or count, _MAX_WORDS))))
+            self._send(Progress(id=invoke.id, text=repair_text(short(message or count, _MAX_WORDS))))
 
         try:
             async with asyncio.timeout(invoke.within_s) as limit:
                 call = self._calls[invoke.id] = _Call(invoke.id, limit)
                 _CALL.set(call)
                 try:
-                    result = await client.call_tool(invoke.tool, invoke.arguments, progress_callback=report)
+                    output = await answered(client, invoke, report)
                 finally:
                     del self._calls[invoke.id]
         except TimeoutError:
@@ -325,7 +319,7 @@ class Session:
             # -32000 stands for a connection that was closed; all other codes are the server's answer.
             is_lost = error.code == -32000
             code: ErrorCode = "mcp.lost" if is_lost else "mcp.refused"
-            words = _short(error.message, _MAX_WORDS)
+            words = short(error.message, _MAX_WORDS)
             if self._started is None and error.code == UNAUTHORIZED:
                 raise self._unauthorized() from None
             if self._started is None and error.code == FORBIDDEN:
@@ -337,6 +331,8 @@ class Session:
                 # The library's, for an answer that it can't read: the call may have been carried out.
                 raise Failure("mcp.garbage", _OF_HTTP[error.code].format(words.split("\n")[0]), was_sent=True) from None
             raise Failure(code, self._why(words) if is_lost else words, was_sent=is_lost) from None
+        except Failure:
+            raise
         except ValidationError as error:
             words = f"Its answer does not have the form of a result: {_words(error)}"
             raise Failure("mcp.garbage", words, was_sent=True) from None
@@ -346,9 +342,7 @@ class Session:
             raise Failure("mcp.garbage", "It asks for more input without end.", was_sent=True) from None
         except Exception as error:
             raise Failure("mcp.garbage", f"Its answer can't be used: {_words(error)}", was_sent=True) from None
-        if result.result_type not in (None, "complete"):
-            raise Failure("mcp.garbage", "It answers with something else than a result.", was_sent=True)
-        return _output(result)
+        return output
 
 
 class _Call:
@@ -425,8 +419,8 @@ def _tool(tool: Tool) -> ServerTool:
     return ServerTool(
         name=repair_text(tool.name[: _MAX_NAME + 1]),
         schema=schema,
-        title=_short(tool.title or (claims.title if claims else None) or "", _MAX_NAME),
-        description=_short(tool.description or "", _MAX_TEXT),
+        title=short(tool.title or (claims.title if claims else None) or "", _MAX_NAME),
+        description=short(tool.description or "", _MAX_TEXT),
         claims=Claims(
             read_only=claims.read_only_hint,
             destructive=claims.destructive_hint,
@@ -436,39 +430,6 @@ def _tool(tool: Tool) -> ServerTool:
         if claims
         else Claims(),
     )
-
-
-def _output(result: CallToolResult) -> Output:
-    if has_many(result.structured_content) or len(result.content) > MAX_VALUES // 10:
-        raise Failure("mcp.too_long", f"It returned more than {MAX_VALUES:,} values.", was_sent=True)
-    texts: list[str] = []
-    files: list[OutputFile] = []
-    links: list[str] = []
-    for block in result.content:
-        match block:
-            case TextContent(text=text):
-                texts.append(text)
-            case EmbeddedResource(resource=TextResourceContents(text=text)):
-                texts.append(text)
-            case EmbeddedResource(resource=BlobResourceContents(blob=blob, mime_type=mime)):
-                files.append(OutputFile(mime=mime or "application/octet-stream", data=blob))
-            case ResourceLink(uri=uri):
-                links.append(str(uri))
-            case ImageContent() | AudioContent():
-                files.append(OutputFile(mime=block.mime_type, data=block.data))
-            case _:
-                pass  # of a newer protocol
-    return Output(
-        texts=tuple(texts),
-        structured=result.structured_content,
-        files=tuple(files),
-        links=tuple(links),
-        failed=result.is_error,
-    )
-
-
-def _short(text: str, most: int) -> str:
-    return repair_text(text if len(text) <= most else f"{text[: most - 1]}…")
 
 
 def _innermost(error: BaseException) -> BaseException:
@@ -484,4 +445,4 @@ def _words(error: BaseException) -> str:
         first = error.errors(include_url=False, include_input=False)[0]
         return f"{'.'.join(map(str, first['loc']))}: {first['msg']}."
     text = str(error) or type(error).__name__
-    return _short(text, _MAX_WORDS)
+    return short(text, _MAX_WORDS)

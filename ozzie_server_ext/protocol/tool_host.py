@@ -20,7 +20,9 @@ MAX_OUTPUT_CHARS = 8 << 20
 """The JSON of one result. A longer one is refused: nobody reads it, and a model can't."""
 MAX_SERVER_TOOLS = 500
 MAX_LIST_BYTES = 512 << 10
-"""The JSON of all tools of a server, which go to the gateway in one line."""
+"""The JSON of all tools of a server, which go to the gateway in one line; and of its prompts, and its resources."""
+MAX_LISTED = 1000
+"""Resources, and prompts, of a server. Others are left out."""
 
 
 class _Message(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", tag=str.lower):
@@ -126,14 +128,22 @@ class Connect(_Message, frozen=True, kw_only=True):
     within_s: float
 
 
+Wanted: TypeAlias = Literal["tool", "resource", "prompt", "resources", "prompts", "completion"]
+"""What a call wants of a server: a tool's result; the resource at an address; a prompt filled in; the lists of both
+(`ResourceList`, `PromptList`); or values that complete an argument of a prompt or a template."""
+
+
 class Invoke(_Message, frozen=True, kw_only=True):
     """Calls a tool of a connected server, or an export of a loaded plugin. After `within_s` seconds it is told to
-    stop, or is stopped."""
+    stop, or is stopped. `wants` something else than a tool: then `tool` is an address or a prompt's name, and empty
+    for a list. For a completion it is the name of a prompt or a template, and `arguments` has `argument`, `value` and
+    `others`."""
 
     connection: str
     tool: str
     arguments: JsonObject
     within_s: float
+    wants: Wanted = "tool"
 
 
 class Abort(_Message, frozen=True, kw_only=True):
@@ -217,15 +227,62 @@ class ServerTool(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     claims: Claims = msgspec.field(default_factory=Claims)
 
 
+Offer: TypeAlias = Literal["resources", "prompts", "completions"]
+
+
+class PromptArgument(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """An argument of a prompt, in the server's words."""
+
+    name: str
+    description: str = ""
+    is_required: bool = False
+
+
+class ServerPrompt(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A prompt as its server describes it."""
+
+    name: str
+    title: str = ""
+    description: str = ""
+    arguments: tuple[PromptArgument, ...] = ()
+
+
+class PromptList(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """The prompts of a server. `has_more`: others are left out."""
+
+    prompts: tuple[ServerPrompt, ...] = ()
+    has_more: bool = False
+
+
+class ServerResource(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A resource as its server lists it, `size` in bytes if it says so. `is_template`: `uri` has variables in braces
+    (RFC 6570), which whoever reads it fills in."""
+
+    uri: str
+    name: str = ""
+    title: str = ""
+    mime: str = ""
+    size: int | None = None
+    is_template: bool = False
+
+
+class ResourceList(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """The resources of a server, and its templates. `has_more`: others are left out."""
+
+    resources: tuple[ServerResource, ...] = ()
+    has_more: bool = False
+
+
 class Connected(_Message, frozen=True, kw_only=True):
     """The server answers. `name`, `version` and `instructions` are its own words; `era` is the version of the
-    protocol that was agreed on."""
+    protocol that was agreed on; `offers` is what it has beside tools."""
 
     name: str
     version: str
     era: str
     instructions: str
     tools: tuple[ServerTool, ...]
+    offers: tuple[Offer, ...] = ()
 
 
 class Tools(_Message, frozen=True, kw_only=True):

@@ -35,7 +35,7 @@ from ozzie_server_ext.domain.ids import ApprovalId, BlobRef, CallId, TaskId
 from ozzie_server_ext.domain.json import JsonObject
 from ozzie_server_ext.domain.toolmeta import Category, ToolMeta, ToolResult, ToolSpec
 from ozzie_server_ext.plugins.plugin_tool import NoWatch, tools_of_plugin
-from ozzie_server_ext.plugins.server_tool import tools_of
+from ozzie_server_ext.plugins.server_words import all_tools_of
 from ozzie_server_ext.plugins.tool_host import Connection
 from ozzie_server_ext.replay.record import MissingFact, Record
 from ozzie_server_ext.replay.stage import Stage
@@ -364,7 +364,7 @@ class RecordedOutsideTools:
 
 def of_servers(content: bytes) -> Iterator[Tool]:
     """Yield the tools of recorded servers. Raises InvalidJson, InvalidShape."""
-    return (tool for server in server_tools.from_record(content) for tool in tools_of(server, _not_here))
+    return (tool for server in server_tools.from_record(content) for tool in all_tools_of(server, _not_here))
 
 
 def of_plugins(content: bytes) -> Iterator[Tool]:

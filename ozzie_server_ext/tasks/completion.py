@@ -29,9 +29,11 @@ from ozzie_server_ext.protocol.codec import encode
 from ozzie_server_ext.render.models import LABELS, fact_words, tag_words
 from ozzie_server_ext.render.questions import EFFECTS_AT_LENGTH, REPEATS
 from ozzie_server_ext.render.text import cut_end, visible_label
+from ozzie_server_ext.skills.library import Library
 from ozzie_server_ext.store.tables import Row
 from ozzie_server_ext.tasks.budgets import Spent
 from ozzie_server_ext.tasks.models import ModelDetails, ModelGlance, ModelService
+from ozzie_server_ext.tasks.server_completion import Offered, ServerCompletion
 from ozzie_server_ext.tasks.sessions import MOST_SEARCHED, Sessions
 from ozzie_server_ext.tools.base import Tool, ToolFailed
 from ozzie_server_ext.tools.registry import ToolRegistry
@@ -199,8 +201,15 @@ _NAMING_SESSION = r"[ \t]*(?:%session[ \t]+(?:resume|archive|close)|%replay(?:[ 
 _SESSION_AT_END = re.compile(rf"{_NAMING_SESSION}(.*)\Z")
 
 
+_RUN_AT_END = re.compile(r"[ \t]*%run[ \t]+(\S*)\Z")
+_ARGUMENT_AT_END = re.compile(
+    r"[ \t]*%run[ \t]+(?P<called>[^\s:]+:\S+)(?P<before>.*)[ \t](?P<word>[^\s=]*(?:=(?:\"[^\"]*|[^\s\"]*))?)\Z"
+)
+
+
 class Match(msgspec.Struct, frozen=True, kw_only=True):
-    """`text` replaces the typed text. `kind`: file, folder, model or session; `detail` is for people."""
+    """`text` replaces the typed text. `kind`: file, folder, model, session, skill, or of MCP servers server, resource,
+    template, prompt, argument or value; `detail` is for people."""
 
     text: str
     kind: str
@@ -218,10 +227,19 @@ class Completions(msgspec.Struct, frozen=True, kw_only=True):
 class Completion:
     """Completes text. It never raises: on an error or a timeout there are no matches."""
 
-    def __init__(self, sessions: Sessions, models: ModelService, files: ProjectFiles) -> None:
+    def __init__(
+        self,
+        sessions: Sessions,
+        models: ModelService,
+        files: ProjectFiles,
+        skills: Library,
+        servers: ServerCompletion,
+    ) -> None:
         self._sessions = sessions
         self._models = models
         self._files = files
+        self._skills = skills
+        self._servers = servers
 
     async def complete(self, text: str, cursor: int, *, own: SessionId | None, sees_all: bool) -> Completions:
         """Return the completions at the cursor. `own` is the caller's session; others are offered only if it
@@ -239,6 +257,11 @@ class Completion:
             matches = fitting_models(await self._models.listing(), found[1])
         elif found := _SESSION_AT_END.fullmatch(line):
             matches = fitting_sessions(await self._rows(), found[1], own) if sees_all else []
+        elif found := _RUN_AT_END.fullmatch(line):
+            matches = await self._runs(found[1])
+        elif found := _ARGUMENT_AT_END.fullmatch(line):
+            matches = _matches(await self._servers.arguments(found["called"], found["before"], found["word"]))
+            return Completions(start=cursor - len(found["word"]), end=cursor, matches=tuple(matches[:MOST_MATCHES]))
         elif mention := typed_mention(text, cursor):
             return Completions(start=mention.start, end=mention.end, matches=await self._paths(mention))
         else:
@@ -248,13 +271,23 @@ class Completion:
     async def _paths(self, mention: Mention) -> tuple[Match, ...]:
         entries = await self._files.completions(mention.path)
         written = ((entry, write_mention(entry.path)) for entry in entries)
-        return tuple(
-            Match(text=text, kind=entry.kind) for entry, text in written if text is not None and _is_plain(text)
-        )
+        files = [Match(text=text, kind=entry.kind) for entry, text in written if text is not None and _is_plain(text)]
+        return (*_matches(await self._servers.mentions(mention.path))[:MOST_MATCHES], *files)
+
+    async def _runs(self, typed: str) -> list[Match]:
+        """Return the skills and the prompts of servers that `%run` may name."""
+        shelf = await self._skills.look()
+        names = (file.skill.name for file in shelf.skills)
+        skills = [Match(text=name, kind="skill") for name in names if name.startswith(typed) and _is_plain(name)]
+        return [*skills, *_matches(await self._servers.prompts(typed))]
 
     async def _rows(self) -> list[Row]:
         open_ones = await self._sessions.list(limit=MOST_SEARCHED)
         return open_ones + await self._sessions.list(limit=MOST_SEARCHED, status="archived")
+
+
+def _matches(offered: Iterable[Offered]) -> list[Match]:
+    return [Match(text=each.text, kind=each.kind, detail=each.detail) for each in offered]
 
 
 def fitting_models(listing: JsonObject, typed: str) -> list[Match]:

@@ -6,6 +6,7 @@ What waits for the other is in memory only: if the gateway ends between the two,
 confirmation, and a call made from it asks.
 """
 
+import asyncio
 import hashlib
 from contextlib import suppress
 from typing import TypeVar
@@ -37,6 +38,8 @@ start."""
 MESSAGE_KEPT_S = 30.0
 """How long a message waits for the page's confirmation, which is sent at the same moment as the request to the
 kernel."""
+ARRIVES_S = 1.0
+"""How long a message waits for it before it is recorded, if it makes calls at once that depend on it."""
 MOST_WAITING = 100
 """Of messages, and of confirmations. The oldest is forgotten."""
 MOST_PARTS = 200
@@ -63,6 +66,7 @@ class Confirmations:
         self._clock = clock
         self._confirmed: dict[Execution, tuple[float, Confirmation]] = {}
         self._sent: dict[Execution, tuple[float, Submitted]] = {}
+        self._expected: dict[Execution, asyncio.Event] = {}
 
     async def confirm(self, execution: Execution, confirmation: Confirmation) -> None:
         """Record the page's confirmation that a person ran this text just now, or keep it until the message comes."""
@@ -70,10 +74,25 @@ class Confirmations:
             await self._record(execution, sent, confirmation)
         else:
             self._keep(self._confirmed, execution, confirmation)
+            if (expected := self._expected.get(execution)) is not None:
+                expected.set()
 
     def confirmation_of(self, execution: Execution) -> Confirmation | None:
         """Return what the page said of a message that comes now, to be recorded with it. It counts once."""
         return self._take(self._confirmed, execution, CONFIRMATION_KEPT_S)
+
+    async def arrival(self, execution: Execution) -> Confirmation | None:
+        """Return what the page says of a message before it is recorded, or None if it says nothing in time."""
+        if (confirmation := self.confirmation_of(execution)) is not None:
+            return confirmation
+        arrived = self._expected.setdefault(execution, asyncio.Event())
+        try:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(ARRIVES_S):
+                    await arrived.wait()
+        finally:
+            self._expected.pop(execution, None)
+        return self.confirmation_of(execution)
 
     async def await_confirmation(self, execution: Execution, sent: Submitted) -> None:
         """Keep a message of which the page had said nothing when it came, until it does."""

@@ -17,6 +17,7 @@ from ozzie_server_ext.store.tables import Row
 from ozzie_server_ext.tasks.answers import Answers
 from ozzie_server_ext.tasks.budgets import limits_under
 from ozzie_server_ext.tasks.configuration import Configuration, SecretChanges
+from ozzie_server_ext.tasks.message_calls import MessageCalls
 from ozzie_server_ext.tasks.rows import above, find_task, has_own_thread, open_tasks, run_of, task_of, user_recorder
 from ozzie_server_ext.tasks.service import NOT_PLAIN, NewTurn, Submitted, TaskService
 from ozzie_server_ext.tasks.sessions import Sessions
@@ -136,17 +137,19 @@ class Intake(msgspec.Struct, frozen=True):
     tasks: TaskService
     starts: SkillStarts
     joining: Joining
+    calls: MessageCalls
 
     async def submit(self, turn: NewTurn) -> Submitted:
         """Create a turn, or a run (of `turn.skill`, or of the skill whose keyword the message is), under the current
         settings, unless the message joins a task.
 
-        Raises like `TaskService.submit` and, for a skill, `SkillStarts.typed`; NotFound or Conflict if the session does
-        not exist or is closed.
+        Raises like `TaskService.submit`, `MessageCalls.of` and, for a skill, `SkillStarts.typed`; NotFound or Conflict
+        if the session does not exist or is closed.
         """
         config = await self.configuration.refresh()
         await self.secrets.refresh()
         await self.sessions.expect_open(turn.session_id)
+        turn = await self.calls.of(turn)
         limits = limits_under(config.settings)
         if turn.skill is not None:
             run = await self.starts.typed(turn.skill.name, turn.skill.words)

@@ -54,6 +54,7 @@ from ozzie_server_ext.tasks.forks import Forks
 from ozzie_server_ext.tasks.incidents import Incidents
 from ozzie_server_ext.tasks.intake import Intake, Joining
 from ozzie_server_ext.tasks.labels import Labels
+from ozzie_server_ext.tasks.message_calls import MessageCalls
 from ozzie_server_ext.tasks.models import LastModelCalls, ModelDetails, ModelKnowledge, ModelService
 from ozzie_server_ext.tasks.pauses import PausePoints
 from ozzie_server_ext.tasks.pictures import PictureIntake
@@ -61,6 +62,7 @@ from ozzie_server_ext.tasks.plugin_tools import PluginTools
 from ozzie_server_ext.tasks.progress import Progress, StepProgress, TaskEnds
 from ozzie_server_ext.tasks.reconciliation import Reconciler
 from ozzie_server_ext.tasks.rules import RulesInForce
+from ozzie_server_ext.tasks.server_completion import ServerCompletion
 from ozzie_server_ext.tasks.server_tools import OwnServers, ServerTools
 from ozzie_server_ext.tasks.service import TaskService
 from ozzie_server_ext.tasks.session_tasks import TasksOfSession
@@ -271,9 +273,16 @@ class Project:
             lambda: self.models.registry,
             lambda: limits_under(self.config.settings),
         )
+        self.message_calls = MessageCalls(self.server_tools)
         self.pictures = PictureIntake(self.root, shared.blobs, self._marks.below)
         self.intake = Intake(
-            self.configuration, shared.secrets, shared.sessions, shared.tasks, self.starts, shared.joining
+            self.configuration,
+            shared.secrets,
+            shared.sessions,
+            shared.tasks,
+            self.starts,
+            shared.joining,
+            self.message_calls,
         )
 
     def _build_views(self) -> None:
@@ -284,7 +293,9 @@ class Project:
         self.forks = Forks(shared.log, shared.sessions, self.tools, self.root)
         self.details = ModelDetails(shared.log, shared.clock, self.models, self._knowledge, self._last_calls)
         files = ProjectFiles(self.root)
-        self.completion = Completion(shared.sessions, self.models, files)
+        self.completion = Completion(
+            shared.sessions, self.models, files, self.skills, ServerCompletion(self.server_tools)
+        )
         self.inspection = Inspection(shared.sessions, self.models, self.details, self.tools, files)
 
     async def client_tools(self, caller: Caller) -> tuple[Tool, ...]:

@@ -16,6 +16,7 @@ from ozzie_server_ext.domain.events import (
     Actor,
     Draft,
     EventBody,
+    GivenCall,
     Limits,
     MessageReceived,
     Origin,
@@ -66,6 +67,7 @@ class NewTurn(msgspec.Struct, frozen=True):
     - `named`: which pictures of the project may come with it, of those that the text names; None for all.
     - `source`: the part of the gateway that took it.
     - `confirmation`: that a person is known to have sent it, and what they typed of it.
+    - `first`: what it calls of MCP servers before its model is asked (`tasks.message_calls`).
     - `may_update`: it may be an update of a running task. Not if the sender shows its answer by itself, as a cell does.
     """
 
@@ -83,13 +85,14 @@ class NewTurn(msgspec.Struct, frozen=True):
     source: str = HUB
     confirmation: Confirmation | None = None
     may_update: bool = False
+    first: tuple[GivenCall, ...] = ()
 
     @property
     def is_plain(self) -> bool:
         """Whether it is the words of a person who is there and no more, so that it can be meant for a task of the
         session."""
         has_more = self.skill or self.model or self.answer_schema is not None
-        has_more = has_more or self.pictures or any(mentioned_pictures(self.text))
+        has_more = has_more or self.first or self.pictures or any(mentioned_pictures(self.text))
         return self.attended and not self.content and not has_more
 
     @property
@@ -227,6 +230,7 @@ class TaskService:
             model=turn.model,
             attended=turn.attended,
             answer_schema=turn.answer_schema if run is None else None,
+            first=turn.first,
         )
 
         def draft(

@@ -244,7 +244,7 @@ class ToolContext(msgspec.Struct, frozen=True):
     has read, if that can be told. `toolbox` has the tools not offered to the model; `delegates` hands work over to
     skills. `ask_person` asks the person of the turn for a server; it returns None if nobody decides. `may_call` says
     which tools a skill has, `asks_first` which of them always ask a person. `is_elsewhere`: the project is not the
-    gateway's own, so questions name it.
+    gateway's own, so questions name it. `by_message`: a message of the user's makes the call, and no model.
     """
 
     project: Path
@@ -269,6 +269,7 @@ class ToolContext(msgspec.Struct, frozen=True):
     may_call: Callable[[ToolMeta], bool] = lambda _: True
     asks_first: Callable[[ToolMeta], bool] = lambda _: False
     is_elsewhere: bool = False
+    by_message: bool = False
 
 
 class Before(msgspec.Struct, frozen=True, kw_only=True):
@@ -509,7 +510,7 @@ def _version(meta: ToolMeta, spec: ToolSpec) -> str:
     # Later fields count only if set: a tool without them keeps its version, which stands in logs and binds approvals.
     optional = (
         *("tags", "examples", "for_skills", "delegates_to", "requires", "reaches", "carries", "own_data"),
-        *("is_unclassified", "for_clients"),
+        *("is_unclassified", "for_clients", "typed", "for_messages"),
     )
     promise = {key: value for key, value in promise.items() if value or key not in optional}
     promise.pop("overview")  # it says what others may be told, nothing of the tool's effect

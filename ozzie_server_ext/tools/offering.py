@@ -85,7 +85,7 @@ def pinned(registry: ToolRegistry, names: Iterable[str]) -> tuple[Tool, ...]:
 
 
 def allowed(tools: Iterable[Tool], offers: Offers) -> tuple[Tool, ...]:
-    """Drop tools that the rules always deny, that only skill steps or MCP clients call, or that nobody has
+    """Drop tools that the rules always deny, that only skill steps, messages or MCP clients call, or that nobody has
     classified."""
     return tuple(
         tool
@@ -93,6 +93,7 @@ def allowed(tools: Iterable[Tool], offers: Offers) -> tuple[Tool, ...]:
         if tool.meta.tool_id not in offers.denied
         and not tool.meta.for_skills
         and not tool.meta.for_clients
+        and not tool.meta.for_messages
         and not tool.meta.is_unclassified
         and (offers.skills or not tool.meta.delegates_to)
     )

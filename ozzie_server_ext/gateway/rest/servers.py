@@ -7,7 +7,41 @@ import msgspec
 from ozzie_server_ext.gateway.operation import Call
 from ozzie_server_ext.gateway.rest.shapes import Page, ProjectFolder
 from ozzie_server_ext.plugins.servers import State
+from ozzie_server_ext.protocol.tool_host import ServerPrompt, ServerResource
 from ozzie_server_ext.tasks.server_tools import ListedState
+
+
+class PromptArgument(msgspec.Struct, frozen=True, kw_only=True):
+    """An argument of a prompt, in the server's words."""
+
+    name: str
+    description: str
+    is_required: bool
+
+
+class Prompt(msgspec.Struct, frozen=True, kw_only=True):
+    """A prompt, in the server's words. In a cell it is run as `%run SERVER:NAME ARGUMENT=VALUE`."""
+
+    name: str
+    title: str
+    description: str
+    arguments: list[PromptArgument]
+
+
+class Resource(msgspec.Struct, frozen=True, kw_only=True):
+    """A resource, which a message names as `@SERVER:URI`; `size` in bytes, if the server says so. `is_template`: the
+    variables in braces have to be filled in."""
+
+    uri: str
+    name: str
+    title: str
+    mime: str
+    size: int | None
+    is_template: bool
+
+
+MOST_RESOURCES = 200
+"""Of one server, in a list of servers."""
 
 
 class Server(msgspec.Struct, frozen=True, kw_only=True):
@@ -15,7 +49,8 @@ class Server(msgspec.Struct, frozen=True, kw_only=True):
     form than the one that was, `shadowed` has the name of another one. `tools` counts those that a person trusted,
     `unclassified` those among them that can't be used, as nobody has said what they do. `era` is the version of the
     protocol while it is connected, else empty; `problem` is why the last try to connect failed, or empty.
-    `signed_in`: a person has signed in to it, which may have ended since."""
+    `signed_in`: a person has signed in to it, which may have ended since. `prompts` are those that a person trusted,
+    `resources` the first that it was last known to list; `more_resources`: it has others."""
 
     name: str
     file: str
@@ -28,6 +63,9 @@ class Server(msgspec.Struct, frozen=True, kw_only=True):
     era: str
     problem: str
     signed_in: bool
+    prompts: list[Prompt]
+    resources: list[Resource]
+    more_resources: bool
 
 
 class Servers(Page[Server], frozen=True, kw_only=True):
@@ -64,4 +102,26 @@ def _item(found: ListedState) -> Server:
         era=found.era,
         problem=found.problem,
         signed_in=found.signed_in,
+        prompts=[_prompt(each) for each in (settled.prompts.values() if settled else ())],
+        resources=[_resource(each) for each in found.resources[:MOST_RESOURCES]],
+        more_resources=len(found.resources) > MOST_RESOURCES or bool(settled and settled.more_resources),
+    )
+
+
+def _prompt(found: ServerPrompt) -> Prompt:
+    arguments = [
+        PromptArgument(name=each.name, description=each.description, is_required=each.is_required)
+        for each in found.arguments
+    ]
+    return Prompt(name=found.name, title=found.title, description=found.description, arguments=arguments)
+
+
+def _resource(found: ServerResource) -> Resource:
+    return Resource(
+        uri=found.uri,
+        name=found.name,
+        title=found.title,
+        mime=found.mime,
+        size=found.size,
+        is_template=found.is_template,
     )
