@@ -16,6 +16,9 @@ SKILL_PREFIX = "skill_"
 SERVERS = "mcp."
 """The prefix of the ids of MCP servers' tools."""
 
+PROMPT_GET = ".prompt.get"
+"""The end of the ids of the tools that get their prompts."""
+
 PLUGINS = "plugin."
 """The prefix of the ids of plugins' tools."""
 

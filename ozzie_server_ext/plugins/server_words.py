@@ -13,7 +13,7 @@ from typing import Any
 from ozzie_server_ext.domain.content import Content, Label
 from ozzie_server_ext.domain.errors import PolicyError
 from ozzie_server_ext.domain.json import Json, JsonObject
-from ozzie_server_ext.domain.toolmeta import SERVERS, ToolMeta, ToolResult, ToolSpec
+from ozzie_server_ext.domain.toolmeta import PROMPT_GET, SERVERS, ToolMeta, ToolResult, ToolSpec
 from ozzie_server_ext.plugins.connections import CONNECT_S
 from ozzie_server_ext.plugins.effects import Effect, contract_of
 from ozzie_server_ext.plugins.server_questions import ASKING_S, Questions
@@ -96,7 +96,9 @@ class _ServerCall:
         except ServerFailed as error:
             server = self._server
             reason = cut_end(with_way(error, server.name, secrets=server.settled.secrets), _MAX_REASON)
-            words = f"{what} of the server {quoted(server.name)} was not read. {visible_label(reason)}"
+            reason = visible_label(reason)
+            reason = reason if reason.endswith((".", "!", "?")) else f"{reason}."
+            words = f"{what} of the server {quoted(server.name)} was not read. {reason}"
             more = " ".join(filter(None, [*questions.told, *self._ways(error)]))
             raise ToolFailed(f"{words} {more}".rstrip(), code=error.code) from None
 
@@ -158,7 +160,7 @@ class PromptTool(_ServerCall):
         }
         spec = ToolSpec(name=name, description=f"A prompt of the MCP server {server.name}", parameters=schema)
         prompts: list[Json] = [encode(each) for each in server.settled.prompts.values()]
-        tool_id = f"{SERVERS}{server.slug}.prompt.get"
+        tool_id = f"{SERVERS}{server.slug}{PROMPT_GET}"
         super().__init__(
             server, connect, _meta(server, tool_id, name, ("prompt", "arguments"), prompts), spec, "prompt"
         )

@@ -24,7 +24,7 @@ from ozzie_server_ext.render.text import (
     visible_prose,
     wrapped,
 )
-from ozzie_server_ext.render.toolrows import ToolRow
+from ozzie_server_ext.render.toolrows import SERVERS_WORDS, ToolRow
 from ozzie_server_ext.render.turnview import (
     CONTINUED,
     TextPart,
@@ -54,7 +54,8 @@ def console_lines(view: TurnView) -> list[str]:
             if text := visible_prose(part.text).strip("\n"):
                 lines += _BLANKS.sub("\n\n", text).split("\n")
         else:
-            lines += [row_line(row, result_text(row, part.rows)) for row in part.rows]
+            for row in part.rows:
+                lines += [row_line(row, result_text(row, part.rows)), *words_lines(row)]
     for asked in view.asked:
         lines += [*approval_lines(asked), *_ways(asked)]
     return [*lines, *_question(view), *_foot(view)]
@@ -144,6 +145,8 @@ class ConsoleWriter:
             if row.call_id not in self._rows and (row.is_settled or row.state == "unknown"):
                 self._rows.add(row.call_id)
                 self._line(out, row_line(row, row.result))
+                for line in words_lines(row):
+                    self._line(out, line)
 
     def _line(self, out: list[str], line: str) -> None:
         self._start_line(out)
@@ -165,6 +168,14 @@ def row_line(row: ToolRow, result: str) -> str:
     argument = padded(cut_middle_columns(row.argument, _ARGUMENT), _ARGUMENT)
     took = "" if seconds is None else duration(seconds)
     return f"  {name} {argument}  {padded(cut_columns(result, _RESULT), _RESULT)}  {took}".rstrip()
+
+
+def words_lines(row: ToolRow) -> list[str]:
+    """Return the words of a server's prompt, which the model answers."""
+    if not row.words:
+        return []
+    lines = (each for line in row.words.split("\n") for each in wrapped(line, LINE_WIDTH - 4) or [""])
+    return [f"  {SERVERS_WORDS}", *(f"  | {line}".rstrip() for line in lines)]
 
 
 def _head(view: TurnView) -> list[str]:

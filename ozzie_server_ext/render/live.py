@@ -18,7 +18,7 @@ from ozzie_server_ext.render.questions import (
     why_asked,
 )
 from ozzie_server_ext.render.text import duration, elapsed, spoken_duration, step_count, visible_label, visible_prose
-from ozzie_server_ext.render.toolrows import ToolRow
+from ozzie_server_ext.render.toolrows import SERVERS_WORDS, ToolRow
 from ozzie_server_ext.render.turnview import (
     Part,
     TextPart,
@@ -185,7 +185,9 @@ def _work(part: WorkPart, now: datetime | None) -> str:
     rows = part.rows[-MAX_ROWS:]
     hidden = len(part.rows) - len(rows)
     above = f'<div class="oz-row oz-mut">{step_count(hidden)} before these</div>' if hidden else ""
-    drawn = "".join(_approved(row) + _row(row, result_text(row, part.rows), now) + _output(row) for row in rows)
+    drawn = "".join(
+        _approved(row) + _row(row, result_text(row, part.rows), now) + _output(row) + _words(row) for row in rows
+    )
     return f'<div class="oz-work" role="list">{above}{drawn}</div>'
 
 
@@ -208,6 +210,16 @@ def _output(row: ToolRow) -> str:
     above = f'<div class="oz-do">{hidden:,} lines before these</div>' if hidden > 0 else ""
     lines = escape("\n".join(row.output))
     return f'<div class="oz-out" role="presentation">{above}<pre>{lines}</pre></div>'
+
+
+def _words(row: ToolRow) -> str:
+    """Return the words of a server's prompt, which the model answers."""
+    if not row.words:
+        return ""
+    return (
+        f'<div class="oz-out" role="presentation"><div class="oz-do">{escape(SERVERS_WORDS)}</div>'
+        f"<pre>{escape(row.words)}</pre></div>"
+    )
 
 
 def _origin(row: ToolRow) -> str:

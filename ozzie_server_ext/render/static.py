@@ -7,9 +7,9 @@ from typing import Any
 
 from ozzie_server_ext.render.console import plain_text
 from ozzie_server_ext.render.graph.view import GraphView
-from ozzie_server_ext.render.markdown_source import code_source, inert_parts, tag_text, text_source
+from ozzie_server_ext.render.markdown_source import code_source, inert_parts, plain_source, tag_text, text_source
 from ozzie_server_ext.render.text import cut_end, duration, step_count, visible_label
-from ozzie_server_ext.render.toolrows import ToolRow
+from ozzie_server_ext.render.toolrows import SERVERS_WORDS, ToolRow
 from ozzie_server_ext.render.turnview import (
     TextPart,
     TurnError,
@@ -54,7 +54,10 @@ def turn_markdown(view: TurnView, graph: GraphView | None = None) -> str:
 
         blocks.append(graph_table(graph, f"task {_task(view)}", has_ended=view.is_final))
     for part in view.parts:
-        blocks.append(next(texts) if isinstance(part, TextPart) else _details(part, view))
+        if isinstance(part, TextPart):
+            blocks.append(next(texts))
+        else:
+            blocks += [_details(part, view), *_servers_words(part)]
     if view.closing:
         blocks.append(text_source(visible_label(view.closing)))
     if view.error is not None:
@@ -121,6 +124,15 @@ def _details(part: WorkPart, view: TurnView) -> str:
     if len(rows) > MAX_TABLE_ROWS:
         lines += [text_source(f"… and {len(rows) - MAX_TABLE_ROWS} more in task {_task(view)}"), ""]
     return "\n".join([*lines, "</details>"])
+
+
+def _servers_words(part: WorkPart) -> list[str]:
+    """Return the words of servers' prompts, which the model answered."""
+    found: list[str] = []
+    for row in part.rows[:MAX_TABLE_ROWS]:
+        if row.words:
+            found += [text_source(SERVERS_WORDS), plain_source(row.words)]
+    return found
 
 
 def _summary(rows: tuple[ToolRow, ...]) -> str:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any, Literal, TypeAlias
 
-from ozzie_server_ext.domain.toolmeta import SKILL_PREFIX, SKILLS
+from ozzie_server_ext.domain.toolmeta import PROMPT_GET, SERVERS, SKILL_PREFIX, SKILLS
 from ozzie_server_ext.render.text import cut_end, cut_middle, visible_label, visible_prose
 
 RowState: TypeAlias = Literal["asked", "running", "done", "failed", "cancelled", "denied", "waiting", "unknown"]
@@ -25,6 +25,7 @@ EVENTS = (
     "tool.output",
 )
 
+SERVERS_WORDS = "The server's words, which the model answers:"
 _NOT_ALLOWED = frozenset({"approval.rejected", "policy.denied", "policy.unattended"})
 """The codes of calls that were not made because they were not approved."""
 _SETTLED = frozenset({"done", "failed", "cancelled", "denied"})
@@ -35,6 +36,7 @@ ARGUMENT_WIDTH = 80
 RESULT_WIDTH = 60
 _LONGEST_PATH = 1024
 OUTPUT_WIDTH = 200
+WORDS_WIDTH = 4000
 _RESULT_WORDS = 6
 
 
@@ -42,7 +44,8 @@ _RESULT_WORDS = 6
 class ToolRow:
     """One call. `argument` and `result` are safe to show: one line, nothing invisible. `detail` is the whole reason or
     error whose first words are in `result`, and where a long result is kept: as the first of `artifacts`. `approved`
-    says who approved it. `output`: the last of the `printed` lines, while it runs."""
+    says who approved it. `output`: the last of the `printed` lines, while it runs. `words`: those of an MCP server's
+    prompt, which the model answers like a message: visible, over several lines."""
 
     call_id: str
     tool_id: str = ""
@@ -59,6 +62,7 @@ class ToolRow:
     approved: str = ""
     output: tuple[str, ...] = ()
     printed: int = 0
+    words: str = ""
 
     @property
     def outside(self) -> bool:
@@ -117,6 +121,8 @@ def fold(row: ToolRow, canonical: str, payload: Mapping[str, Any], ts: datetime 
             return _printing(row, payload)
         case "tool.call.completed" if payload.get("ok", True):
             row = replace(row, artifacts=_artifacts(payload))
+            if row.tool_id.startswith(SERVERS) and row.tool_id.endswith(PROMPT_GET):
+                row = replace(row, words=prompt_words(payload.get("data")))
             return _kept(_with_result(_timed(row, payload, ts), "done", str(payload.get("summary", ""))))
         case "tool.call.completed":
             message = str(payload.get("summary") or _error_message(payload.get("data")) or "Failed")
@@ -133,6 +139,20 @@ def fold(row: ToolRow, canonical: str, payload: Mapping[str, Any], ts: datetime 
             return _resolved(row, str(payload.get("outcome")), visible_label(str(payload.get("by") or "a person")))
         case _:
             return row
+
+
+def prompt_words(data: Any) -> str:
+    """Return the words of a prompt with their roles, as far as they are shown."""
+    found = data if isinstance(data, Mapping) else {}
+    messages = found.get("messages")
+    texts: list[str] = []
+    for each in messages if isinstance(messages, list) else ():
+        if isinstance(each, Mapping):
+            named = next((str(each[key]) for key in ("resource", "link", "file") if each.get(key)), "")
+            said = "\n".join(filter(None, [named, str(each.get("text") or "")]))
+            texts.append(f"{each.get('role')}: {said}")
+    shown = "\n\n".join(texts) or str(found.get("head") or "")
+    return cut_end(visible_prose(shown), WORDS_WIDTH)
 
 
 def settle(row: ToolRow, *, stopped: bool, ts: datetime | None) -> ToolRow:

@@ -1,6 +1,7 @@
 """An MCP server that behaves as it is told, by hand: what a library would not send can be sent. `python mcp_server.py
-STATE` keeps its state in that folder: `calls` (a line for each call that took effect) and `list.json` (the tools that
-it lists, in place of its own).
+STATE` keeps its state in that folder: `calls` (a line for each call that took effect), `list.json` (the tools that it
+lists, in place of its own) and `words.json` (with which it has resources and prompts: `{}` for those below, or `prompts`
+in place of its own).
 
 It speaks 2025-11-25 over its standard streams.
 """
@@ -43,6 +44,80 @@ TOOLS = [
     tool("ask", {"type": "object", "properties": {"params": {"type": "object"}}}, readOnlyHint=True),
     tool("ask_and_keep", {"type": "object", "properties": {"params": {"type": "object"}}}),
 ]
+
+
+RESOURCES = [
+    {"uri": "note://milk", "name": "milk", "title": "The milk", "mimeType": "text/markdown", "size": 11},
+    {"uri": "note://pixel", "name": "pixel", "mimeType": "image/png"},
+]
+TEMPLATES = [{"uriTemplate": "note://day/{day}/at/{hour}", "name": "a day", "mimeType": "text/plain"}]
+PROMPTS = [
+    {
+        "name": "week",
+        "description": "Sums up a week",
+        "arguments": [
+            {"name": "topic", "description": "What it is about", "required": True},
+            {"name": "style", "description": "How it is said"},
+        ],
+    },
+    {"name": "plain", "title": "A plain one"},
+]
+
+
+def words() -> dict[str, Any] | None:
+    file = STATE / "words.json"
+    return json.loads(file.read_text()) if file.exists() else None
+
+
+def read(uri: str, request: dict[str, Any]) -> dict[str, Any] | None:
+    match uri:
+        case "note://milk":
+            return {"contents": [{"uri": uri, "mimeType": "text/markdown", "text": "milk, eggs\n"}]}
+        case "note://pixel":
+            return {"contents": [{"uri": uri, "mimeType": "image/png", "blob": PIXEL}]}
+        case "note://other":
+            return {"contents": [{"uri": "note://elsewhere", "text": "something else"}]}
+        case "note://two":
+            parts = [{"uri": f"note://two/{at}", "mimeType": "text/plain", "text": f"part {at}"} for at in (1, 2)]
+            return {"contents": parts}
+        case "note://key":
+            return {"contents": [{"uri": uri, "text": f"The key is {os.environ.get('TOKEN')}."}]}
+        case "note://die":
+            return called("die", {}, request)
+        case "note://hang":
+            return called("hang", {}, request)
+        case "note://long":
+            return {"contents": [{"uri": uri, "text": "a line of it\n" * 5000}]}
+        case _ if uri.startswith("note://day/"):
+            return {"contents": [{"uri": uri, "text": f"You asked for {uri}."}]}
+        case _:
+            send({"id": request["id"], "error": {"code": -32002, "message": f"There is no {uri}"}})
+            return None
+
+
+def prompt(name: str, args: dict[str, Any], request: dict[str, Any]) -> dict[str, Any] | None:
+    with (STATE / "calls").open("a") as file:
+        file.write(f"prompt {name} {json.dumps(args)}\n")
+    match name:
+        case "week":
+            said = f"Sum up the week about {args['topic']}, {args.get('style', 'plainly')}."
+            embedded = {"type": "resource", "resource": {"uri": "note://milk", "text": "milk, eggs\n"}}
+            return {
+                "messages": [
+                    {"role": "user", "content": {"type": "text", "text": said}},
+                    {"role": "user", "content": embedded},
+                    {"role": "assistant", "content": {"type": "text", "text": "I begin with Monday."}},
+                ]
+            }
+        case _:
+            return {"messages": [{"role": "user", "content": {"type": "text", "text": "Say something plain."}}]}
+
+
+def completed(params: dict[str, Any]) -> dict[str, Any]:
+    argument, known = params["argument"], params.get("context", {}).get("arguments", {})
+    values = {"topic": ["milk", "mail"], "style": [f"as {known.get('topic')}", "short"], "day": ["monday"]}
+    found = [each for each in values.get(argument["name"], []) if each.startswith(argument["value"])]
+    return {"completion": {"values": found}}
 
 
 def send(message: dict[str, Any]) -> None:
@@ -129,7 +204,9 @@ def main() -> None:
         match request.get("method"):
             case "initialize":
                 about = {"name": "told", "version": "1.0"}
-                capabilities = {"tools": {"listChanged": True}}
+                capabilities: dict[str, Any] = {"tools": {"listChanged": True}}
+                if words() is not None:
+                    capabilities |= {"resources": {}, "prompts": {}, "completions": {}}
                 result = {"protocolVersion": "2025-11-25", "capabilities": capabilities, "serverInfo": about}
                 send({"id": request["id"], "result": {**result, "instructions": "Be kind."}})
             case "tools/list":
@@ -139,6 +216,23 @@ def main() -> None:
                 result = called(params["name"], params.get("arguments") or {}, request)
                 if result is not None:
                     send({"id": request["id"], "result": result})
+            case "resources/list":
+                send({"id": request["id"], "result": {"resources": RESOURCES}})
+            case "resources/templates/list":
+                send({"id": request["id"], "result": {"resourceTemplates": TEMPLATES}})
+            case "prompts/list":
+                send({"id": request["id"], "result": {"prompts": (words() or {}).get("prompts", PROMPTS)}})
+            case "resources/read" | "prompts/get" as method:
+                params = request["params"]
+                found = (
+                    read(params["uri"], request)
+                    if method == "resources/read"
+                    else prompt(params["name"], params.get("arguments") or {}, request)
+                )
+                if found is not None:
+                    send({"id": request["id"], "result": found})
+            case "completion/complete":
+                send({"id": request["id"], "result": completed(request["params"])})
             case "ping":
                 send({"id": request["id"], "result": {}})
             case _ if "id" in request:
