@@ -1,7 +1,7 @@
 """An MCP server that behaves as it is told, by hand: what a library would not send can be sent. `python mcp_server.py
 STATE` keeps its state in that folder: `calls` (a line for each call that took effect), `list.json` (the tools that it
-lists, in place of its own) and `words.json` (with which it has resources and prompts: `{}` for those below, or `prompts`
-in place of its own).
+lists, in place of its own) and `words.json` (with which it has resources and prompts: `{}` for those below, or
+`prompts` in place of its own).
 
 It speaks 2025-11-25 over its standard streams.
 """
@@ -86,6 +86,8 @@ def read(uri: str, request: dict[str, Any]) -> dict[str, Any] | None:
             return called("die", {}, request)
         case "note://hang":
             return called("hang", {}, request)
+        case "note://later" if (STATE / "later").exists():
+            return {"contents": [{"uri": uri, "text": "now"}]}
         case "note://long":
             return {"contents": [{"uri": uri, "text": "a line of it\n" * 5000}]}
         case _ if uri.startswith("note://day/"):

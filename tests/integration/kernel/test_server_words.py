@@ -62,7 +62,10 @@ def test_a_resource_that_is_not_there_ends_the_cell_in_words_and_no_model_is_ask
         (" ".join(f"@notes:note://{at}" for at in range(11)), "The message names more than 10 resources."),
         ("%run notes:week", "The prompt `notes:week` needs `topic`. Add: topic=…"),
         ("%run notes:week topic=a tone=b", "has no argument `tone`. It takes: topic, style (optional)."),
-        ("%run notes:weak topic=a", "You have trusted no prompt `weak` of the server `notes`. Did you mean notes:week?"),
+        (
+            "%run notes:weak topic=a",
+            "You have trusted no prompt `weak` of the server `notes`. Did you mean notes:week?",
+        ),
         ("%run note:week topic=a", "There is no MCP server `note`, so it has no prompt to run."),
         ("%run notes:week a b", "`a` has no name."),
     ],
