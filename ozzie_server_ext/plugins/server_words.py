@@ -159,7 +159,7 @@ class PromptTool(_ServerCall):
             "required": ["prompt", "arguments"],
         }
         spec = ToolSpec(name=name, description=f"A prompt of the MCP server {server.name}", parameters=schema)
-        prompts: list[Json] = [encode(each) for each in server.settled.prompts.values()]
+        prompts: list[Json] = [encode(each) for _, each in sorted(server.settled.prompts.items())]
         tool_id = f"{SERVERS}{server.slug}{PROMPT_GET}"
         super().__init__(
             server, connect, _meta(server, tool_id, name, ("prompt", "arguments"), prompts), spec, "prompt"
