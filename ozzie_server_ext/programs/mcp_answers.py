@@ -49,8 +49,8 @@ from ozzie_server_ext.protocol.tool_host import (
 _MAX_PAGES = 50
 _MAX_NAME = 128
 _MAX_ADDRESS = 2000
-_MAX_TEXT = 4000
-"""Characters of a description. A person reads it, and no model."""
+_MAX_TEXT = 16_000
+"""Characters of a description that go on to the gateway."""
 _MAX_ARGUMENTS = 50
 _MAX_PARTS = 1000
 """Contents of a resource, and messages of a prompt."""
