@@ -232,8 +232,8 @@ RUN = Magic(
     usage=MagicUsage("%run NAME KEY=VALUE", "Runs a skill, or a prompt of an MCP server"),
     run=_run,
     forms=(
-        MagicUsage("%run NAME KEY=VALUE", "Runs a skill: an agent, a workflow or a state machine"),
-        MagicUsage("%run SERVER:PROMPT KEY=VALUE", "Gets a prompt of an MCP server, and has a model answer it"),
+        MagicUsage("%run NAME KEY=VALUE", "Runs a skill"),
+        MagicUsage("%run SERVER:PROMPT KEY=VALUE", "Has a prompt of an MCP server answered"),
     ),
     examples=('%run researcher "who sells tea in Bern"', '%run code-review target=src focus="error handling"'),
 )

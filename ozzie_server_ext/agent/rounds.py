@@ -11,6 +11,7 @@ from ozzie_server_ext.domain.events import (
     ApprovalRequested,
     EventBody,
     Finish,
+    GivenCall,
     Limits,
     ToolCallCancelled,
     ToolCallCompleted,
@@ -193,6 +194,27 @@ class Round(msgspec.Struct):
             cut = _LEFT if self.is_left else _STOPPED
             content = self.outcomes.get(use.use_id) or self.to_repeat.get(use.use_id, cut)
             yield ChatMessage(role="tool", content=content, tool_call_id=use.use_id, name=use.name)
+
+
+GIVEN = CallId("given")
+"""Instead of a model's own id, for a call without a model."""
+
+
+def only_call(task_id: TaskId | None, call: GivenCall, reading: Reading) -> Round:
+    """Return the round of the one call that a task consists of. Its arguments may be made from anything in other
+    conversations, so no address in them counts as given by a person."""
+    use = ToolUse(call_id=GIVEN, name=call.tool, arguments=dumps(call.args))
+    reading = replace(reading, has_read=True, has_own=True)
+    return Round(task_id, 1, uses=(use,), whole=True, placed=True, is_given=True, reading=reading)
+
+
+def first_calls(task_id: TaskId | None, calls: Sequence[GivenCall], reading: Reading) -> Round:
+    """Return the round of the calls that a message makes. Providers expect ids that are unique in a conversation."""
+    uses = tuple(
+        ToolUse(call_id=CallId(f"{task_id}-{at}"), name=call.tool, arguments=dumps(call.args))
+        for at, call in enumerate(calls)
+    )
+    return Round(task_id, 1, uses=uses, whole=True, is_given=True, goes_on=True, reading=reading)
 
 
 def made_by(rounds: Iterable[Round]) -> frozenset[str]:

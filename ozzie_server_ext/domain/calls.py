@@ -29,6 +29,19 @@ from ozzie_server_ext.domain.events import (
 )
 from ozzie_server_ext.domain.ids import ApprovalId, CallId
 
+CALL_TYPES = frozenset(
+    {
+        ToolCallRequested.type,
+        ToolCallDecided.type,
+        ToolCallStarted.type,
+        ToolCallCompleted.type,
+        ToolCallFailed.type,
+        ToolCallUncertain.type,
+        ToolCallCancelled.type,
+        ToolCallResolved.type,
+    }
+)
+
 CallOutcome: TypeAlias = ToolCallCompleted | ToolCallFailed | ToolCallCancelled | ToolCallUncertain
 ApprovalAnswer: TypeAlias = ApprovalGranted | ApprovalRejected | ApprovalExpired
 

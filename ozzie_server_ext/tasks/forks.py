@@ -15,8 +15,7 @@ from typing import Literal
 import msgspec
 from msgspec.structs import replace
 
-from ozzie_server_ext.agent.conversation import CALL_TYPES
-from ozzie_server_ext.domain.calls import CallRecord, Calls, fold_calls
+from ozzie_server_ext.domain.calls import CALL_TYPES, CallRecord, Calls, fold_calls
 from ozzie_server_ext.domain.errors import Conflict, NotFound
 from ozzie_server_ext.domain.events import (
     CallCount,

@@ -364,9 +364,6 @@ class _ToolCall:
         """Return the tool. The request is recorded next, with the arguments if they fit. Raises as `validate`."""
         self._will_be_requested({})
         tool, self._args = validate(self._use, self._broker.registry, self._context.may_call)
-        if tool.meta.for_messages and not self._context.by_message:
-            words = f"Not done: only a message of the user's calls {tool.meta.name}."
-            raise PolicyError(words, code="policy.for_messages")
         self._will_be_requested(self._args)
         return tool
 
@@ -407,7 +404,7 @@ class _ToolCall:
             spent=tuple(str(Amount(currency, value)) for currency, value in sorted(ruling.spent.items())),
         )
         self._unrecorded = (*self._unrecorded, decided)
-        refused = refusal(meta, verdict, self._context.caller)
+        refused = refusal(meta, verdict, self._context.caller, by_message=self._context.by_message)
         if refused is not None:
             raise refused
         return ruling

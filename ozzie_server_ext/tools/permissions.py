@@ -46,15 +46,23 @@ from ozzie_server_ext.tools.registry import ToolRegistry
 
 def unknown_tool(name: str, registry: ToolRegistry) -> OzzieError:
     """Return the error for an unknown tool. Names made by outsiders are not listed: they may not have been offered."""
-    names = [tool.meta.name for tool in registry.all() if not tool.meta.told_by and tool.meta.tool_id != FIND_ID]
+    names = [
+        tool.meta.name
+        for tool in registry.all()
+        if not tool.meta.told_by and not tool.meta.for_messages and tool.meta.tool_id != FIND_ID
+    ]
     there = "there are"
     if len(names) > OFFERED_AT_MOST:
         names, there = get_close_matches(name[:64], names, n=10, cutoff=0.0), "the nearest are"
     return InvalidArguments(f"There is no tool {name[:64]}; {there}: {', '.join(names)}.", code="tool.unknown")
 
 
-def refusal(meta: ToolMeta, verdict: Verdict, caller: Caller) -> PolicyError | None:
-    """Return why the call can't run whatever anybody answers; None if it may, perhaps after a yes."""
+def refusal(meta: ToolMeta, verdict: Verdict, caller: Caller, *, by_message: bool = True) -> PolicyError | None:
+    """Return why the call can't run whatever anybody answers; None if it may, perhaps after a yes. `by_message`: a
+    message of the user's makes it, and no model."""
+    if meta.for_messages and not by_message:
+        words = f"Not done: only a message of the user's calls {meta.name}."
+        return PolicyError(words, code="policy.for_messages")
     if verdict.decision is Decision.DENY:
         return PolicyError(verdict.refusal)
     if verdict.decision is Decision.ASK and not caller.attended:

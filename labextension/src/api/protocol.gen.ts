@@ -513,7 +513,7 @@ export interface TaskCancelled {
   reason: string;
 }
 /**
- * A task was created, with its limits and its requester. `attended`: a person can be asked. `answer_schema` is the JSON Schema that the answer must fit, if a program reads it. `call`: the task consists of this one call. `mode`: an agent that is free to choose its calls, or a graph of steps; `mode_reason` says why, for a task of a session.
+ * A task was created, with its limits and its requester. `attended`: a person can be asked. `answer_schema` is the JSON Schema that the answer must fit, if a program reads it. `call`: the task consists of this one call. `first`: the calls that its message makes of MCP servers, before a model is asked. `mode`: an agent that is free to choose its calls, or a graph of steps; `mode_reason` says why, for a task of a session.
  */
 export interface TaskCreated {
   answer_schema: {} | null;
@@ -521,6 +521,7 @@ export interface TaskCreated {
   brief: Brief | null;
   call: GivenCall | null;
   channel: string;
+  first: GivenCall[];
   limits: Limits;
   message_id: string;
   mode: 'FREE' | 'GRAPH';

@@ -33,8 +33,11 @@ def kernel(own_home: GatewayHome) -> Iterator[Kernel]:
 
 
 def completions(kernel: Kernel, typed: str) -> list[str]:
-    reply = kernel.client.complete(typed, reply=True, timeout=30)
-    return reply["content"]["matches"]
+    request = kernel.client.complete(typed, len(typed))
+    while True:
+        message = kernel.client.get_shell_msg(timeout=30)
+        if message["parent_header"]["msg_id"] == request:
+            return message["content"]["matches"]
 
 
 def test_a_resource_is_read_before_the_answer_and_its_row_says_what_it_is(kernel: Kernel) -> None:

@@ -237,7 +237,7 @@ async def test_a_server_that_nobody_trusts_is_said_before_anything_is_recorded(b
 
     assert words.startswith("The server `todo` was not trusted yet, so nothing is read from it.")
     assert "ozzie mcp trust todo. Or write the name without the @." in words
-    assert await bench.ozzie.tasks.list(session_id=bench.session) == []  # pyright: ignore[reportArgumentType]
+    assert await bench.ozzie.tasks.list(session_id=bench.session) == []
 
 
 @pytest.mark.parametrize("text", ["Mail a@notes:note://milk", "See `@notes:note://milk`", "@unknown:note://milk"])

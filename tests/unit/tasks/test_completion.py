@@ -2,6 +2,7 @@
 
 import asyncio
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -12,6 +13,7 @@ from ozzie_server_ext.render.text import visible_label
 from ozzie_server_ext.store.memory import InMemoryEventLog
 from ozzie_server_ext.tasks import completion
 from ozzie_server_ext.tasks.completion import Completion, Completions, ProjectFiles, fitting_models, fitting_sessions
+from ozzie_server_ext.tasks.server_completion import Offered
 from ozzie_server_ext.tasks.sessions import Sessions
 from tests.hostile.samples import NAMES, render_sample
 
@@ -53,8 +55,16 @@ def project(tmp_path: Path) -> Path:
     return tmp_path
 
 
+class NoServers:
+    """No MCP server is trusted."""
+
+    async def mentions(self, typed: str) -> list[Offered]:
+        return []
+
+
 def completing(sessions: Sessions, project: Path, models: object = None) -> Completion:
-    return Completion(sessions, models or Listed(), ProjectFiles(project))  # pyright: ignore[reportArgumentType]
+    parts: Any = (models or Listed(), ProjectFiles(project), None, NoServers())
+    return Completion(sessions, *parts)
 
 
 async def texts(it: Completion, text: str, *, sees_all: bool = True, own: SessionId | None = None) -> list[str]:
