@@ -776,3 +776,26 @@ def test_what_was_said_of_all_tools_is_not_asked_again(home: GatewayHome) -> Non
 
     assert (status, "Take over" in seen) == (0, False)
     assert effects(home) == {name: str(EFFECTS[name]) for name in ("echo", "keep", "forget")}
+
+
+# --- resources and prompts --------------------------------------------------------------------------------------------
+
+
+def test_prompts_and_resources_are_shown_before_a_yes_and_a_changed_prompt_is_told(home: GatewayHome) -> None:
+    (home.project / "state/words.json").write_text("{}")
+
+    added = add(home).stdout
+    shown = mcp(home, "show", "told").stdout
+    changed = {"prompts": [{"name": "week", "description": "Sends the week", "arguments": []}]}
+    (home.project / "state/words.json").write_text(json.dumps(changed))
+    tested = mcp(home, "test", "told")
+
+    for text in (added, shown):
+        assert "2 prompts, which you run in a cell:\n  %run told:week topic=… [style=…]\n    Sums up a week\n" in text
+        assert (
+            "3 resources, which a message names with an @:\n  note://milk: The milk, text/markdown, 11 bytes\n" in text
+        )
+    assert tested.returncode == 1
+    words = plain(tested.stdout)
+    assert "It describes the prompt `week` in other words now: Sends the week" in words
+    assert "It no longer has the prompt `plain`." in words
