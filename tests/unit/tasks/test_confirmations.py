@@ -1,5 +1,6 @@
 """A cell's message and the page's confirmation find each other, whichever comes first, once."""
 
+import asyncio
 from dataclasses import dataclass, field
 
 import pytest
@@ -149,3 +150,18 @@ async def test_a_message_that_is_known_to_be_a_persons_is_recorded_so_in_one_app
     types = [event.type for event in await desk.rig.events(sent.task_id)]
     assert types[:3] == ["message.received", "message.confirmed", "task.created"]
     assert [each.message_id for each in await desk.confirmed(sent.task_id)] == [sent.message_id]
+
+
+async def test_a_message_that_makes_calls_at_once_waits_a_moment_for_the_page(desk: Desk) -> None:
+    waiting = asyncio.ensure_future(desk.confirmations.arrival(RUN))
+    await asyncio.sleep(0)
+    await desk.confirm()
+
+    assert await waiting == BY_ANN
+    assert desk.take() is None
+
+
+async def test_without_a_page_it_goes_on_without(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("ozzie_server_ext.tasks.confirmations.ARRIVES_S", 0.01)
+
+    assert await desk.confirmations.arrival(RUN) is None
