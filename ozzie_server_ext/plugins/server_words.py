@@ -67,6 +67,7 @@ class _ServerCall:
     """What both have in common."""
 
     waits = True
+    plan_waits = False
 
     def __init__(self, server: UsedServer, connect: Connect, meta: ToolMeta, spec: ToolSpec, wants: Wanted) -> None:
         self.meta = meta
