@@ -173,6 +173,11 @@ class ToolMeta:
         return tuple(sorted(found | ({"internet.send"} if self.is_outbound else set())))
 
     @property
+    def is_for_models(self) -> bool:
+        """Whether models may be offered it."""
+        return not (self.for_skills or self.for_clients or self.for_messages)
+
+    @property
     def has_amounts(self) -> bool:
         """Whether an argument of it names an amount of money."""
         return any(target.kind is TargetKind.AMOUNT for target in self.targets)

@@ -91,9 +91,7 @@ def allowed(tools: Iterable[Tool], offers: Offers) -> tuple[Tool, ...]:
         tool
         for tool in tools
         if tool.meta.tool_id not in offers.denied
-        and not tool.meta.for_skills
-        and not tool.meta.for_clients
-        and not tool.meta.for_messages
+        and tool.meta.is_for_models
         and not tool.meta.is_unclassified
         and (offers.skills or not tool.meta.delegates_to)
     )

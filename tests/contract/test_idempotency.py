@@ -36,6 +36,9 @@ CALLS: dict[str, Callable[[ArtifactId], JsonObject]] = {
     "notebook.read": lambda kept: {"path": "a.ipynb"},
     "note.write": lambda kept: {"name": "plan", "text": "first this\n"},
     "note.read": lambda kept: {},
+    "session.list": lambda kept: {},
+    "session.read": lambda kept: {"session": SESSION},
+    "session.artifact": lambda kept: {"artifact": kept},
     "task.list": lambda kept: {},
     "tool.find": lambda kept: {"query": "x"},
 }

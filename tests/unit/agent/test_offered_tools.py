@@ -49,7 +49,7 @@ async def test_below_the_limit_all_are_offered_and_nothing_of_that_is_new(projec
 
     (request,) = rig.model.requests
     every = [tool.meta for tool in rig.parts.registry.all() if tool.meta.tool_id != FIND_ID]
-    assert names(request) == [meta.name for meta in every if not meta.for_skills]
+    assert names(request) == [meta.name for meta in every if meta.is_for_models]
     assert any(meta.for_skills for meta in every), "this test would show nothing of them"
     assert "find_tools" not in request.messages[0].content
 

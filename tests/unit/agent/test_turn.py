@@ -654,7 +654,7 @@ async def test_the_tools_on_offer_are_recorded_with_their_versions(project: Path
     assert {(item.tool_id, item.version) for item in injected.tools} == {
         (item.meta.tool_id, item.meta.version)
         for item in builtin_tools()
-        if item.meta.tool_id != FIND_ID and not item.meta.for_skills
+        if item.meta.tool_id != FIND_ID and item.meta.is_for_models
     }
 
 

@@ -80,7 +80,7 @@ def rank(index: ToolIndex, question: str, wanted: str) -> int:
 
 
 def test_every_tool_that_comes_with_ozzie_is_asked_for() -> None:
-    assert set(QUESTIONS.values()) == set(ids(tuple(tool for tool in BUILTIN.all() if not tool.meta.for_skills)))
+    assert set(QUESTIONS.values()) == set(ids(tuple(tool for tool in BUILTIN.all() if tool.meta.is_for_models)))
 
 
 @BOTH

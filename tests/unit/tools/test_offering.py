@@ -34,7 +34,7 @@ def names(found: tuple[Tool, ...]) -> set[str]:
 
 
 OFFERABLE = [
-    each.meta.tool_id for each in FEW.registry.all() if each.meta.tool_id != FIND_ID and not each.meta.for_skills
+    each.meta.tool_id for each in FEW.registry.all() if each.meta.tool_id != FIND_ID and each.meta.is_for_models
 ]
 """Where nothing is left out: neither what finds the others, nor what only steps of skills call."""
 
@@ -43,7 +43,7 @@ def test_few_tools_are_all_offered_in_their_order_and_none_to_find_others() -> N
     found = ids(offered(FEW, USUAL, REFUND))
 
     assert found == OFFERABLE
-    assert len(found) == len(builtin_tools()) - 2
+    assert len(found) == sum(each.meta.is_for_models for each in builtin_tools()) - 1
 
 
 def test_as_many_as_may_be_offered_are_few_and_one_more_is_many() -> None:

@@ -7,7 +7,7 @@ import pytest
 from ozzie_server_ext.domain.approvals import may_cover, weakest_way
 from ozzie_server_ext.domain.content import Label
 from ozzie_server_ext.domain.errors import Conflict
-from ozzie_server_ext.domain.toolmeta import RiskLevel, SideEffect
+from ozzie_server_ext.domain.toolmeta import RiskLevel, SideEffect, TargetKind
 from ozzie_server_ext.policy.engine import default_for
 from ozzie_server_ext.tools.base import Tool
 from ozzie_server_ext.tools.builtin import builtin_tools
@@ -57,7 +57,7 @@ def test_tools_are_listed_by_id_whatever_the_order_they_came_in() -> None:
 
 @pytest.mark.parametrize("item", builtin_tools(), ids=lambda item: item.meta.tool_id)
 def test_every_built_in_tool_says_what_it_is_for_and_what_it_acts_on(item: Any) -> None:
-    named = {target.argument for target in item.meta.targets}
+    named = {target.argument for target in item.meta.targets if target.kind is not TargetKind.OBJECT}
     told = ("argv", "url")
     paths = {name for name in item.spec.parameters["properties"] if "path" in name or "folder" in name or name in told}
     assert named == paths, "what a rule can't see, it can't forbid"
@@ -95,6 +95,9 @@ def test_the_built_in_tools_have_the_names_that_several_parts_share() -> None:
         "calc.eval": ("calculator",),
         "time.now": ("current_time",),
         "user.ask": ("ask_user",),
+        "session.list": ("ozzie_sessions",),
+        "session.read": ("ozzie_session_read",),
+        "session.artifact": ("ozzie_artifact_read",),
         "task.list": ("list_tasks",),
         "task.cancel": ("cancel_task",),
         "fs.list": ("list_files",),
@@ -163,6 +166,9 @@ def test_of_every_tool_that_comes_with_ozzie_it_is_known_what_it_may_do_unasked(
         "note.read": ("ALLOW", "relay", True),
         "note.write": ("ALLOW", "relay", True),
         "shell.run": ("ALLOW", "relay", True),
+        "session.artifact": ("ALLOW", "relay", True),
+        "session.list": ("ALLOW", "relay", True),
+        "session.read": ("ALLOW", "relay", True),
         "skill.gate": ("ALLOW", "relay", False),
         "task.cancel": ("ASK", "relay", True),
         "task.list": ("ALLOW", "relay", True),
