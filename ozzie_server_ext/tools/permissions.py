@@ -29,6 +29,7 @@ from ozzie_server_ext.domain.errors import OzzieError, PolicyError
 from ozzie_server_ext.domain.events import ApprovalExpired, ApprovalRequested, EventBody
 from ozzie_server_ext.domain.ids import ApprovalId, ArtifactId, CallId, EventId, SessionId
 from ozzie_server_ext.domain.json import JsonObject
+from ozzie_server_ext.domain.messages import Channel
 from ozzie_server_ext.domain.toolmeta import ToolMeta
 from ozzie_server_ext.policy.approvals import binding, cover_of, covers
 from ozzie_server_ext.policy.decision import Action, Caller, Decision, Verdict
@@ -49,7 +50,7 @@ def unknown_tool(name: str, registry: ToolRegistry) -> OzzieError:
     names = [
         tool.meta.name
         for tool in registry.all()
-        if not tool.meta.told_by and not tool.meta.for_messages and tool.meta.tool_id != FIND_ID
+        if not (tool.meta.told_by or tool.meta.for_messages or tool.meta.for_clients or tool.meta.tool_id == FIND_ID)
     ]
     there = "there are"
     if len(names) > OFFERED_AT_MOST:
@@ -63,6 +64,8 @@ def refusal(meta: ToolMeta, verdict: Verdict, caller: Caller, *, by_message: boo
     if meta.for_messages and not by_message:
         words = f"Not done: only a message of the user's calls {meta.name}."
         return PolicyError(words, code="policy.for_messages")
+    if meta.for_clients and caller.channel != Channel.MCP:
+        return PolicyError(f"Not done: only an MCP client calls {meta.name}.")
     if verdict.decision is Decision.DENY:
         return PolicyError(verdict.refusal)
     if verdict.decision is Decision.ASK and not caller.attended:

@@ -12,6 +12,7 @@ from ozzie_server_ext.domain.events import ArtifactCreated, ToolCallCompleted, T
 from ozzie_server_ext.domain.ids import ArtifactId, CallId, SessionId, TaskId
 from ozzie_server_ext.domain.json import JsonObject
 from ozzie_server_ext.observability.clock import CountingIds, FakeClock
+from ozzie_server_ext.policy.decision import Caller
 from ozzie_server_ext.policy.engine import FixedRulings
 from ozzie_server_ext.store.blobs import BlobStore
 from ozzie_server_ext.store.log import EventLog
@@ -65,7 +66,7 @@ async def test_twice_is_once(item: Tool, log: EventLog, blobs: BlobStore, tmp_pa
     kept = await artifacts.keep(b"kept\n", kind="log", name="out.txt", mime="text/plain")
     await artifacts.record(recorder, kept)
     broker = broker_of(ToolRegistry(builtin_tools()), FixedRulings(), artifacts, clock, ids)
-    context = ToolContext(project, clock, artifacts=artifacts.of(SESSION))
+    context = ToolContext(project, clock, Caller(channel="mcp"), artifacts=artifacts.of(SESSION))
     use = ToolUse(
         call_id=CallId("u"), name=item.meta.name, arguments=json.dumps(CALLS[item.meta.tool_id](kept.artifact_id))
     )

@@ -28,14 +28,14 @@ from ozzie_server_ext.domain.events import (
 from ozzie_server_ext.domain.ids import ApprovalId, CallId, SessionId, TaskId, task_stream
 from ozzie_server_ext.domain.toolmeta import Category, RiskLevel, SideEffect, Target, TargetKind, ToolMeta, ToolResult
 from ozzie_server_ext.observability.clock import CountingIds, FakeClock
-from ozzie_server_ext.policy.decision import UNREAD, Caller, Reading
+from ozzie_server_ext.policy.decision import UNREAD, Caller, Decision, Reading, Verdict
 from ozzie_server_ext.policy.engine import FixedRulings, Ruling, Rulings
 from ozzie_server_ext.store.blobs import InMemoryBlobs
 from ozzie_server_ext.store.memory import InMemoryEventLog
 from ozzie_server_ext.store.recorder import Recorder
 from ozzie_server_ext.tools.base import EffectTool, Plan, Preview, Tool, ToolContext, ToolFailed
 from ozzie_server_ext.tools.broker import CallPosition
-from ozzie_server_ext.tools.permissions import MOST_SHOWN, EarlierRequest, Grant
+from ozzie_server_ext.tools.permissions import MOST_SHOWN, EarlierRequest, Grant, refusal
 from ozzie_server_ext.tools.registry import ToolRegistry
 from tests.brokers import broker_of, facts_of
 from tests.unit.policy.rig import meta, rule
@@ -579,3 +579,14 @@ async def test_a_stop_while_the_question_is_made_leaves_nothing_behind(bench: Be
     with pytest.raises(asyncio.CancelledError):
         await calling
     assert (probe.done, await bench.recorded()) == ([], ())
+
+
+@pytest.mark.parametrize(("channel", "runs"), [("mcp", True), ("notebook", False), ("", False)])
+def test_what_is_for_mcp_clients_nobody_else_calls(channel: str, runs: bool) -> None:
+    reads = meta("session.read", for_clients=True)
+    allowed = Verdict(decision=Decision.ALLOW, rule="", reason="")
+
+    refused = refusal(reads, allowed, Caller(channel=channel))
+
+    assert (refused is None) is runs
+    assert runs or str(refused) == f"Not done: only an MCP client calls {reads.name}."
