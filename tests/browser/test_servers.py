@@ -14,6 +14,7 @@ from tests.browser.screenshots import screenshot
 from tests.browser.test_approvals import card, press
 from tests.fakes.openai_server import FakeOpenAI
 from tests.fakes.replies import Answer, ToolCall
+from tests.mcp_rig import SCRIPT as TOLD
 from tests.mcp_rig import expect_sandbox
 from tests.rig import ozzie
 
@@ -64,3 +65,37 @@ async def test_a_servers_tools_read_at_once_and_ask_before_they_change(
     await expect(it.final(1)).to_contain_text("a line each")
     await screenshot(page, "server-done")
     assert (notes / "new.md").read_text() == "milk\neggs\n"
+
+
+@pytest.fixture
+def words(lab: Lab) -> Iterator[str]:
+    """A server with resources and prompts."""
+    expect_sandbox()
+    state = lab.home.project / "state-of-server"
+    state.mkdir()
+    (state / "words.json").write_text("{}")
+    project = ("--project", str(lab.home.project))
+    command = (sys.executable, str(TOLD), "./state-of-server")
+    added = ozzie(lab.home, "mcp", "add", "notes", *project, "--yes", "--", *command)
+    assert added.returncode == 0, added.stderr
+    yield "notes"
+    ozzie(lab.home, "mcp", "rm", "notes", *project)
+
+
+@pytest.mark.soak
+async def test_a_message_reads_a_resource_and_runs_a_prompt_of_a_server(
+    words: str, notebook: Callable[..., NotebookPage], page: Page, provider: FakeOpenAI
+) -> None:
+    provider.queue(Answer(pieces=["Milk and eggs."]), Answer(pieces=["A plan for milk."]))
+    it = notebook("%model scripted", f"What is in @{words}:note://milk ?", f"%run {words}:week topic=milk")
+    await it.open()
+    await it.run(0)
+    await it.run(1)
+    await expect(it.final(1)).to_contain_text("note://milk")
+    await expect(it.final(1)).to_contain_text("Milk and eggs.")
+    await screenshot(page, "resource-read")
+
+    await it.run(2)
+
+    await expect(it.final(2)).to_contain_text("A plan for milk.")
+    await screenshot(page, "prompt-run")
