@@ -10,6 +10,7 @@ from ozzie_server_ext.domain.json import Json, JsonObject
 from ozzie_server_ext.domain.toolmeta import Made, ToolMeta, ToolResult, ToolSpec
 from ozzie_server_ext.programs import gateway
 from ozzie_server_ext.tools.base import FunctionTool, Plan, ToolContext, ToolFailed, read_only
+from ozzie_server_ext.tools.builtin import sessions
 
 PNG = base64.b64decode(
     "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
@@ -99,6 +100,7 @@ def tools() -> tuple[Any, ...]:
         FunctionTool(test_tool_with_progress, _meta("test_tool_with_progress")),
         SchemaTool("json_schema_2020_12_tool", JSON_SCHEMA),
         SchemaTool("test_x_mcp_header", HEADERS),
+        *sessions.TOOLS,
     )
 
 
