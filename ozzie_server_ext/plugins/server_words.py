@@ -5,6 +5,7 @@ Resources and prompts)."""
 import asyncio
 import hashlib
 import shlex
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from difflib import get_close_matches
@@ -63,7 +64,7 @@ async def _as_it_is(connection: Connection) -> None:
     """Nobody has to have seen it."""
 
 
-class _ServerCall:
+class _ServerCall(ABC):
     """What both have in common."""
 
     waits = True
@@ -80,8 +81,8 @@ class _ServerCall:
     async def plan(self, args: JsonObject, context: ToolContext) -> Plan:
         return Plan(args=args, preview=lambda: self._preview(args))
 
-    def _preview(self, args: JsonObject) -> Preview:
-        raise NotImplementedError
+    @abstractmethod
+    def _preview(self, args: JsonObject) -> Preview: ...
 
     async def happened(self, effect: JsonObject, context: ToolContext) -> bool | None:
         return None
